@@ -1,0 +1,1 @@
+"""nescio against its peers, measured on the same machine in the same run: `make bench`."""

@@ -1,0 +1,24 @@
+"""nescio: when a network does not know, and a proof where there is one."""
+
+from nescio import calibration as calibration
+from nescio import data as data
+from nescio import heads as heads
+from nescio import losses as losses
+from nescio import measures as measures
+from nescio import metrics as metrics
+from nescio import nets as nets
+from nescio import predictors as predictors
+from nescio import recipes as recipes
+from nescio.auditing import Audit as Audit
+from nescio.auditing import audit as audit
+from nescio.errors import NescioError as NescioError
+from nescio.model import Model as Model
+from nescio.prediction import Categorical as Categorical
+from nescio.prediction import Dirichlet as Dirichlet
+from nescio.prediction import DoubleExponential as DoubleExponential
+from nescio.prediction import Gaussian as Gaussian
+from nescio.prediction import Prediction as Prediction
+from nescio.saving import load as load
+from nescio.training import train as train
+
+__version__ = "0.1.0"

@@ -1,0 +1,194 @@
+"""How far can a network be trusted: on its data, on noise, and along rays away from the data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio import data as sets
+from nescio import metrics
+from nescio.checks import as_inputs, as_targets
+from nescio.errors import NescioError
+from nescio.evaluate import as_classification, quality, scores, separation
+from nescio.files import make_folder, write_atomically, write_json
+from nescio.prediction import check_labels
+from nescio.predictors import Predictor, plain
+from nescio.progress import progress
+
+ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
+BINS = 20
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The findings; `result` is what `audit.json` holds."""
+
+    result: dict[str, Any]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row for each predictor, set and measure."""
+        rows = []
+        for name, found in self.result["predictors"].items():
+            rows.append({"predictor": name, "data": "test", "measure": None, **found["test"]})
+            for where, part in found["outside"].items():
+                shared = {"mean_max_confidence": part["mean_max_confidence"]}
+                rows += [
+                    {"predictor": name, "data": where, "measure": measure, **shared, **numbers}
+                    for measure, numbers in part["measures"].items()
+                ]
+        return rows
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `audit.json` and `audit.html`, one page complete in itself; returns the page."""
+        from nescio.report import audit_page
+
+        folder = make_folder(Path(folder))
+        write_json(folder / "audit.json", self.result)
+        write_atomically(folder / "audit.html", audit_page(self.result))
+        return folder / "audit.html"
+
+    def __str__(self) -> str:
+        from nescio.report import audit_text
+
+        return audit_text(self.result)
+
+
+def audit(
+    net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
+    data: tuple[Any, Any],
+    *,
+    train: tuple[Any, Any] | None = None,
+    outside: Mapping[str, Any] | None = None,
+    alphas: Sequence[float] = ALPHAS,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Audit:
+    """Say how overconfident a classifier is on its test data, off it, and far away.
+
+    net: a network, a predictor, or several by name. data: test inputs and labels.
+    train: training data, for the range of the noise. outside: other inputs by name, for example
+    `{"letters": z}`; uniform noise and permuted pixels are always there.
+    """
+    named = dict(net) if isinstance(net, Mapping) else {"network": net}
+    predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+    x = as_inputs(data[0])
+    y = as_targets(data[1], len(x), task="classification")
+    if not predictors:
+        raise NescioError("nothing to audit: the mapping of networks is empty")
+    others = _outside(x, train, outside or {}, seed)
+    result = {
+        "cases": len(x),
+        "features": list(x.shape[1:]),
+        "seed": seed,
+        "sets": {name: len(inputs) for name, inputs in others.items()},
+        "predictors": _findings(predictors, x, y, others, alphas, progress),
+    }
+    return Audit(result)
+
+
+def _outside(
+    x: Tensor, train: tuple[Any, Any] | None, given: Mapping[str, Any], seed: int
+) -> dict[str, Tensor]:
+    known = x if train is None else as_inputs(train[0], "training inputs")
+    images = x.ndim == 4
+    low = known.amin() if images else known.amin(0)
+    high = known.amax() if images else known.amax(0)
+    noise = sets.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
+    if images:
+        shuffled = {"permuted pixels": sets.permuted_pixels(x, seed=seed)}
+    else:
+        shuffled = {"shuffled features": sets.shuffled_features(x, seed=seed)}
+    own = {name: as_inputs(inputs, f"outside data {name!r}") for name, inputs in given.items()}
+    for name, inputs in own.items():
+        if inputs.shape[1:] != x.shape[1:]:
+            raise NescioError(
+                f"outside data {name!r} have shape {tuple(inputs.shape[1:])} a case, "
+                f"the test data {tuple(x.shape[1:])}; resize them first"
+            )
+    return {"uniform noise": noise, **shuffled, **own}
+
+
+def _findings(
+    predictors: Mapping[str, Predictor],
+    x: Tensor,
+    y: Tensor,
+    others: Mapping[str, Tensor],
+    alphas: Sequence[float],
+    show: bool | None,
+) -> dict[str, Any]:
+    found = {}
+    total = len(predictors) * (1 + len(others) + len(alphas))
+    with progress(total, "auditing", show=show) as advance:
+        for name, predictor in predictors.items():
+
+            def look(inputs: Tensor, predictor: Predictor = predictor, name: str = name) -> Any:
+                prediction = as_classification(predictor(inputs))
+                advance(1, lambda: name)
+                return prediction
+
+            found[name] = _examine(look, x, y, others, alphas)
+    return found
+
+
+def _examine(
+    look: Any, x: Tensor, y: Tensor, others: Mapping[str, Tensor], alphas: Sequence[float]
+) -> dict[str, Any]:
+    prediction = look(x)
+    check_labels(y, prediction.classes, prediction.batch_shape)
+    inside = scores(prediction)
+    confidence = prediction.probs.amax(-1)
+    reliability = metrics.reliability(confidence, prediction.labels == y)
+    histograms = {"test": _histogram(confidence)}
+    outside = {}
+    for name, inputs in others.items():
+        other = look(inputs)
+        outside[name] = _against(inside, other)
+        histograms[name] = _histogram(other.probs.amax(-1))
+    ray, far = _ray(look, x, inside, alphas)
+    outside[f"scaled x {alphas[-1]:g}"] = _against(inside, far)
+    histograms[f"scaled x {alphas[-1]:g}"] = _histogram(far.probs.amax(-1))
+    return {
+        "members": prediction.members,
+        "classes": prediction.classes,
+        "test": quality(prediction, y),
+        "reliability": {
+            "edges": reliability.edges.tolist(),
+            "count": reliability.count.tolist(),
+            "confidence": reliability.confidence.tolist(),
+            "accuracy": reliability.accuracy.tolist(),
+        },
+        "outside": outside,
+        "scaling": ray,
+        "confidence_histograms": histograms,
+    }
+
+
+def _against(inside: dict[str, Any], other: Any) -> dict[str, Any]:
+    return {
+        "mean_max_confidence": metrics.mean_max_confidence(other.probs),
+        "measures": separation(inside, scores(other)),
+    }
+
+
+def _ray(
+    look: Any, x: Tensor, inside: dict[str, Any], alphas: Sequence[float]
+) -> tuple[dict[str, Any], Any]:
+    """Confidence and separation along alpha * x, and the prediction at the last alpha."""
+    shift = sets.scaling()
+    confidence, areas = [], []
+    for alpha in alphas:
+        prediction = look(shift(x, alpha))
+        confidence.append(metrics.mean_max_confidence(prediction.probs))
+        areas.append({n: v["auroc"] for n, v in separation(inside, scores(prediction)).items()})
+    auroc = {name: [area[name] for area in areas] for name in inside}
+    return {"alpha": list(alphas), "mean_max_confidence": confidence, "auroc": auroc}, prediction
+
+
+def _histogram(confidence: Tensor) -> list[int]:
+    """Counts of the confidence in equal bins of [0, 1]."""
+    counts = torch.histc(confidence.float(), bins=BINS, min=0.0, max=1.0)
+    return [int(count) for count in counts.tolist()]

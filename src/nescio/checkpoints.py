@@ -1,0 +1,106 @@
+"""The state of a training run, and its file: a killed run goes on to the same bits."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.optimisers import Optimiser, restored
+
+FILE = "checkpoint.safetensors"
+LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
+
+
+@dataclass
+class State:
+    """Everything that changes while M members train; A of them are still active."""
+
+    weights: dict[str, Tensor]  # (A, ...) parameters and buffers
+    optimiser: Optimiser
+    active: list[int]  # the places of the members still in training
+    best: dict[str, Tensor]  # (M, ...) the best weights so far; empty without patience
+    train: Tensor  # (E, M) mean loss of each epoch; NaN where not trained
+    validation: Tensor  # (E, M)
+    best_score: Tensor  # (M,)
+    best_epoch: Tensor  # (M,)
+    stopped: Tensor  # (M,) epochs trained
+    sums: Tensor  # (A,) sum of the losses of the epoch under way
+    epoch: int = 0
+    step: int = 0
+
+    def drop(self, leaving: Tensor) -> None:
+        """Let members leave the stack; `leaving` is a mask over the active ones."""
+        stay = (~leaving).nonzero()[:, 0]
+        self.active = [self.active[i] for i in stay.tolist()]
+        self.weights = {name: tensor[stay] for name, tensor in self.weights.items()}
+        self.optimiser.keep(stay)
+        self.sums = self.sums[stay]
+
+    def save(self, path: Path, config: Mapping[str, Any]) -> None:
+        """Write the state and the configuration of its run, atomically."""
+        tensors = {f"weights/{name}": tensor for name, tensor in self.weights.items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
+        tensors |= {f"optimiser/{k}": t for k, t in self.optimiser.tensors().items()}
+        tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
+        place = {"epoch": self.epoch, "step": self.step, "active": self.active}
+        steps = {"name": self.optimiser.name, "steps": self.optimiser.steps}
+        manifest = {"kind": "checkpoint", "config": dict(config), **place, "optimiser": steps}
+        save_tensors(path, tensors, manifest)
+
+    @classmethod
+    def load(cls, path: Path, config: Mapping[str, Any], device: torch.device) -> "State":
+        """Read the state of a run with this configuration; any other run is refused."""
+        tensors, manifest = load_tensors(path, "checkpoint")
+        check_same_run(path, manifest["config"], config)
+        groups: dict[str, dict[str, Tensor]] = {
+            "weights": {},
+            "best": {},
+            "optimiser": {},
+            "log": {},
+        }
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition("/")
+            groups[group][rest] = tensor.to(device)
+        order = manifest["optimiser"]
+        optimiser = restored(order["name"], groups["optimiser"], order["steps"])
+        return cls(
+            groups["weights"],
+            optimiser,
+            manifest["active"],
+            groups["best"],
+            **groups["log"],
+            epoch=manifest["epoch"],
+            step=manifest["step"],
+        )
+
+
+def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse a file of a run with another configuration, and say what differs."""
+    differ = [key for key in here if there.get(key) != here[key]]
+    if differ:
+        shown = "; ".join(
+            f"{k}: {_short(there.get(k))} there, {_short(here[k])} here" for k in differ
+        )
+        raise NescioError(
+            f"{path} belongs to another run ({shown}); choose another folder, or delete that one"
+        )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def digest(*tensors: Tensor) -> str:
+    """A short fingerprint of the contents of tensors."""
+    total = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        total.update(tensor.detach().cpu().contiguous().view(-1).numpy().data)
+    return total.hexdigest()

@@ -1,0 +1,63 @@
+"""Checks at the public boundary: data as tensors, or an error that says what is wrong."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+Array = Tensor | np.ndarray[Any, Any]
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """`value` as a tensor (arrays and lists are converted), or an error with its name."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    try:
+        return torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise NescioError(f"{name} must be a tensor or an array of numbers: {error}") from error
+
+
+def as_inputs(value: Any, name: str = "inputs", *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Inputs `(N, ...)` as floats: not empty, finite, with at least one feature axis."""
+    x = as_tensor(value, name)
+    if x.ndim < 2:
+        raise NescioError(
+            f"{name} must have shape (cases, features, ...), got {tuple(x.shape)}; "
+            "a single feature needs an axis: x[:, None]"
+        )
+    if x.numel() == 0:
+        raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
+    if x.is_complex():
+        raise NescioError(f"{name} must be real numbers, got {x.dtype}")
+    x = x.to(dtype)
+    finite = x.isfinite()
+    if not finite.all():
+        case = int((~finite).flatten(1).any(1).nonzero()[0])
+        raise NescioError(
+            f"{name} contain NaN or infinite values (first in case {case}); remove or impute them"
+        )
+    return x
+
+
+def as_targets(value: Any, cases: int, *, task: str, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Class labels `(N,)` as int64, or regression targets `(N, D)` as floats."""
+    y = as_tensor(value, "targets")
+    if y.ndim == 0 or len(y) != cases:
+        raise NescioError(f"{cases} inputs but targets of shape {tuple(y.shape)}; one a case")
+    if task == "classification":
+        if y.is_floating_point() or y.ndim != 1:
+            raise NescioError(
+                f"class labels must be integers of shape (cases,), got {y.dtype} {tuple(y.shape)}; "
+                "for regression use loss=losses.nll(heads.gaussian())"
+            )
+        return y.long()
+    y = (y[:, None] if y.ndim == 1 else y).to(dtype)
+    if y.ndim != 2:
+        raise NescioError(f"targets must have shape (cases, targets), got {tuple(y.shape)}")
+    if not y.isfinite().all():
+        raise NescioError("targets contain NaN or infinite values; remove those cases")
+    return y

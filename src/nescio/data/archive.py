@@ -1,0 +1,108 @@
+"""The arrays of an .npz file, read without unpickling anything, as inputs and targets."""
+
+import zipfile
+import zlib
+from collections.abc import Set
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import torch
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+DAMAGE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+def read_arrays(path: str | Path, names: Set[str]) -> tuple[Arrays, list[str]]:
+    """Those of the arrays `names` that the file has, and the names of all it has."""
+    if not Path(path).is_file():
+        raise NescioError(f"there is no file {path}; expected the path of an .npz file")
+    with open(path, "rb") as file:  # numpy leaves a damaged file open
+        archive = _archive(path, file)
+        wanted = [name for name in archive.files if name in names]
+        return {name: _member(path, archive, name) for name in wanted}, archive.files
+
+
+def _archive(path: str | Path, file: BinaryIO) -> NpzFile:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except DAMAGE as error:
+        raise NescioError(
+            f"{path} is not an .npz file, or is cut off ({error}); write it with numpy.savez"
+        ) from None
+    if not isinstance(archive, NpzFile):
+        raise NescioError(
+            f"{path} holds one unnamed array; expected an .npz file with named ones: "
+            "write it with numpy.savez"
+        )
+    return archive
+
+
+def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
+    """Refuse a file that lacks one of the arrays `needed`."""
+    missing = needed - set(found)
+    if missing:
+        raise NescioError(
+            f"{path} lacks {', '.join(sorted(missing))}; found "
+            f"{', '.join(sorted(found)) or 'no arrays'}: name the arrays in numpy.savez"
+        )
+
+
+def _member(path: str | Path, archive: NpzFile, name: str) -> NDArray[Any]:
+    try:
+        array = archive[name]
+    except DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise NescioError(
+                f"{name} in {path} holds pickled objects, which are never loaded; "
+                "save it as an array of numbers"
+            ) from None
+        raise NescioError(
+            f"{name} in {path} cannot be read, the file is damaged or cut off ({error}); "
+            "write it again"
+        ) from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        kind = getattr(array, "dtype", "raw bytes")
+        raise NescioError(f"{name} in {path} must hold real numbers, got {kind}; convert it")
+    return array
+
+
+def inputs(where: str, array: NDArray[Any]) -> Tensor:
+    """Inputs (N, ...) as float32; uint8 is divided by 255."""
+    if array.ndim < 2 or array.size == 0:
+        raise NescioError(
+            f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row a case"
+        )
+    x = _float32(where, array)
+    return x.div_(255) if array.dtype == np.uint8 else x
+
+
+def targets(where: str, array: NDArray[Any]) -> Tensor:
+    """Labels (N,) as int64 from integers, targets (N, D) as float32 from floats."""
+    if array.size == 0:
+        raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
+    if array.dtype.kind == "f":
+        if array.ndim not in (1, 2):
+            raise NescioError(f"{where} must be (N,) or (N, D) targets, got shape {array.shape}")
+        return _float32(where, array.reshape(len(array), -1))
+    if array.ndim != 1:
+        raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
+    if array.min() < 0 or array.max() > np.iinfo(np.int64).max:
+        raise NescioError(f"{where} must hold labels from 0 up, got {array.min()}..{array.max()}")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def _float32(where: str, array: NDArray[Any]) -> Tensor:
+    with np.errstate(over="ignore"):  # seen as infinity below
+        values = array.astype(np.float32)
+    if not np.all(np.isfinite(values)):
+        raise NescioError(
+            f"{where} holds NaN, infinity or a number beyond float32; repair or drop those cases"
+        )
+    return torch.from_numpy(values)

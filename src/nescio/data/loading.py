@@ -1,0 +1,32 @@
+"""A data set by name or by file: what the command line and the recipes call."""
+
+import inspect
+from functools import partial
+from typing import Any
+
+from nescio.data.dataset import Dataset
+from nescio.data.npz import dataset_from_npz
+from nescio.errors import NescioError
+from nescio.registry import Part, datasets
+
+
+def load(name_or_path: str, **options: Any) -> Dataset:
+    """Load a data set by its registered name, or from the path of an .npz file."""
+    reader = _reader(name_or_path)
+    known = list(inspect.signature(reader).parameters)
+    wrong = sorted(set(options) - set(known))
+    if wrong:
+        raise NescioError(
+            f"{name_or_path!r} has no option {', '.join(wrong)}; its options: {', '.join(known)}"
+        )
+    dataset: Dataset = reader(**options)
+    return dataset
+
+
+def _reader(name_or_path: str) -> Part:
+    if name_or_path not in datasets and name_or_path.endswith(".npz"):
+        return partial(dataset_from_npz, name_or_path)
+    try:
+        return datasets[name_or_path]
+    except NescioError as error:
+        raise NescioError(f"{error}; the path of an .npz file is possible too") from None

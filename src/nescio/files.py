@@ -1,0 +1,102 @@
+"""Files that survive a crash: written beside, synced, renamed; read without unpickling."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never half of one."""
+    data = content.encode() if isinstance(content, str) else content
+    make_folder(path.parent)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise NescioError(
+            f"cannot write {path}: {error.strerror}; choose another folder"
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except OSError as error:
+        raise NescioError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder, or say why it cannot be made or written to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NescioError(f"cannot make the folder {path}: {error.strerror}") from error
+    if not os.access(path, os.W_OK):
+        raise NescioError(f"the folder {path} is not writable; choose another one")
+    return path
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any]) -> None:
+    """Write tensors and their manifest into one safetensors file, atomically."""
+    from safetensors.torch import save
+
+    whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    text = json.dumps({"format": FORMAT, **manifest})
+    write_atomically(path, save(whole, metadata={"nescio": text}))
+
+
+def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read tensors and manifest of the given kind; a damaged or foreign file is refused."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise NescioError(f"no file {path}; check the name")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise NescioError(f"{path} is damaged or not a safetensors file: {error}") from error
+    try:
+        manifest: dict[str, Any] = json.loads(metadata["nescio"])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise NescioError(f"{path} was not written by nescio: it has no manifest") from error
+    if manifest.get("kind") != kind:
+        raise NescioError(f"{path} holds a {manifest.get('kind')}, expected a {kind}")
+    if manifest.get("format", 0) > FORMAT:
+        raise NescioError(f"{path} was written by a newer nescio; upgrade to read it")
+    return tensors, manifest
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; numbers that are not finite become null."""
+    write_atomically(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """`value` with every float that JSON cannot hold replaced by None."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(part) for part in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value

@@ -1,0 +1,157 @@
+"""How raw outputs are read: a head turns `(M, *batch, O)` into a prediction, and scores it.
+
+The spread is softplus of an output plus a floor. The floor is an option of the head.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nescio.errors import NescioError
+from nescio.prediction import Categorical, Dirichlet, DoubleExponential, Gaussian, Prediction
+from nescio.registry import heads
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A reading of raw outputs; calling it gives a prediction."""
+
+    name: str
+    options: Mapping[str, float]
+    task: str  # "classification" or "regression"
+    width: int  # network outputs for each class or target
+    read: Callable[[Tensor], Prediction]
+    nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
+    divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
+
+    def __call__(self, outputs: Tensor) -> Prediction:
+        return self.read(outputs)
+
+
+@heads.register
+def categorical() -> Head:
+    """Class probabilities by softmax of C outputs."""
+    read = Categorical
+    return Head("categorical", {}, "classification", 1, read, cross_entropy, _kl_categorical)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log probability of the labels, `(M, *batch)`."""
+    return F.cross_entropy(logits.movedim(-1, 1), labels, reduction="none")  # classes second
+
+
+def _kl_categorical(p: Tensor, q: Tensor) -> Tensor:
+    logs = p.log_softmax(-1)
+    return (logs.exp() * (logs - q.log_softmax(-1))).sum(-1)
+
+
+@heads.register
+def dirichlet(*, floor: float = 1.0) -> Head:
+    """Concentrations softplus(output) + floor of a Dirichlet over C class probabilities."""
+    _positive(floor, "floor")
+    logs = partial(_dirichlet_logs, floor)
+    return Head(
+        "dirichlet",
+        {"floor": floor},
+        "classification",
+        1,
+        lambda outputs: Dirichlet(F.softplus(outputs) + floor),
+        lambda outputs, y: -logs(outputs).gather(-1, y[..., None])[..., 0],
+        lambda p, q: _kl_categorical(logs(p), logs(q)),
+    )
+
+
+def _dirichlet_logs(floor: float, outputs: Tensor) -> Tensor:
+    alpha = F.softplus(outputs) + floor
+    return alpha.log() - alpha.sum(-1, keepdim=True).log()
+
+
+@heads.register
+def gaussian(*, floor: float = 1e-6) -> Head:
+    """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs."""
+    _positive(floor, "floor")
+    split = partial(_split, floor)
+    return Head(
+        "gaussian",
+        {"floor": floor},
+        "regression",
+        2,
+        lambda outputs: Gaussian(*split(outputs)),
+        lambda outputs, y: _gaussian_nll(*split(outputs), y),
+        lambda p, q: _kl_gaussian(*split(p), *split(q)),
+    )
+
+
+@heads.register
+def fixed_variance(*, variance: float = 1.0) -> Head:
+    """Mean of D normal targets from D outputs; the noise variance is known."""
+    _positive(variance, "variance")
+
+    def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
+        return outputs, torch.full_like(outputs, variance)
+
+    return Head(
+        "fixed_variance",
+        {"variance": variance},
+        "regression",
+        1,
+        lambda outputs: Gaussian(*split(outputs)),
+        lambda outputs, y: _gaussian_nll(*split(outputs), y),
+        lambda p, q: _kl_gaussian(*split(p), *split(q)),
+    )
+
+
+def _gaussian_nll(mean: Tensor, variance: Tensor, target: Tensor) -> Tensor:
+    scaled = (target - mean).square() / variance
+    return (0.5 * (variance.log() + scaled) + HALF_LOG_TWO_PI).sum(-1)
+
+
+def _kl_gaussian(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Tensor:
+    ratio = v1 / v2
+    return 0.5 * (ratio - 1 - ratio.log() + (m1 - m2).square() / v2).sum(-1)
+
+
+@heads.register
+def double_exponential(*, floor: float = 1e-6) -> Head:
+    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs."""
+    _positive(floor, "floor")
+    split = partial(_split, floor)
+    return Head(
+        "double_exponential",
+        {"floor": floor},
+        "regression",
+        2,
+        lambda outputs: DoubleExponential(*split(outputs)),
+        lambda outputs, y: _laplace_nll(*split(outputs), y),
+        lambda p, q: _kl_laplace(*split(p), *split(q)),
+    )
+
+
+def _laplace_nll(mean: Tensor, scale: Tensor, target: Tensor) -> Tensor:
+    return ((2 * scale).log() + (target - mean).abs() / scale).sum(-1)
+
+
+def _kl_laplace(m1: Tensor, b1: Tensor, m2: Tensor, b2: Tensor) -> Tensor:
+    gap = (m1 - m2).abs()
+    return ((b2 / b1).log() + gap / b2 + b1 / b2 * (-gap / b1).exp() - 1).sum(-1)
+
+
+def _split(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    if outputs.shape[-1] % 2:
+        raise NescioError(
+            f"this head needs two outputs a target (mean, spread), got {outputs.shape[-1]}"
+        )
+    mean, raw = outputs.chunk(2, dim=-1)
+    return mean, F.softplus(raw) + floor
+
+
+def _positive(value: float, name: str) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise NescioError(f"{name} must be positive and finite, got {value}")

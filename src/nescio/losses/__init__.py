@@ -1,0 +1,14 @@
+"""Losses: `(forward, batch, rng) -> (M,)`, composable: `adversarial(nll())`."""
+
+from nescio.losses.absolute_error import absolute_error as absolute_error
+from nescio.losses.adversarial import adversarial as adversarial
+from nescio.losses.anchored import anchored as anchored
+from nescio.losses.brier import brier as brier
+from nescio.losses.loss import Batch as Batch
+from nescio.losses.loss import Loss as Loss
+from nescio.losses.loss import plus as plus
+from nescio.losses.loss import pointwise as pointwise
+from nescio.losses.nll import nll as nll
+from nescio.losses.squared_error import squared_error as squared_error
+from nescio.losses.virtual_adversarial import virtual_adversarial as virtual_adversarial
+from nescio.losses.weight_decay import weight_decay as weight_decay

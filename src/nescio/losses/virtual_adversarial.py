@@ -1,0 +1,56 @@
+"""Virtual adversarial training (Miyato et al., 2018): smooth answers, no label needed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+from nescio.heads import Head
+from nescio.losses.loss import Batch, Loss, plus
+from nescio.randomness import Rng
+from nescio.registry import losses
+from nescio.stacking import Forward
+
+PROBE = 1e-2  # length of the first trial step, as a share of the radius' unit
+
+
+@losses.register
+def virtual_adversarial(
+    base: Loss, *, radius: float = 0.05, weight: float = 1.0, iterations: int = 1
+) -> Loss:
+    """Add the divergence between the answers at x and at the worst point within `radius`.
+
+    Distances are measured in units of each feature's training range. Labels are never read.
+    """
+    if not (radius > 0 and weight >= 0 and iterations >= 1):
+        raise NescioError("virtual_adversarial needs radius > 0, weight >= 0 and iterations >= 1")
+
+    def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        outputs = forward(batch.x)
+        unit = batch.high - batch.low
+        gap = _gap(forward, base.head, batch.x, outputs.detach(), unit)
+        direction = _unit(rng.normal(batch.x.shape[1:], "virtual", like=batch.x))
+        for _ in range(iterations):
+            trial = (PROBE * direction).requires_grad_()
+            (direction,) = torch.autograd.grad(gap(trial).sum(), trial)
+            direction = _unit(direction)
+        return weight * gap(radius * direction)
+
+    text = f"virtual_adversarial({base.description}, {radius=:g}, {weight=:g}, {iterations=})"
+    return plus(base, text, term)
+
+
+def _gap(
+    forward: Forward, head: Head, x: Tensor, outputs: Tensor, unit: Tensor
+) -> Callable[[Tensor], Tensor]:
+    def gap(offset: Tensor) -> Tensor:  # mean divergence of each member, (M,)
+        moved = forward(x + unit * offset)
+        return head.divergence(outputs, moved).flatten(1).mean(1)
+
+    return gap
+
+
+def _unit(direction: Tensor) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(direction.flatten(2), dim=2).clamp_min(1e-30)
+    return direction / length.reshape(*length.shape, *(1 for _ in direction.shape[2:]))

@@ -1,0 +1,14 @@
+"""Numbers that say how good scores and probabilities are."""
+
+from nescio.metrics.binning import Reliability as Reliability
+from nescio.metrics.binning import ece as ece
+from nescio.metrics.binning import reliability as reliability
+from nescio.metrics.classification import accuracy as accuracy
+from nescio.metrics.classification import brier as brier
+from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
+from nescio.metrics.classification import nll as nll
+from nescio.metrics.ranking import Ranking as Ranking
+from nescio.metrics.ranking import aupr as aupr
+from nescio.metrics.ranking import auroc as auroc
+from nescio.metrics.ranking import fpr_at_tpr as fpr_at_tpr
+from nescio.metrics.ranking import rank as rank

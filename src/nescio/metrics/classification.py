@@ -1,0 +1,116 @@
+"""Numbers about class probabilities: MMC, accuracy, Brier, NLL.
+
+Sums are in float64, block by block, so large float32 tables are never copied whole.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.metrics.arrays import Numbers, numbers
+from nescio.registry import metrics
+
+TOLERANCE = 1e-4  # on a row's sum: float32 softmax over thousands of classes stays below it
+BLOCK = 1 << 18  # entries of one float64 block
+
+
+@metrics.register
+def mean_max_confidence(probs: Numbers) -> float:
+    """Mean of the largest probability of each case (MMC), from 1/C to 1."""
+    table = numbers("probs", probs, axes=2)
+    return sum(float(block.max(axis=1).sum()) for _, block in _blocks(table)) / len(table)
+
+
+@metrics.register
+def accuracy(probs: Numbers, labels: Numbers) -> float:
+    """Share of cases whose most probable class is the label; the first class wins a tie."""
+    return _mean(probs, labels, lambda block, wanted: block.argmax(axis=1) == wanted)
+
+
+@metrics.register
+def brier(probs: Numbers, labels: Numbers) -> float:
+    """Squared distance from the one-hot label, summed over classes, mean over cases (0 to 2)."""
+    return _mean(probs, labels, _squared_distance)
+
+
+@metrics.register
+def nll(probs: Numbers, labels: Numbers) -> float:
+    """Mean -log probability of the label, in nats; infinite where a label has probability 0."""
+    return _mean(probs, labels, _surprise)
+
+
+def _squared_distance(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    block[np.arange(len(block)), wanted] -= 1.0  # the block is a copy
+    squared: NDArray[np.float64] = np.einsum("nc,nc->n", block, block)
+    return squared
+
+
+def _surprise(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        surprise: NDArray[np.float64] = -np.log(block[np.arange(len(block)), wanted])
+    return surprise
+
+
+def _mean(
+    probs: Numbers,
+    labels: Numbers,
+    measure: Callable[[NDArray[np.float64], NDArray[Any]], NDArray[Any]],
+) -> float:
+    table = numbers("probs", probs, axes=2)
+    wanted = _labels(labels, table)
+    total = sum(float(measure(block, wanted[rows]).sum()) for rows, block in _blocks(table))
+    return total / len(table)
+
+
+def _labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
+    wanted = numbers("labels", labels, axes=1)
+    if wanted.dtype.kind not in "iu":
+        raise NescioError(f"`labels` must be integers, got {wanted.dtype}; convert them first")
+    if len(wanted) != len(table):
+        raise NescioError(
+            f"one label for each row of `probs` is expected, got {len(wanted)} labels "
+            f"for {len(table)} rows"
+        )
+    if wanted.min() < 0 or wanted.max() >= table.shape[1]:
+        raise NescioError(
+            f"`labels` must be in 0..{table.shape[1] - 1}, the columns of `probs`, got "
+            f"{wanted.min()}..{wanted.max()}; renumber the labels"
+        )
+    return wanted
+
+
+def _blocks(table: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Blocks of rows as checked float64 copies."""
+    if table.shape[1] < 2:
+        raise NescioError(
+            f"`probs` must have two or more columns, got shape {table.shape}; "
+            "for one column p of two classes stack 1 - p and p"
+        )
+    step = max(1, BLOCK // table.shape[1])
+    for start in range(0, len(table), step):
+        rows = slice(start, start + step)
+        block = table[rows].astype(np.float64)
+        _check(block, start)
+        yield rows, block
+
+
+def _check(block: NDArray[np.float64], start: int) -> None:
+    sums = block.sum(axis=1)
+    if not np.all(np.isfinite(sums)):
+        row = start + int(np.argmin(np.isfinite(sums)))
+        raise NescioError(f"`probs` holds NaN or infinity in row {row}; repair or drop the row")
+    off = np.abs(sums - 1.0)
+    if block.min() < 0 or block.max() > 1 + TOLERANCE:
+        raise NescioError(
+            f"`probs` must be in [0, 1], got {block.min():g} to {block.max():g}; "
+            "if these are logits, apply a softmax"
+        )
+    if off.max() > TOLERANCE:
+        row = int(off.argmax())
+        raise NescioError(
+            f"every row of `probs` must sum to 1 (within {TOLERANCE:g}), row {start + row} sums "
+            f"to {sums[row]:g}; apply the softmax in float32 over all classes"
+        )

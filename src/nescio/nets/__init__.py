@@ -1,0 +1,7 @@
+"""Networks: functions that return an `nn.Module` from inputs `(N, ...)` to outputs `(N, C)`."""
+
+from nescio.nets.digit_cnn import digit_cnn as digit_cnn
+from nescio.nets.mlp import mlp as mlp
+from nescio.nets.network import network as network
+from nescio.nets.standardise import Standardise as Standardise
+from nescio.nets.standardise import standardised as standardised

@@ -1,0 +1,59 @@
+"""Named parts: the lists that drive the command line, the report, the docs and the tests."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from nescio.errors import NescioError
+
+Part = Callable[..., Any]
+P = TypeVar("P", bound=Part)
+
+
+class Registry(Mapping[str, Part]):
+    """Functions of one kind by name; an unknown name is an error that lists the known ones."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._parts: dict[str, Part] = {}
+
+    def register(self, part: P) -> P:
+        """Add `part` under its own name; used as a decorator."""
+        name: str = part.__name__
+        if name in self._parts:
+            raise NescioError(f"the {self.kind} {name!r} is registered twice; choose another name")
+        self._parts[name] = part
+        return part
+
+    def __getitem__(self, name: str) -> Part:
+        if name not in self._parts:
+            near = difflib.get_close_matches(name, self._parts, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            known = ", ".join(sorted(self._parts))
+            raise NescioError(f"unknown {self.kind} {name!r}{hint} Known: {known}")
+        return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._parts))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def summary(self, name: str) -> str:
+        """The first sentence of a part's docstring: its help on the command line."""
+        return (self[name].__doc__ or "").strip().split("\n")[0]
+
+
+heads = Registry("head")
+measures = Registry("measure")
+metrics = Registry("metric")
+datasets = Registry("data set")
+shifts = Registry("shift")
+nets = Registry("network")
+losses = Registry("loss")
+calibrators = Registry("calibration")
+predictors = Registry("predictor")
+recipes = Registry("recipe")

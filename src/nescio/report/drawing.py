@@ -1,0 +1,115 @@
+"""How the plots look: colours, marks, panels, and inline SVG."""
+
+import functools
+import hashlib
+import io
+import re
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+P = ParamSpec("P")
+# Okabe and Ito (2008), told apart with any kind of colour vision; the pale yellow comes last.
+COLOURS = "#0072B2 #D55E00 #009E73 #CC79A7 #000000 #E69F00 #56B4E9 #F0E442".split()
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 1)))
+MARKERS = "osD^vPX*"
+GREY = "#555555"
+LOOK = {
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "figure.titlesize": 13,
+    "figure.titleweight": "bold",
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text stays text: small, selectable, any script
+    "svg.hashsalt": "nescio",
+}
+ACROSS = 3  # panels beside each other
+
+
+def with_look(draw: Callable[P, Any]) -> Callable[P, Any]:
+    """Run `draw` with our settings, whatever the user's are, and put those back."""
+
+    @functools.wraps(draw)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(LOOK)
+            return draw(*args, **kwargs)
+
+    return inside
+
+
+def line(index: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the line of a predictor."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": DASHES[index % len(DASHES)],
+        "marker": MARKERS[index % len(MARKERS)],
+        "markersize": 5,
+        "linewidth": 1.8,
+    }
+
+
+def label(name: str, width: int = 30) -> str:
+    """A user's name as matplotlib takes it: short, without formulas, never hidden."""
+    short = name if len(name) <= width else f"{name[: width - 1]}…"
+    visible = f" {short}" if short.startswith("_") else short  # a leading _ leaves the legend
+    return visible.replace("$", r"\$")
+
+
+def panels(count: int, *, width: float, height: float, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels, at most three beside each other, under a title."""
+    columns = min(count, ACROSS)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(width * columns, height * rows + 0.9), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in axes[count:]:
+        spare.remove()
+    add_title(figure, title)
+    return figure, axes[:count]
+
+
+def add_title(figure: Figure, text: str) -> None:
+    """Put `text` at the top left, in as many lines as it needs."""
+    letters = int(figure.get_figwidth() * 9.2)  # bold letters an inch
+    figure.suptitle(textwrap.fill(text, letters), x=0.01, ha="left")
+
+
+def per_cent(axis: Axis, decimals: int = 0) -> None:
+    """Show the shares on an axis in per cent."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals, " %"))
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an SVG element; the same figure gives the same bytes."""
+    file = io.StringIO()
+    _save(figure, file)
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    mark = f"p{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
+    return re.sub(r"<[^<>]+>", lambda tag: _marked(tag[0], mark), text).strip()
+
+
+@with_look
+def _save(figure: Figure, file: io.StringIO) -> None:
+    with warnings.catch_warnings():  # letters our font lacks are drawn by the browser's
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(file, format="svg", metadata={"Date": None})
+
+
+def _marked(tag: str, mark: str) -> str:
+    """A tag whose ids, and links to them, are unique on a page with several figures."""
+    return re.sub(r'(\sid="|href="#|url\(#)', rf"\g<1>{mark}", tag)

@@ -1,0 +1,94 @@
+"""What each plot shows, as one sentence made from the numbers: its title."""
+
+from collections.abc import Sequence
+
+from nescio.report.tables import Result, known
+
+TELLING = ("predictive_entropy", "mutual_information", "differential_entropy")
+
+
+def telling_measures(result: Result) -> list[str]:
+    """The few measures worth a plot along the ray: present, and not constant for everyone."""
+    curves = [found["scaling"]["auroc"] for found in scaled(result).values()]
+    return [
+        name
+        for name in TELLING
+        if any(value != 0.5 for curve in curves for value in curve.get(name, ()))
+    ]
+
+
+def scaled(result: Result) -> Result:
+    """The predictors that were followed along alpha * x."""
+    predictors = result["predictors"].items()
+    return {name: found for name, found in predictors if found.get("scaling", {}).get("alpha")}
+
+
+def far_confidence(result: Result) -> str:
+    """How sure the predictors are at the end of the ray, against the test data."""
+    found = scaled(result).values()
+    surer = [
+        _exceeds(part["scaling"]["mean_max_confidence"][-1], part["test"]["mean_max_confidence"])
+        for part in found
+    ]
+    return f"{_at_the_end(result)}, {_counted(surer, 'surer than on the test data')}"
+
+
+def far_separation(result: Result) -> str:
+    """Whether the measures still tell the far inputs from the test data at the end of the ray."""
+    curves = [found["scaling"]["auroc"] for found in scaled(result).values()]
+    ends = [
+        end
+        for name in telling_measures(result)
+        for curve in curves
+        if name in curve and (end := known(curve[name][-1])) is not None
+    ]
+    if not ends:
+        return "How well the far inputs are told from the test data is not known"
+    below = sum(end < 0.5 for end in ends)
+    curves_end = "curve ends" if below == 1 else "curves end"
+    count = f"{below} of {len(ends)} {curves_end}" if below else "no curve ends"
+    best = f"the best ends at an AUROC of {max(ends):.2f}"
+    return f"{_at_the_end(result)}, {count} below chance; {best}"
+
+
+def high_confidence(result: Result) -> str:
+    """The largest share of an outside set that gets a confidence in the last bin."""
+    tops: dict[bool, list[tuple[float, str]]] = {True: [], False: []}
+    for found in result["predictors"].values():
+        for where, counts in found["confidence_histograms"].items():
+            share = counts[-1] / max(sum(counts), 1)
+            edge = f"{100 * (1 - 1 / len(counts)):.0f} %"
+            tops[where == "test"].append((share, edge))
+    outside = tops[False]
+    share, edge = max(outside or tops[True])
+    where = "an outside set" if outside else "the test data"
+    return f"Up to {100 * share:.0f} % of {where} gets a confidence of {edge} or more"
+
+
+def calibration(result: Result) -> str:
+    """Whether the predictors claim more than they get right on the test data."""
+    tests = [found["test"] for found in result["predictors"].values()]
+    surer = [_exceeds(test["mean_max_confidence"], test["accuracy"]) for test in tests]
+    errors = [error for test in tests if (error := known(test["ece"])) is not None]
+    worst = f"; the largest ECE is {max(errors):.3f}" if errors else ""
+    return f"On the test data, {_counted(surer, 'surer than right on average')}{worst}"
+
+
+def _at_the_end(result: Result) -> str:
+    alpha = next(iter(scaled(result).values()))["scaling"]["alpha"]
+    return f"At {alpha[-1]:g} times the test inputs"
+
+
+def _counted(hits: Sequence[bool], what: str) -> str:
+    """How many of the predictors it is true of, in words."""
+    total, count = len(hits), sum(hits)
+    if total == 1:
+        return f"the predictor is {what}" if count else f"the predictor is not {what}"
+    if count in (0, total):
+        return f"all {total} predictors are {what}" if count else f"no predictor is {what}"
+    return f"{count} of {total} predictors {'is' if count == 1 else 'are'} {what}"
+
+
+def _exceeds(left: float | None, right: float | None) -> bool:
+    a, b = known(left), known(right)
+    return a is not None and b is not None and a > b

@@ -1,0 +1,113 @@
+"""An audit as one HTML page that needs nothing else: no network, no scripts."""
+
+import shlex
+from importlib import resources
+from typing import Any
+
+from nescio.registry import measures
+from nescio.report.findings import scaled, telling_measures
+from nescio.report.tables import (
+    Result,
+    Separation,
+    decimal,
+    measure_names,
+    outside_names,
+    quality_columns,
+    quality_rows,
+    separation_rows,
+)
+from nescio.report.verdict import headline, verdict
+
+MISSING = "–"
+CAPTIONS = {
+    "confidence_along_ray": "Every test input is multiplied by a growing factor, so it leaves the "
+    "data along a ray. A predictor that knows its limits falls to the dashed line; one that stays "
+    "at the top is sure of inputs it has never seen anything like.",
+    "separation_along_ray": "How well a measure tells the scaled inputs from the test data. Below "
+    "0.5, far away looks more certain than the data. A measure that is constant, such as the "
+    "mutual information of a single network, stays at 0.5.",
+    "confidence_histograms": "A row for each set; a bar of full height holds all its cases. The "
+    "number at the right is the share in the last bin. The dotted line is what “I do not know” "
+    "would be: one over the number of classes.",
+    "reliability_diagrams": "Points below the dashed line are surer than right. The grey bars are "
+    "95 % intervals: where a bin holds few cases, a point may lie far off by chance.",
+}
+
+
+def audit_page(result: Result) -> str:
+    """The page as text, with its plots inside."""
+    from jinja2 import Environment, StrictUndefined
+
+    source = resources.files("nescio.report").joinpath("page.html").read_text("utf-8")
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page.filters["joined"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
+    return page.from_string(source).render(_content(result)) + "\n"
+
+
+def _content(result: Result) -> dict[str, Any]:
+    known = [name for name in measure_names(result) if name in measures]
+    command = result.get("command")
+    return {
+        "headline": headline(result),
+        "verdict": [_split(text, name) for name, text in _by_name(result)],
+        "columns": quality_columns(result),
+        "rows": quality_rows(result, missing=MISSING),
+        "plots": _plots(result),
+        "predictors": list(result["predictors"]),
+        "separations": {where: _shaded(result, where) for where in outside_names(result)},
+        "glossary": {name: measures.summary(name).replace("`", "") for name in known},
+        "classes": sorted({found["classes"] for found in result["predictors"].values()}),
+        "members": {name: found["members"] for name, found in result["predictors"].items()},
+        "cases": result["cases"],
+        "sets": result.get("sets", {}),
+        "seed": result.get("seed"),
+        "version": result.get("nescio"),
+        "command": shlex.join(command) if isinstance(command, (list, tuple)) else command,
+    }
+
+
+def _by_name(result: Result) -> list[tuple[str, str]]:
+    return list(zip(result["predictors"], verdict(result), strict=True))
+
+
+def _split(text: str, name: str) -> tuple[str, str]:
+    """The name that a sentence starts with, and the rest."""
+    return name, text.removeprefix(f"{name}:").strip()
+
+
+def _plots(result: Result) -> list[dict[str, str]]:
+    from markupsafe import Markup
+
+    from nescio.report import distributions, plots
+
+    draw = {}
+    if scaled(result):
+        draw["confidence_along_ray"] = plots.confidence_along_ray
+        if telling_measures(result):
+            draw["separation_along_ray"] = plots.separation_along_ray
+    draw["confidence_histograms"] = distributions.confidence_histograms
+    draw["reliability_diagrams"] = distributions.reliability_diagrams
+    shown = []
+    for name, make in draw.items():
+        figure = make(result)
+        title = " ".join(figure.get_suptitle().split())
+        shown.append({"svg": Markup(plots.svg(figure)), "title": title, "caption": CAPTIONS[name]})
+    return shown
+
+
+def _shaded(result: Result, where: str) -> list[tuple[str, list[dict[str, str]]]]:
+    rows = separation_rows(result, where)
+    return [(measure, [_cell(numbers) for numbers in cells]) for measure, cells in rows]
+
+
+def _cell(numbers: Separation) -> dict[str, str]:
+    """Text and shade of a cell: blue above chance, orange below, the stronger the further."""
+    side = 0.0 if numbers.auroc is None else 2 * numbers.auroc - 1
+    return {
+        "auroc": decimal(numbers.auroc, 3, missing=MISSING),
+        "fpr": decimal(numbers.fpr, 3, missing=MISSING),
+        "side": "above" if side >= 0 else "below",
+        "shade": f"{min(abs(side), 1):.2f}",
+    }

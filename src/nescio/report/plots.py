@@ -1,0 +1,100 @@
+"""The plots of an audit, each titled with what it shows."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nescio.report import findings
+from nescio.report.drawing import GREY, label, line, panels, per_cent, with_look
+from nescio.report.drawing import svg as svg
+from nescio.report.tables import Result, known
+
+ALPHA = "factor on the test inputs (log scale)"
+TIGHT = 0.25  # lines closer together than this get a second, zoomed panel
+
+
+@with_look
+def confidence_along_ray(result: Result) -> Figure:
+    """Mean maximum confidence along alpha * x, a line for each predictor."""
+    found = findings.scaled(result)
+    curves = {name: numbers(part["scaling"]["mean_max_confidence"]) for name, part in found.items()}
+    values = [v for curve in curves.values() for v in curve if not math.isnan(v)]
+    zoom = bool(values) and max(values) - min(values) < TIGHT
+    title = findings.far_confidence(result)
+    figure, axes = panels(1 + zoom, width=8 if not zoom else 4.6, height=4, title=title)
+    for axis in axes:
+        for i, (name, curve) in enumerate(curves.items()):
+            legend = f"{label(name)}: {_share(curve[0])} → {_share(curve[-1])}"
+            _ray(axis, i, found[name]["scaling"]["alpha"], curve, legend)
+    per_cent(axes[0].yaxis)
+    axes[0].set_ylim(0, 1.03)
+    axes[0].set_ylabel("mean maximum confidence")
+    for classes in sorted({part["classes"] for part in found.values()}):
+        _mark(axes[0], 1 / classes, f"1/{classes}: “I do not know”")
+    if zoom:
+        per_cent(axes[1].yaxis, decimals=1)
+        axes[1].set_title("the same lines, closer", loc="left")
+    _legend(figure, axes[0])
+    return figure
+
+
+@with_look
+def separation_along_ray(result: Result) -> Figure:
+    """AUROC of the far inputs against the test data along alpha * x, a panel for each measure."""
+    measures, found = findings.telling_measures(result), findings.scaled(result)
+    title = findings.far_separation(result)
+    figure, axes = panels(
+        len(measures), width=8 if len(measures) == 1 else 4.6, height=4, title=title
+    )
+    for axis, measure in zip(axes, measures, strict=True):
+        for i, (name, part) in enumerate(found.items()):
+            curve = part["scaling"]["auroc"].get(measure)
+            alpha = part["scaling"]["alpha"]
+            _ray(axis, i, alpha, numbers(curve or [None] * len(alpha)), label(name))
+        axis.set_title(measure.replace("_", " "), loc="left")
+        axis.set_ylim(-0.03, 1.03)
+        _mark(axis, 0.5, "chance")
+        axis.text(0.98, 0.52, "above: far looks less certain", **_note(axis, "bottom"))
+        axis.text(0.98, 0.48, "below: far looks more certain", **_note(axis, "top"))
+    axes[0].set_ylabel("AUROC, far against test")
+    _legend(figure, axes[0])
+    return figure
+
+
+def numbers(values: Sequence[float | None]) -> list[float]:
+    """The values as floats, not a number where one is missing."""
+    return [math.nan if known(value) is None else float(value or 0) for value in values]
+
+
+def _ray(
+    axis: Axes, i: int, alpha: Sequence[float], values: Sequence[float], legend: str
+) -> None:
+    axis.set_xscale("log", nonpositive="mask")
+    marks = (i % 4, 4) if len(alpha) > 8 else None  # staggered, so that lines on top show
+    axis.plot(alpha, values, label=legend, markevery=marks, **line(i))
+    axis.set_xlabel(ALPHA)
+
+
+def _mark(axis: Axes, height: float, text: str) -> None:
+    """A dashed reference line with its meaning."""
+    axis.axhline(height, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+    place = {"ha": "left", "va": "bottom", "color": GREY, "fontsize": 10}
+    axis.text(0.02, height + 0.01, text, transform=axis.get_yaxis_transform(), **place)
+
+
+def _note(axis: Axes, side: str) -> dict[str, Any]:
+    place = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": side}
+    return {**place, "color": GREY, "fontsize": 10, "style": "italic"}
+
+
+def _share(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def _legend(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    columns = 3 if max(map(len, labels)) < 24 else 2
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=3.5)

@@ -1,0 +1,86 @@
+"""The tables of an audit as rows of text and numbers, for the terminal and for the page."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Result = Mapping[str, Any]
+FAR = "scaled x "  # how the audit names the test inputs times its last factor
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well one measure tells one outside set from the test data; None where unknown."""
+
+    auroc: float | None
+    fpr: float | None
+
+
+def outside_names(result: Result) -> list[str]:
+    """The outside sets of all predictors, in the order in which they come."""
+    return _union(found["outside"] for found in result["predictors"].values())
+
+
+def quality_columns(result: Result) -> list[str]:
+    """The heads of the columns of `quality_rows`."""
+    sure = [f"sure on {name}" for name in ["test", *outside_names(result)]]
+    return ["accuracy", "NLL", "Brier", "ECE", *sure]
+
+
+def quality_rows(result: Result, *, missing: str) -> list[tuple[str, list[str]]]:
+    """A row for each predictor; accuracy and mean maximum confidence in per cent."""
+    rows = []
+    for name, found in result["predictors"].items():
+        test = found["test"]
+        parts = [found["outside"].get(where, {}) for where in outside_names(result)]
+        sure = [part.get("mean_max_confidence") for part in (test, *parts)]
+        cells = [
+            decimal(test.get("accuracy"), 1, scale=100, missing=missing),
+            *(decimal(test.get(key), 3, missing=missing) for key in ("nll", "brier", "ece")),
+            *(decimal(value, 1, scale=100, missing=missing) for value in sure),
+        ]
+        rows.append((name, cells))
+    return rows
+
+
+def separation_rows(result: Result, where: str) -> list[tuple[str, list[Separation]]]:
+    """A row for each measure, a cell for each predictor, for one outside set."""
+    parts = [
+        found["outside"].get(where, {}).get("measures", {})
+        for found in result["predictors"].values()
+    ]
+    return [
+        (measure, [_separation(part.get(measure, {})) for part in parts])
+        for measure in _union(parts)
+    ]
+
+
+def measure_names(result: Result) -> list[str]:
+    """Every measure that some table or curve of the audit shows."""
+    predictors = result["predictors"].values()
+    sets = [part["measures"] for found in predictors for part in found["outside"].values()]
+    curves = [found["scaling"]["auroc"] for found in predictors if found.get("scaling")]
+    return _union([*sets, *curves])
+
+
+def known(value: Any) -> float | None:
+    """The number, or None if it is missing or not finite."""
+    if value is None or not abs(value) < float("inf"):
+        return None
+    return float(value)
+
+
+def decimal(value: Any, digits: int, *, scale: float = 1.0, missing: str) -> str:
+    """A number with a fixed count of decimals, or `missing`; never a negative zero."""
+    number = known(value)
+    if number is None:
+        return missing
+    return f"{round(scale * number, digits) + 0.0:.{digits}f}"
+
+
+def _separation(numbers: Mapping[str, Any]) -> Separation:
+    return Separation(known(numbers.get("auroc")), known(numbers.get("fpr_at_95_tpr")))
+
+
+def _union(names: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(name for part in names for name in part))

@@ -1,0 +1,112 @@
+"""An audit for the terminal: a verdict in words, then the tables."""
+
+import io
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nescio.report.tables import (
+    Result,
+    Separation,
+    decimal,
+    outside_names,
+    quality_columns,
+    quality_rows,
+    separation_rows,
+)
+from nescio.report.verdict import headline, verdict
+
+GAP = 2  # spaces between columns: one of padding, one of the rule
+NAME = 26  # widest first column; longer names fold
+WORD = 14  # widest word in the head of a column; longer ones fold
+SLACK = 3  # how much wider than needed a column becomes where there is room
+RULE = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+NOTE = (
+    "AUROC / FPR95. Outside is the positive class. AUROC: larger is better, 0.5 is chance, below "
+    "0.5 the outside looks more certain than the test data. FPR95: share of the test data flagged "
+    "when 95 % of the outside is caught; smaller is better."
+)
+
+
+def audit_text(result: Result, *, width: int | None = None, styled: bool | None = None) -> str:
+    """The audit as text; by default plain and 100 wide unless standard output is a terminal."""
+    terminal = sys.stdout.isatty()
+    if width is None:
+        width = min(100, shutil.get_terminal_size().columns) if terminal else 100
+    styled = terminal if styled is None else styled
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=styled, force_jupyter=False)
+    _print(console, result)
+    lines = file.getvalue().splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _print(console: Console, result: Result) -> None:
+    for sentence in [headline(result), *verdict(result)]:
+        console.print(_plain(sentence))
+        console.print()
+    rows = quality_rows(result, missing="-")
+    console.print(_plain("How right and how sure", "bold"))
+    console.print(_plain("Accuracy and mean maximum confidence (sure) in %, NLL in nats.", "dim"))
+    _print_table(console, "predictor", quality_columns(result), rows)
+    names = list(result["predictors"])
+    for where in outside_names(result):
+        cells = [(m, [_cell(s) for s in row]) for m, row in separation_rows(result, where)]
+        console.print(_plain(f"Telling {where} from the test data", "bold"))
+        _print_table(console, "measure", names, cells)
+    if outside_names(result):
+        console.print(_plain(NOTE, "dim"))
+
+
+def _print_table(
+    console: Console, corner: str, columns: Sequence[str], rows: Sequence[tuple[str, list[str]]]
+) -> None:
+    """One table, or several below each other when the columns do not fit beside each other."""
+    first = min(NAME, max(len(corner), *(len(name) for name, _ in rows), 0))
+    needs = [
+        max(_longest_word(title), *(len(cells[i]) for _, cells in rows), 0)
+        for i, title in enumerate(columns)
+    ]
+    for start, stop in pairwise(_breaks(needs, console.width - first)):
+        table = Table(box=RULE, padding=(0, GAP - 1, 0, 0), show_edge=False, pad_edge=False)
+        table.add_column(_plain(corner), width=first, overflow="fold")
+        spare = console.width - first - sum(needs[start:stop]) - GAP * (stop - start)
+        wider = max(0, min(SLACK, spare // max(stop - start, 1)))
+        for title, need in zip(columns[start:stop], needs[start:stop], strict=True):
+            table.add_column(_plain(title), justify="right", width=need + wider, overflow="fold")
+        for name, cells in rows:
+            table.add_row(_plain(name), *(_plain(cell) for cell in cells[start:stop]))
+        console.print(table)
+        console.print()
+
+
+def _longest_word(title: str) -> int:
+    return min(WORD, max((len(word) for word in title.split()), default=0))
+
+
+def _breaks(needs: Sequence[int], room: int) -> list[int]:
+    """Where to start a new table so that each fits into `room`."""
+    breaks, used = [0], 0
+    for i, need in enumerate(needs):
+        if used and used + need + GAP > room:
+            breaks.append(i)
+            used = 0
+        used += need + GAP
+    return [*breaks, len(needs)]
+
+
+def _cell(numbers: Separation) -> str:
+    if numbers.auroc is None and numbers.fpr is None:
+        return "-"
+    return f"{decimal(numbers.auroc, 3, missing='-')} / {decimal(numbers.fpr, 3, missing='-')}"
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Text as it stands: no markup, and no control codes from a name."""
+    return Text("".join(c if c.isprintable() else "?" for c in text), style=style)

@@ -1,0 +1,93 @@
+"""The findings of an audit in plain words: a few sentences for each predictor."""
+
+from typing import Any
+
+from nescio.report.findings import far_confidence, scaled
+from nescio.report.tables import FAR, Result, known
+
+LISTED = 4  # outside sets named in a sentence; the tables have them all
+
+
+def headline(result: Result) -> str:
+    """One sentence about all predictors far away from the data."""
+    if not scaled(result):
+        return "No predictor was followed away from the data."
+    return f"{far_confidence(result)}."
+
+
+def verdict(result: Result) -> list[str]:
+    """For each predictor: how right, how sure, and where it is surer than on its own data."""
+    return [
+        " ".join([_summary(name, found), *_miscalibrated(found, result), *_too_sure(found)])
+        for name, found in result["predictors"].items()
+    ]
+
+
+def percent(value: Any) -> str:
+    """A share in per cent; what only rounds to all of it does not read as all of it."""
+    share = known(value)
+    if share is None:
+        return "an unknown share"
+    if 0.9995 <= share < 1:
+        return "over 99.9 %"
+    return "100 %" if share == 1 else f"{100 * share:.1f} %"
+
+
+def _summary(name: str, found: Result) -> str:
+    test, confidence = found["test"], _outside_confidence(found)
+    listed = list(confidence)
+    if len(listed) > LISTED:
+        listed = sorted(listed, key=lambda where: -confidence[where])[:LISTED]
+    parts = [
+        f"right on {percent(test['accuracy'])} of the test data, "
+        f"{percent(test['mean_max_confidence'])} sure on average",
+        *(f"{percent(confidence[where])} sure on {_place(where)}" for where in listed),
+    ]
+    rest = len(confidence) - len(listed)
+    if rest:
+        parts.append(f"less sure on {rest} other outside set{'s' if rest > 1 else ''}")
+    return f"{name}: {'; '.join(parts)}."
+
+
+def _miscalibrated(found: Result, result: Result) -> list[str]:
+    """A sentence if confidence and accuracy differ by more than two standard errors."""
+    accuracy = known(found["test"]["accuracy"])
+    sure = known(found["test"]["mean_max_confidence"])
+    if accuracy is None or sure is None:
+        return []
+    error = (accuracy * (1 - accuracy) / result["cases"]) ** 0.5
+    if abs(sure - accuracy) <= 2 * error:
+        return []
+    way = "surer" if sure > accuracy else "less sure"
+    gap = f"{100 * abs(sure - accuracy):.1f} percentage points"
+    return [f"On the test data it is {gap} {way} than it is right."]
+
+
+def _too_sure(found: Result) -> list[str]:
+    own, confidence = known(found["test"]["mean_max_confidence"]), _outside_confidence(found)
+    if own is None or not confidence:
+        return []
+    surer = [where for where, sure in confidence.items() if sure > own]
+    if not surer:
+        return ["It is less sure on every outside set than on its own data."]
+    return [_surer(where, found) for where in surer[:LISTED]]
+
+
+def _surer(where: str, found: Result) -> str:
+    measures = found["outside"][where]["measures"].values()
+    areas = [area for part in measures if (area := known(part["auroc"])) is not None]
+    start = f"It is surer on {_place(where)} than on its own data"
+    if not areas:
+        return f"{start}."
+    best = f"an AUROC of {max(areas):.2f} (0.5 is chance)"
+    return f"{start}; its best measure tells the two apart with {best}."
+
+
+def _outside_confidence(found: Result) -> dict[str, float]:
+    parts = found["outside"].items()
+    values = {where: known(part["mean_max_confidence"]) for where, part in parts}
+    return {where: value for where, value in values.items() if value is not None}
+
+
+def _place(where: str) -> str:
+    return f"inputs scaled by {where.removeprefix(FAR)}" if where.startswith(FAR) else where

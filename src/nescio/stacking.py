@@ -1,0 +1,167 @@
+"""M networks as one: weights `(M, ...)`, outputs `(M, N, O)` from one call.
+
+Sequences of linear layers run as batched products with features before cases, `(M, F, N)`: the
+products and the gradients of the weights then come out contiguous. Every other network runs member
+by member with the same result.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor, nn
+
+from nescio.dropout import draw_mask, masks_from
+from nescio.errors import NescioError
+from nescio.nets.standardise import Standardise
+from nescio.randomness import Rng
+
+Tensors = Mapping[str, Tensor]
+Draws = Callable[[], Sequence[torch.Generator]] | None  # one a member; None: dropout is off
+Layer = Callable[[Tensors, Tensor, Draws], Tensor]
+
+ELEMENTWISE = (
+    nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.Sigmoid, nn.ELU, nn.Softplus, nn.Hardtanh,
+    nn.ReLU6, nn.Identity,
+)  # fmt: skip
+
+
+def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
+    """Parameters and buffers of networks of one architecture, stacked to `(M, ...)`."""
+    states = [{**dict(net.named_parameters()), **dict(net.named_buffers())} for net in nets]
+    shapes = [{name: value.shape for name, value in state.items()} for state in states]
+    if not states or not states[0]:
+        raise NescioError("a network without weights cannot be trained or stacked")
+    for member, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise NescioError(
+                f"member {member} has other weights than member 0; the factory must return the "
+                "same architecture every time"
+            )
+    return {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+
+
+class Stack:
+    """The architecture of M networks, to be called with their stacked tensors."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = deepcopy(net)
+        self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
+        self._layers = _in_place(_plan(self.net, ""))
+
+    @property
+    def stacked(self) -> bool:
+        """Whether all members run in one product rather than in a loop."""
+        return self._layers is not None
+
+    def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
+        """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
+        if self._layers is None or (x.ndim > 3 and not isinstance(_first(self.net), nn.Flatten)):
+            return self._loop(tensors, x, rng)
+        draws = None if rng is None else cache(partial(rng.generators, "dropout"))
+        hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)
+        for layer in self._layers:
+            hidden = layer(tensors, hidden, draws)
+        return hidden.transpose(1, 2)
+
+    def _loop(self, tensors: Tensors, x: Tensor, rng: Rng | None) -> Tensor:
+        self.net.train(rng is not None)
+        generators = [None] * len(x) if rng is None else rng.generators("dropout")
+        slices = {name: tensor.unbind(0) for name, tensor in tensors.items()}
+        outputs = []
+        for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
+            own = {name: parts[member] for name, parts in slices.items()}
+            with nullcontext() if generator is None else masks_from(generator):
+                outputs.append(torch.func.functional_call(self.net, own, (inputs,)))
+        return torch.stack(outputs)
+
+
+def _first(net: nn.Module) -> nn.Module:
+    while isinstance(net, nn.Sequential) and len(net):
+        net = net[0]
+    return net
+
+
+def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
+    """The layers as functions of stacked tensors, or None where a layer cannot be stacked."""
+    if _watched(module):
+        return None
+    kind = type(module)
+    if kind.forward is nn.Sequential.forward:
+        plans = [_plan(child, f"{prefix}{name}.") for name, child in module.named_children()]
+        if any(plan is None for plan in plans) or len(set(module.children())) < len(plans):
+            return None
+        return [layer for plan in plans for layer in plan or []]
+    if kind is nn.Linear:
+        bias = f"{prefix}bias" if module.bias is not None else None
+        return [partial(_linear, f"{prefix}weight", bias)]
+    if kind is nn.ReLU:
+        return [_relu]
+    if kind in ELEMENTWISE:
+        return [lambda _, hidden, __: module(hidden)]
+    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
+        return []
+    if isinstance(module, nn.Dropout) and kind is nn.Dropout:
+        return [partial(_dropout, module.p)] if module.p else []
+    if kind is Standardise:
+        return [partial(_standardise, f"{prefix}mean", f"{prefix}scale")]
+    return None
+
+
+def _watched(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def _linear(weight: str, bias: str | None, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
+    if bias is None:
+        return torch.bmm(t[weight], hidden)
+    return torch.baddbmm(t[bias][:, :, None], t[weight], hidden)
+
+
+def _relu(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
+    return torch.relu(hidden)
+
+
+def _relu_in_place(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
+    return torch.relu_(hidden)
+
+
+def _in_place(layers: list[Layer] | None) -> list[Layer] | None:
+    """ReLU directly after a linear layer may overwrite: a product's gradient needs no output."""
+    if layers is None:
+        return None
+    after = [None, *layers[:-1]]
+    fresh = [isinstance(layer, partial) and layer.func is _linear for layer in after]
+    return [_relu_in_place if ok and f is _relu else f for ok, f in zip(fresh, layers, strict=True)]
+
+
+def _dropout(p: float, _: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
+    if draws is None:
+        return hidden
+    features, cases = hidden.shape[1:]
+    masks = [draw_mask((cases, features), p, g, hidden) for g in draws()]
+    return hidden * torch.stack(masks).transpose(1, 2)
+
+
+def _standardise(mean: str, scale: str, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
+    return (hidden - t[mean].flatten(1)[:, :, None]) / t[scale].flatten(1)[:, :, None]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a loss sees of the networks: call it on inputs `(M, N, ...)`, or read the parameters."""
+
+    architecture: Stack
+    tensors: Tensors
+    rng: Rng | None = None  # None: evaluation, dropout off
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.architecture(self.tensors, x, self.rng)
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The trained weights by name, each `(M, ...)`, in the order of the network."""
+        return {name: self.tensors[name] for name in self.architecture.trained}

@@ -1,0 +1,61 @@
+"""A data set checks itself when made."""
+
+import pytest
+import torch
+
+from nescio.data import Dataset
+from nescio.errors import NescioError
+
+X, LABELS, TARGETS = torch.zeros(4, 3, 2), torch.tensor([0, 2, 0, 2]), torch.zeros(4, 2)
+
+
+def test_classification_and_its_shape_labels_may_have_gaps():
+    made = Dataset("mine", (X, LABELS), None, (X[:1], LABELS[:1]), classes=3)
+    assert made.features == (3, 2)
+    assert made.task == "classification"
+
+
+def test_regression():
+    made = Dataset("mine", (X, TARGETS), (X, TARGETS), None, classes=None)
+    assert made.task == "regression"
+
+
+def test_a_data_set_does_not_change():
+    made = Dataset("mine", (X, LABELS), None, None, classes=3)
+    with pytest.raises(AttributeError):
+        made.classes = 4
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "classes", "message"),
+    [
+        (X.double(), LABELS, 3, r"must be float32 of shape \(N, ...\), got float64 of shape"),
+        (torch.zeros(4), LABELS, 3, r"got float32 of shape \(4,\)"),
+        (X, LABELS[:3], 3, "4 inputs but 3 targets"),
+        (X[:0], LABELS[:0], 3, "train part of 'mine' is empty"),
+        (X / 0, LABELS, 3, "x in the train part of 'mine' holds NaN or infinity"),
+        (X, LABELS.int(), 3, r"must be int64 of shape \(N,\), got int32"),
+        (X, TARGETS, 3, "or give classes=None for regression"),
+        (X, LABELS, 2, r"must be in 0..1, got 0..2; renumber"),
+        (X, LABELS - 1, 3, "got -1..1"),
+        (X, LABELS * 0 + 2, 3, "one label only, 2; a classifier needs at least two"),
+        (X, LABELS, 1, "`classes` must be 2 or more"),
+        (X, LABELS, None, r"float32 of shape \(N, D\) for regression, got int64"),
+        (X, TARGETS[:, 0], None, r"got float32 of shape \(4,\)"),
+        (X, TARGETS / 0, None, "y in the train part of 'mine' holds NaN"),
+    ],
+)
+def test_a_bad_train_part_is_refused(x, y, classes, message):
+    with pytest.raises(NescioError, match=message):
+        Dataset("mine", (x, y), None, None, classes)
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_other_parts_are_checked_and_fit_train(part):
+    parts = {"validation": None, "test": None}
+    with pytest.raises(NescioError, match=f"labels in the {part} part of 'mine' must be in 0..2"):
+        Dataset("mine", (X, LABELS), **parts | {part: (X, LABELS + 1)}, classes=3)
+    with pytest.raises(NescioError, match=rf"x in the {part} part .* has shape \(4, 3\), train"):
+        Dataset("mine", (X, LABELS), **parts | {part: (X[..., 0], LABELS)}, classes=3)
+    with pytest.raises(NescioError, match=rf"y in the {part} part .* has shape \(4, 1\), train"):
+        Dataset("mine", (X, TARGETS), **parts | {part: (X, TARGETS[:, :1])}, classes=None)

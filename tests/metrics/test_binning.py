@@ -1,0 +1,90 @@
+"""Reliability bins and ECE against a loop over bins."""
+
+import numpy as np
+import pytest
+import torch
+
+from nescio.errors import NescioError
+from nescio.metrics import binning as binning_module
+from nescio.metrics import ece, reliability
+from nescio.registry import metrics
+
+
+def loop(confidence, correct, bins):
+    total = 0.0
+    for m in range(1, bins + 1):
+        chosen = (confidence > (m - 1) / bins) & (confidence <= m / bins)
+        if chosen.any():
+            total += chosen.mean() * abs(correct[chosen].mean() - confidence[chosen].mean())
+    return total
+
+
+@pytest.mark.parametrize("bins", [1, 2, 10, 15, 100])
+def test_ece_agrees_with_a_loop(bins):
+    rng = np.random.default_rng(bins)
+    confidence = rng.uniform(0.1, 1, 500)
+    correct = rng.uniform(size=500) < confidence**2
+    assert ece(confidence, correct, bins=bins) == pytest.approx(loop(confidence, correct, bins))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("bins", [3, 10, 15])
+def test_a_confidence_on_an_edge_belongs_to_the_bin_below(bins, kind):
+    edges = (np.arange(1, bins + 1) / bins).astype(kind)
+    assert reliability(edges, np.ones(bins), bins=bins).count.tolist() == [1] * bins
+    above = np.nextafter(edges[:-1], kind(1))
+    assert reliability(above, np.ones(bins - 1), bins=bins).count.tolist() == [0] + [1] * (bins - 1)
+
+
+def test_the_bins_by_hand():
+    made = reliability([0.0, 0.2, 0.9, 1.0], [0, 1, 1, 1], bins=4)
+    assert made.edges.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert made.count.tolist() == [2, 0, 0, 2]
+    np.testing.assert_allclose(made.confidence, [0.1, np.nan, np.nan, 0.95])
+    np.testing.assert_allclose(made.accuracy, [0.5, np.nan, np.nan, 1.0])
+    assert made.ece == pytest.approx(0.5 * 0.4 + 0.5 * 0.05)
+
+
+def test_calibrated_and_overconfident_answers():
+    assert ece([0.5, 0.5], [True, False]) == 0
+    assert ece(np.ones(4), np.zeros(4)) == 1
+
+
+def test_averaged_float32_confidence_may_round_above_one():
+    above = np.nextafter(np.float32(1), np.float32(2))
+    assert reliability([above], [1]).count[-1] == 1
+
+
+def test_torch_and_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(5)
+    confidence, correct = rng.uniform(size=300).astype(np.float32), rng.integers(0, 2, 300)
+    whole = ece(confidence, correct)
+    monkeypatch.setattr(binning_module, "BLOCK", 37)
+    parts = ece(torch.tensor(confidence), torch.tensor(correct, dtype=torch.bool))
+    assert type(parts) is float
+    assert parts == pytest.approx(whole, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "bins", "message"),
+    [
+        ([0.5, np.nan], [1, 1], 15, r"in \[0, 1\] without NaN, got nan"),
+        ([0.5, np.inf], [1, 1], 15, "got 0.5 to inf"),
+        ([0.5, 1.5], [1, 1], 15, "got 0.5 to 1.5; use the largest probability"),
+        ([-0.5, 0.5], [1, 1], 15, "got -0.5 to 0.5"),
+        ([0.5, 0.5], [1, 2], 15, "True/False or 1/0"),
+        ([0.5, 0.5], [1], 15, "got 2 and 1"),
+        ([], [], 15, "`confidence` is empty"),
+        ([[0.5]], [1], 15, "`confidence` must be one-dimensional"),
+        ([0.5], [1], 0, "`bins` must be a whole number from 1 up, got 0"),
+        ([0.5], [1], 2.5, "got 2.5"),
+    ],
+)
+def test_bad_cases_are_refused(confidence, correct, bins, message):
+    for function in (ece, reliability):
+        with pytest.raises(NescioError, match=message):
+            function(confidence, correct, bins=bins)
+
+
+def test_ece_is_registered():
+    assert "ece" in metrics
