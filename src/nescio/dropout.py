@@ -25,7 +25,7 @@ Options = dict[str, Any]
 def draw_mask(shape: Sequence[int], p: float, generator: torch.Generator, like: Tensor) -> Tensor:
     """Zeros with probability `p`, else 1 / (1 - p)."""
     mask = torch.empty(tuple(shape)).bernoulli_(1 - p, generator=generator)
-    return mask.div_(1 - p).to(like)
+    return (mask.div_(1 - p) if p < 1 else mask).to(like)
 
 
 def mask_shape(function: Callable[..., Tensor], x: Tensor) -> list[int]:
@@ -124,7 +124,8 @@ class MaskPerPass(TorchFunctionMode):
         masks = torch.stack([draw_mask(shape, p, g, x) for g in self.generators])  # (T, ...)
         if self.passes == 1:
             return x.mul_(masks[0]) if inplace else x * masks[0]
-        if len(x) == self.passes * self.cases:
+        self.widest = max(self.widest, x[0].numel())
+        if self._waiting and len(x) == self.passes * self.cases:
             grouped: Tensor = x.unflatten(0, (self.passes, self.cases))
             return (grouped * masks[:, None]).flatten(0, 1)
         stand_in = x.view(x.shape)

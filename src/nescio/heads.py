@@ -16,6 +16,7 @@ from nescio.errors import NescioError
 from nescio.prediction import Categorical, Dirichlet, DoubleExponential, Gaussian, Prediction
 from nescio.registry import heads
 
+Slope = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -30,6 +31,7 @@ class Head:
     read: Callable[[Tensor], Prediction]
     nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
     divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
+    nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
 
     def __call__(self, outputs: Tensor) -> Prediction:
         return self.read(outputs)
@@ -39,12 +41,20 @@ class Head:
 def categorical() -> Head:
     """Class probabilities by softmax of C outputs."""
     read = Categorical
-    return Head("categorical", {}, "classification", 1, read, cross_entropy, _kl_categorical)
+    slope = _categorical_slope
+    return Head("categorical", {}, "classification", 1, read, cross_entropy, _kl_categorical, slope)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Negative log probability of the labels, `(M, *batch)`."""
     return F.cross_entropy(logits.movedim(-1, 1), labels, reduction="none")  # classes second
+
+
+def _categorical_slope(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    logs = logits.log_softmax(-1)
+    index = labels[..., None]
+    scores = -logs.gather(-1, index)[..., 0]
+    return scores, logs.exp_().scatter_add_(-1, index, -torch.ones_like(scores)[..., None])
 
 
 def _kl_categorical(p: Tensor, q: Tensor) -> Tensor:
@@ -86,6 +96,7 @@ def gaussian(*, floor: float = 1e-6) -> Head:
         lambda outputs: Gaussian(*split(outputs)),
         lambda outputs, y: _gaussian_nll(*split(outputs), y),
         lambda p, q: _kl_gaussian(*split(p), *split(q)),
+        partial(_gaussian_slope, floor),
     )
 
 
@@ -111,6 +122,16 @@ def fixed_variance(*, variance: float = 1.0) -> Head:
 def _gaussian_nll(mean: Tensor, variance: Tensor, target: Tensor) -> Tensor:
     scaled = (target - mean).square() / variance
     return (0.5 * (variance.log() + scaled) + HALF_LOG_TWO_PI).sum(-1)
+
+
+def _gaussian_slope(floor: float, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    raw = outputs.chunk(2, dim=-1)[1]
+    mean, variance = _split(floor, outputs)
+    pull = (mean - y) / variance
+    excess = (mean - y) * pull  # squared error in units of the variance
+    scores = (0.5 * (variance.log() + excess) + HALF_LOG_TWO_PI).sum(-1)
+    spread = 0.5 * (1 - excess) / variance * raw.sigmoid()
+    return scores, torch.cat([pull, spread], dim=-1)
 
 
 def _kl_gaussian(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Tensor:

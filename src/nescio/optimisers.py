@@ -44,7 +44,7 @@ class Optimiser:
             self.state["mean"],
             self.state["square"],
             [],
-            [torch.tensor(float(self.steps))] * len(weights),
+            [torch.full((), float(self.steps))] * len(weights),
             lr=rate,
             beta1=BETA1,
             beta2=BETA2,

@@ -5,6 +5,7 @@ come from. A prediction is the uniform mixture of its members: probabilities are
 """
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -76,13 +77,17 @@ class Prediction(ABC):
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Self:
         """Choose cases along the batch axes; an integer keeps its axis: a batch of one."""
         parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) > len(self.batch_shape):
+        shape = self.batch_shape
+        if sum(part is not ... for part in parts) > len(shape):
             raise NescioError(
-                f"{len(parts)} indices for a batch of shape {tuple(self.batch_shape)}; "
+                f"{len(parts)} indices for a batch of shape {tuple(shape)}; "
                 "members are chosen with `.choose(...)`, classes in `.probs`"
             )
-        kept = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in parts)
-        return self._map(lambda tensor: tensor[(slice(None), *kept)])
+        before_dots = parts.index(...) if any(part is ... for part in parts) else len(parts)
+        axes = [k if k < before_dots else k - len(parts) for k in range(len(parts))]
+        kept = tuple(_keep(i, shape[k]) for i, k in zip(parts, axes, strict=True))
+        rest = (slice(None),) * 2 if before_dots < len(parts) else ()
+        return self._map(lambda tensor: tensor.movedim(0, -2)[(*kept, *rest)].movedim(-2, 0))
 
     def choose(self, members: slice | Tensor | Sequence[int]) -> Self:
         """The mixture of some of the members only."""
@@ -101,6 +106,16 @@ class Prediction(ABC):
     def pool(cls, parts: Sequence[Self]) -> Self:
         """One prediction with the members of all `parts`: an ensemble of predictors."""
         return _concatenate(parts, axis=0)
+
+
+def _keep(index: Index, size: int) -> Any:
+    """An index that keeps its axis: an integer becomes a slice of length one."""
+    if not (isinstance(index, int) or getattr(index, "shape", None) == ()):
+        return index
+    place = operator.index(index)  # type: ignore[arg-type]
+    if not -size <= place < size:
+        raise IndexError(f"case {place} of a batch of {size}")
+    return slice(place, place + 1 or None)
 
 
 P = TypeVar("P", bound=Prediction)
@@ -200,7 +215,7 @@ class Categorical(Classification):
         if probs.isnan().any() or (probs < 0).any():
             raise NescioError("from_probs: probabilities must not be NaN or negative")
         gap = (probs.sum(-1) - 1).abs().max().item() if probs.numel() else 0.0
-        if gap > max(1e-6, 1e3 * torch.finfo(probs.dtype).eps):  # 1.2e-4 in float32
+        if gap > min(0.02, max(1e-6, 1e3 * torch.finfo(probs.dtype).eps)):  # 1.2e-4 in float32
             raise NescioError(
                 f"from_probs: probabilities must sum to 1 over the last axis, off by {gap:.3g}; "
                 "for logits use Categorical(logits)"
@@ -264,7 +279,8 @@ class Regression(Prediction, ABC):
     @property
     def epistemic(self) -> Tensor:
         """Variance of the member means: disagreement, `(*batch, D)`; no cancellation."""
-        return (self.mean - self.mixture_mean).square().mean(0)
+        gap = self.mean - self.mean[:1]  # exact for close means, so rounding of their size is gone
+        return (gap - gap.mean(0)).square().mean(0)
 
     @property
     def mixture_variance(self) -> Tensor:

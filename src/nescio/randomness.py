@@ -7,7 +7,7 @@ what it would draw alone, and a resumed run draws what an uninterrupted one woul
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -45,7 +45,7 @@ class Rng:
 
     def at(self, *place: int) -> "Rng":
         """The randomness of another step."""
-        return replace(self, place=place)
+        return Rng(self.seed, self.members, place)
 
     def generators(self, purpose: str) -> list[torch.Generator]:
         """One generator a member for `purpose` at this step."""

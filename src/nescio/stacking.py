@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class Stack:
     def __init__(self, net: nn.Module) -> None:
         self.net = deepcopy(net)
         self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
-        self._layers = _in_place(_plan(self.net, ""))
+        self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
 
     @property
     def stacked(self) -> bool:
@@ -91,10 +92,9 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
         return None
     kind = type(module)
     if kind.forward is nn.Sequential.forward:
-        plans = [_plan(child, f"{prefix}{name}.") for name, child in module.named_children()]
-        if any(plan is None for plan in plans) or len(set(module.children())) < len(plans):
-            return None
-        return [layer for plan in plans for layer in plan or []]
+        children = cast(dict[str, nn.Module], module._modules)  # as Sequential runs them
+        plans = [_plan(child, f"{prefix}{name}.") for name, child in children.items()]
+        return None if None in plans else [layer for plan in plans for layer in plan or []]
     if kind is nn.Linear:
         bias = f"{prefix}bias" if module.bias is not None else None
         return [partial(_linear, f"{prefix}weight", bias)]
@@ -112,7 +112,17 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
 
 
 def _watched(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(hooks) or "forward" in vars(module)
+
+
+def _tied(net: nn.Module) -> bool:
+    """Whether a parameter or buffer stands in two places."""
+    every = [
+        *net.named_parameters(remove_duplicate=False),
+        *net.named_buffers(remove_duplicate=False),
+    ]
+    return len(every) > len({id(tensor) for _, tensor in every})
 
 
 def _linear(weight: str, bias: str | None, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
@@ -147,7 +157,8 @@ def _dropout(p: float, _: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
 
 
 def _standardise(mean: str, scale: str, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
-    return (hidden - t[mean].flatten(1)[:, :, None]) / t[scale].flatten(1)[:, :, None]
+    shift, width = (t[name].reshape(len(t[name]), -1, 1) for name in (mean, scale))
+    return (hidden - shift) / width
 
 
 @dataclass(frozen=True)

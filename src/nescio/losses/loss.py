@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nescio.heads import Head
+from nescio.heads import Head, Slope
 from nescio.randomness import Rng
 from nescio.stacking import Forward
 
@@ -32,20 +32,22 @@ class Loss:
     head: Head
     score: Score
     step: Step
+    slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch, rng)
 
 
-def pointwise(name: str, head: Head, score: Score) -> Loss:
+def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
     """A loss that is the mean of a score over the cases of the batch."""
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         del rng
-        return score(forward(batch.x), batch.y).flatten(1).mean(1)
+        scores = score(forward(batch.x), batch.y)
+        return scores.flatten(1).mean(1)
 
     options = ", ".join(f"{key}={value:g}" for key, value in head.options.items())
-    return Loss(f"{name}({head.name}({options}))", head, score, step)
+    return Loss(f"{name}({head.name}({options}))", head, score, step, slope)
 
 
 def plus(base: Loss, description: str, term: Step) -> Loss:

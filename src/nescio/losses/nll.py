@@ -9,4 +9,4 @@ from nescio.registry import losses
 def nll(head: Head | None = None) -> Loss:
     """Negative log-likelihood in nats, summed over targets and averaged over cases."""
     head = head or categorical()
-    return pointwise("nll", head, head.nll)
+    return pointwise("nll", head, head.nll, head.nll_slope)

@@ -10,7 +10,7 @@ from nescio.prediction import Classification, Dirichlet
 def class_variance(prediction: Classification) -> Tensor:
     """Population variance of the probabilities over members, averaged over classes."""
     probs = prediction.member_probs
-    variance = probs.var(0, correction=0)
+    variance = (probs - probs.mean(0)).square().mean(0)
     if isinstance(prediction, Dirichlet):  # law of total variance
         precision = prediction.member_precision[..., None]
         variance = variance + (probs * (1 - probs) / (precision + 1)).mean(0)

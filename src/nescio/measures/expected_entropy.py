@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.measures.measure import measure
+from nescio.measures.measure import logarithm, measure
 from nescio.measures.predictive_entropy import entropy
 from nescio.prediction import Classification, Dirichlet
 
@@ -14,8 +14,8 @@ from nescio.prediction import Classification, Dirichlet
 def expected_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Mean entropy of the members (data uncertainty); for a Dirichlet the mean over its draws."""
     if isinstance(prediction, Dirichlet):
-        return _dirichlet(prediction) / math.log(base)
-    return entropy(prediction.member_log_probs).mean(0) / math.log(base)
+        return _dirichlet(prediction) / logarithm(base)
+    return entropy(prediction.member_log_probs).mean(0) / logarithm(base)
 
 
 def _dirichlet(prediction: Dirichlet) -> Tensor:

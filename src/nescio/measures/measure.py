@@ -1,6 +1,7 @@
 """What a measure is: a function of a prediction, larger where the model is less sure."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -28,6 +29,13 @@ def measure(function: M) -> M:
 
     checked.kind = kind  # type: ignore[attr-defined]
     return cast(M, measures.register(checked))
+
+
+def logarithm(base: float) -> float:
+    """Natural logarithm of a unit's base: e for nats, 2 for bits, C for the normalised form."""
+    if not (0 < base < math.inf and base != 1):
+        raise NescioError(f"base must be positive and not 1, got {base}; 2 gives bits")
+    return math.log(base)
 
 
 def applicable(prediction: object) -> tuple[str, ...]:

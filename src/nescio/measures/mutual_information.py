@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.measures.measure import measure
+from nescio.measures.measure import logarithm, measure
 from nescio.prediction import Classification, Dirichlet
 
 
@@ -21,7 +21,7 @@ def mutual_information(prediction: Classification, *, base: float = math.e) -> T
     information = gaps.sum(-1).mean(0).clamp_min(0)
     if isinstance(prediction, Dirichlet):
         information = information + _within(prediction)
-    return information / math.log(base)
+    return information / logarithm(base)
 
 
 def _within(prediction: Dirichlet) -> Tensor:

@@ -5,14 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.measures.measure import measure
+from nescio.measures.measure import logarithm, measure
 from nescio.prediction import Classification
 
 
 @measure
 def predictive_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalised form."""
-    return entropy(prediction.log_probs) / math.log(base)
+    return entropy(prediction.log_probs) / logarithm(base)
 
 
 def entropy(log_probs: Tensor) -> Tensor:

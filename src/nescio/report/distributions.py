@@ -12,6 +12,7 @@ from nescio.report.drawing import (
     ACROSS,
     COLOURS,
     GREY,
+    WIDTH,
     add_title,
     label,
     line,
@@ -32,18 +33,20 @@ def confidence_histograms(result: Result) -> Figure:
     predictors = result["predictors"]
     sets = list(dict.fromkeys(w for p in predictors.values() for w in p["confidence_histograms"]))
     title = findings.high_confidence(result)
-    wide = 8 if len(predictors) == 1 else 3.6
-    figure, axes = panels(len(predictors), width=wide, height=0.8 + 0.5 * len(sets), title=title)
+    tall = 0.8 + (0.7 if len(sets) < 6 else 0.45) * len(sets)
+    figure, axes = panels(len(predictors), height=tall, title=title)
     for i, (axis, (name, found)) in enumerate(zip(axes, predictors.items(), strict=True)):
         for row, where in enumerate(reversed(sets)):
             counts = found["confidence_histograms"].get(where, [])
             _bars(axis, ROW * row, counts, BLUE if where == "test" else VERMILLION)
         axis.set_title(label(name), loc="left")
         names = [label(where, 22) for where in reversed(sets)] if i % ACROSS == 0 else []
-        axis.set_yticks([ROW * k for k in range(len(sets))], names or [""] * len(sets))
+        axis.set_yticks([ROW * k + 0.3 for k in range(len(sets))], names or [""] * len(sets))
+        axis.tick_params(axis="y", length=0)
         axis.set(xlim=(0, 1), ylim=(0, ROW * len(sets)), xlabel="confidence")
+        axis.set_xticks([0, 0.5, 1])
         per_cent(axis.xaxis)
-        axis.grid(visible=False, axis="x")
+        axis.grid(visible=False)
         axis.axvline(1 / found["classes"], color=GREY, linestyle=":", linewidth=1.4)
     return figure
 
@@ -51,12 +54,13 @@ def confidence_histograms(result: Result) -> Figure:
 def _bars(axis: Axes, base: float, counts: Sequence[int], colour: str) -> None:
     """Bars on their own base line; a bar of full height holds all cases of the set."""
     total = sum(counts)
+    axis.axhline(base, color="#bbbbbb", linewidth=0.8, zorder=0.5)
     if not total:
         return
     left = [k / len(counts) for k in range(len(counts))]
     shares = [count / total for count in counts]
     axis.bar(left, shares, 1 / len(counts), bottom=base, align="edge", color=colour)
-    place = {"ha": "left", "va": "bottom", "fontsize": 10}
+    place: Any = {"ha": "left", "va": "bottom", "fontsize": 10}
     axis.text(1.02, base + 0.05, f"{100 * shares[-1]:.0f} %", **place)
 
 
@@ -66,8 +70,8 @@ def reliability_diagrams(result: Result) -> Figure:
     predictors = result["predictors"]
     columns = min(len(predictors), ACROSS)
     rows = -(-len(predictors) // columns)
-    wide = 6 if columns == 1 else 3.6
-    figure = Figure(figsize=(wide * columns, 4.6 * rows + 0.9), layout="constrained")
+    wide = 8 if columns == 1 else WIDTH
+    figure = Figure(figsize=(wide, 4.6 * rows + 0.9), layout="constrained")
     ratios = [3, 1] * rows
     grid = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=ratios, sharex="col")
     add_title(figure, findings.calibration(result))
@@ -94,7 +98,7 @@ def _diagram(axis: Axes, i: int, bins: Any) -> None:
     axis.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
     ends = [_wilson(bins["accuracy"][k], bins["count"][k]) for k in filled]
     axis.vlines(confidence, [e[0] for e in ends], [e[1] for e in ends], color=GREY, linewidth=1)
-    axis.set(xlim=(0, 1), ylim=(0, 1.03))
+    axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.25, 0.5, 0.75, 1])
     per_cent(axis.yaxis)
 
 
@@ -105,6 +109,7 @@ def _counts(axis: Axes, i: int, bins: Any) -> None:
     heights = [counts[k] for k in filled]
     axis.bar([edges[k] for k in filled], heights, widths, align="edge", color=line(i)["color"])
     axis.set_yscale("log")
+    axis.tick_params(labelbottom=True)
     axis.set(ylim=(0.5, 2 * max(heights, default=1)), xlabel="confidence")
     per_cent(axis.xaxis)
 

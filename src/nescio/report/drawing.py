@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 P = ParamSpec("P")
-# Okabe and Ito (2008), told apart with any kind of colour vision; the pale yellow comes last.
-COLOURS = "#0072B2 #D55E00 #009E73 #CC79A7 #000000 #E69F00 #56B4E9 #F0E442".split()
+# Okabe and Ito (2008), told apart with any kind of colour vision; grey for the yellow, which
+# is too pale for a line on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#888888")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 1)))
 MARKERS = "osD^vPX*"
 GREY = "#555555"
-LOOK = {
+LOOK: Any = {
     "font.size": 11,
     "axes.titlesize": 11,
     "axes.spines.top": False,
@@ -36,6 +37,7 @@ LOOK = {
     "svg.hashsalt": "nescio",
 }
 ACROSS = 3  # panels beside each other
+WIDTH = 10.8  # inches
 
 
 def with_look(draw: Callable[P, Any]) -> Callable[P, Any]:
@@ -69,11 +71,11 @@ def label(name: str, width: int = 30) -> str:
     return visible.replace("$", r"\$")
 
 
-def panels(count: int, *, width: float, height: float, title: str) -> tuple[Figure, list[Axes]]:
+def panels(count: int, *, height: float, title: str) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels, at most three beside each other, under a title."""
     columns = min(count, ACROSS)
     rows = -(-count // columns)
-    figure = Figure(figsize=(width * columns, height * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height * rows + 0.9), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[count:]:
         spare.remove()

@@ -13,7 +13,7 @@ def telling_measures(result: Result) -> list[str]:
     return [
         name
         for name in TELLING
-        if any(value != 0.5 for curve in curves for value in curve.get(name, ()))
+        if any(known(value) not in (None, 0.5) for curve in curves for value in curve.get(name, ()))
     ]
 
 
@@ -44,6 +44,8 @@ def far_separation(result: Result) -> str:
     ]
     if not ends:
         return "How well the far inputs are told from the test data is not known"
+    if len(ends) == 1:
+        return f"{_at_the_end(result)}, the AUROC is {ends[0]:.2f}; 0.5 is chance"
     below = sum(end < 0.5 for end in ends)
     curves_end = "curve ends" if below == 1 else "curves end"
     count = f"{below} of {len(ends)} {curves_end}" if below else "no curve ends"
@@ -59,10 +61,11 @@ def high_confidence(result: Result) -> str:
             share = counts[-1] / max(sum(counts), 1)
             edge = f"{100 * (1 - 1 / len(counts)):.0f} %"
             tops[where == "test"].append((share, edge))
-    outside = tops[False]
-    share, edge = max(outside or tops[True])
-    where = "an outside set" if outside else "the test data"
-    return f"Up to {100 * share:.0f} % of {where} gets a confidence of {edge} or more"
+    shown = tops[False] or tops[True]
+    share, edge = max(shown)
+    where = "an outside set" if tops[False] else "the test data"
+    start = "Up to " if len(shown) > 1 else ""
+    return f"{start}{100 * share:.0f} % of {where} gets a confidence of {edge} or more"
 
 
 def calibration(result: Result) -> str:
@@ -70,7 +73,8 @@ def calibration(result: Result) -> str:
     tests = [found["test"] for found in result["predictors"].values()]
     surer = [_exceeds(test["mean_max_confidence"], test["accuracy"]) for test in tests]
     errors = [error for test in tests if (error := known(test["ece"])) is not None]
-    worst = f"; the largest ECE is {max(errors):.3f}" if errors else ""
+    which = "its" if len(tests) == 1 else "the largest"
+    worst = f"; {which} ECE is {max(errors):.3f}" if errors else ""
     return f"On the test data, {_counted(surer, 'surer than right on average')}{worst}"
 
 

@@ -80,15 +80,15 @@ def _split(text: str, name: str) -> tuple[str, str]:
 def _plots(result: Result) -> list[dict[str, str]]:
     from markupsafe import Markup
 
-    from nescio.report import distributions, plots
+    from nescio.report import plots
 
     draw = {}
     if scaled(result):
         draw["confidence_along_ray"] = plots.confidence_along_ray
         if telling_measures(result):
             draw["separation_along_ray"] = plots.separation_along_ray
-    draw["confidence_histograms"] = distributions.confidence_histograms
-    draw["reliability_diagrams"] = distributions.reliability_diagrams
+    draw["confidence_histograms"] = plots.confidence_histograms
+    draw["reliability_diagrams"] = plots.reliability_diagrams
     shown = []
     for name, make in draw.items():
         figure = make(result)

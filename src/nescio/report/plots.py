@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nescio.report import findings
+from nescio.report.distributions import confidence_histograms as confidence_histograms
+from nescio.report.distributions import reliability_diagrams as reliability_diagrams
 from nescio.report.drawing import GREY, label, line, panels, per_cent, with_look
 from nescio.report.drawing import svg as svg
 from nescio.report.tables import Result, known
@@ -24,10 +26,10 @@ def confidence_along_ray(result: Result) -> Figure:
     values = [v for curve in curves.values() for v in curve if not math.isnan(v)]
     zoom = bool(values) and max(values) - min(values) < TIGHT
     title = findings.far_confidence(result)
-    figure, axes = panels(1 + zoom, width=8 if not zoom else 4.6, height=4, title=title)
+    figure, axes = panels(1 + zoom, height=4, title=title)
     for axis in axes:
         for i, (name, curve) in enumerate(curves.items()):
-            legend = f"{label(name)}: {_share(curve[0])} → {_share(curve[-1])}"
+            legend = f"{label(name, 24)}: {_share(curve[0])} → {_share(curve[-1])}"
             _ray(axis, i, found[name]["scaling"]["alpha"], curve, legend)
     per_cent(axes[0].yaxis)
     axes[0].set_ylim(0, 1.03)
@@ -46,9 +48,7 @@ def separation_along_ray(result: Result) -> Figure:
     """AUROC of the far inputs against the test data along alpha * x, a panel for each measure."""
     measures, found = findings.telling_measures(result), findings.scaled(result)
     title = findings.far_separation(result)
-    figure, axes = panels(
-        len(measures), width=8 if len(measures) == 1 else 4.6, height=4, title=title
-    )
+    figure, axes = panels(len(measures), height=4, title=title)
     for axis, measure in zip(axes, measures, strict=True):
         for i, (name, part) in enumerate(found.items()):
             curve = part["scaling"]["auroc"].get(measure)
@@ -69,9 +69,7 @@ def numbers(values: Sequence[float | None]) -> list[float]:
     return [math.nan if known(value) is None else float(value or 0) for value in values]
 
 
-def _ray(
-    axis: Axes, i: int, alpha: Sequence[float], values: Sequence[float], legend: str
-) -> None:
+def _ray(axis: Axes, i: int, alpha: Sequence[float], values: Sequence[float], legend: str) -> None:
     axis.set_xscale("log", nonpositive="mask")
     marks = (i % 4, 4) if len(alpha) > 8 else None  # staggered, so that lines on top show
     axis.plot(alpha, values, label=legend, markevery=marks, **line(i))
@@ -81,7 +79,7 @@ def _ray(
 def _mark(axis: Axes, height: float, text: str) -> None:
     """A dashed reference line with its meaning."""
     axis.axhline(height, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
-    place = {"ha": "left", "va": "bottom", "color": GREY, "fontsize": 10}
+    place: Any = {"ha": "left", "va": "bottom", "color": GREY, "fontsize": 10}
     axis.text(0.02, height + 0.01, text, transform=axis.get_yaxis_transform(), **place)
 
 
@@ -96,5 +94,8 @@ def _share(value: float) -> str:
 
 def _legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    columns = 3 if max(map(len, labels)) < 24 else 2
+    room = 72 * figure.get_figwidth() / (6.6 * max(map(len, labels)) + 60)  # points a column
+    columns = min(3, max(1, int(room)))
+    rows = -(-len(labels) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.25 * (rows - 1))
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=3.5)

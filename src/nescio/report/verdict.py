@@ -1,5 +1,6 @@
 """The findings of an audit in plain words: a few sentences for each predictor."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from nescio.report.findings import far_confidence, scaled
@@ -45,7 +46,7 @@ def _summary(name: str, found: Result) -> str:
     ]
     rest = len(confidence) - len(listed)
     if rest:
-        parts.append(f"less sure on {rest} other outside set{'s' if rest > 1 else ''}")
+        parts.append(f"no surer on {rest} other outside set{'s' if rest > 1 else ''}")
     return f"{name}: {'; '.join(parts)}."
 
 
@@ -70,17 +71,28 @@ def _too_sure(found: Result) -> list[str]:
     surer = [where for where, sure in confidence.items() if sure > own]
     if not surer:
         return ["It is less sure on every outside set than on its own data."]
-    return [_surer(where, found) for where in surer[:LISTED]]
+    return [_surer(surer, found)]
 
 
-def _surer(where: str, found: Result) -> str:
-    measures = found["outside"][where]["measures"].values()
-    areas = [area for part in measures if (area := known(part["auroc"])) is not None]
-    start = f"It is surer on {_place(where)} than on its own data"
-    if not areas:
+def _surer(places: Sequence[str], found: Result) -> str:
+    """Where it is surer than on its own data, and whether any measure sees the difference."""
+    listed = places[:LISTED]
+    rest = [f"{len(places) - LISTED} more"] if len(places) > LISTED else []
+    start = f"It is surer on {_listed([*map(_place, listed), *rest])} than on its own data"
+    areas = [_best_area(found["outside"][where]) for where in listed]
+    if None in areas:
         return f"{start}."
-    best = f"an AUROC of {max(areas):.2f} (0.5 is chance)"
-    return f"{start}; its best measure tells the two apart with {best}."
+    best = _listed([f"{area:.2f}" for area in areas])
+    return f"{start}; its best measure reaches an AUROC of {best} there (0.5 is chance)."
+
+
+def _best_area(part: Result) -> float | None:
+    areas = [known(numbers["auroc"]) for numbers in part["measures"].values()]
+    return max((area for area in areas if area is not None), default=None)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _outside_confidence(found: Result) -> dict[str, float]:

@@ -1,0 +1,152 @@
+"""What every loss keeps: one finite number a member, gradients everywhere, members apart."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+from nescio import heads, losses
+from nescio.losses import Batch, Loss
+from nescio.randomness import Rng
+from nescio.registry import losses as registry
+from nescio.stacking import Forward, Stack, stack
+
+CASES, FEATURES, OUTPUTS = 7, 3, 4  # an odd number of cases: signs do not cancel
+
+
+def build(name):
+    """The loss with its defaults, around the likelihood where it takes a base."""
+    make = registry[name]
+    return make(losses.nll()) if "base" in inspect.signature(make).parameters else make()
+
+
+COMPOSED = {
+    "adversarial of virtual": lambda: losses.adversarial(losses.virtual_adversarial(losses.nll())),
+    "virtual of adversarial": lambda: losses.virtual_adversarial(losses.adversarial(losses.nll())),
+    "anchored of adversarial": lambda: losses.anchored(losses.adversarial(losses.nll())),
+    "adversarial of anchored": lambda: losses.adversarial(losses.anchored(losses.nll())),
+    "decay of brier": lambda: losses.weight_decay(losses.brier()),
+    "dirichlet": lambda: losses.virtual_adversarial(losses.nll(heads.dirichlet())),
+    "gaussian": lambda: losses.virtual_adversarial(losses.adversarial(losses.nll(heads.gaussian()))),
+    "laplace": lambda: losses.virtual_adversarial(losses.nll(heads.double_exponential())),
+    "brier of a dirichlet": lambda: losses.brier(heads.dirichlet()),
+}
+ALL = {name: lambda name=name: build(name) for name in registry} | COMPOSED
+
+
+def network(dropout):
+    layers = [nn.Linear(FEATURES, 6), nn.Tanh(), *([nn.Dropout(0.3)] if dropout else [])]
+    return nn.Sequential(*layers, nn.Linear(6, OUTPUTS)).double()
+
+
+def situation(loss, members, dropout=False):
+    rng = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        nets = [network(dropout) for _ in range(members)]
+    x = torch.randn(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
+    if loss.head.task == "classification":
+        y = torch.randint(OUTPUTS, (members, CASES), generator=rng)
+    else:
+        shape = (members, CASES, OUTPUTS // loss.head.width)
+        y = torch.randn(*shape, generator=rng, dtype=torch.float64)
+    batch = Batch(x, y, 50, x.amin((0, 1)), x.amax((0, 1)))
+    tensors = {name: t.requires_grad_() for name, t in stack(nets).items()}
+    step = Rng(3, tuple(range(members)), (1, 2))
+    return Forward(Stack(nets[0]), tensors, step), batch, step
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("name", ALL)
+def test_one_finite_number_a_member_and_gradients_for_every_weight(name, members):
+    loss = ALL[name]()
+    forward, batch, rng = situation(loss, members)
+    values = loss(forward, batch, rng)
+    assert isinstance(loss, Loss)
+    assert values.shape == (members,)
+    assert values.isfinite().all()
+    slopes = torch.autograd.grad(values.sum(), list(forward.parameters.values()))
+    for slope in slopes:
+        assert slope.isfinite().all()
+        assert (slope.flatten(1).abs().amax(1) > 0).all()
+    reached = slopes[0].abs() > 0  # every single weight of the first layer
+    assert reached.all()
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_a_member_does_not_see_the_others(name, dropout):
+    loss = ALL[name]()
+    forward, batch, rng = situation(loss, 3, dropout)
+    together = loss(forward, batch, rng)
+    for member in range(3):
+        own = slice(member, member + 1)
+        tensors = {key: tensor[own] for key, tensor in forward.tensors.items()}
+        step = Rng(rng.seed, (member,), rng.place)
+        alone = loss(
+            Forward(forward.architecture, tensors, step),
+            Batch(batch.x[own], batch.y[own], batch.points, batch.low, batch.high),
+            step,
+        )
+        torch.testing.assert_close(alone, together[own], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_step_gives_the_same_numbers(name):
+    loss = ALL[name]()
+    forward, batch, rng = situation(loss, 2, dropout=True)
+    before = torch.get_rng_state()
+    first = loss(forward, batch, rng)
+    assert torch.equal(first, loss(forward, batch, rng))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_score_is_the_data_term_of_each_case(name):
+    loss = ALL[name]()
+    forward, batch, _ = situation(loss, 2)
+    score = loss.score(forward(batch.x), batch.y)
+    assert score.shape == (2, CASES)
+    assert score.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_description_names_what_the_loss_is_made_of(name):
+    loss = ALL[name]()
+    assert loss.head.name in loss.description
+    if name in registry:
+        assert loss.description.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (lambda: losses.nll(heads.gaussian()), lambda: losses.nll(heads.gaussian(floor=0.1))),
+        (lambda: losses.adversarial(losses.nll()), lambda: losses.adversarial(losses.nll(), share=0.2)),
+        (lambda: losses.anchored(losses.nll()), lambda: losses.anchored(losses.nll(), prior_variance=2)),
+        (lambda: losses.weight_decay(losses.nll()), lambda: losses.weight_decay(losses.nll(), strength=1)),
+        (
+            lambda: losses.virtual_adversarial(losses.nll()),
+            lambda: losses.virtual_adversarial(losses.nll(), iterations=2),
+        ),
+        (
+            lambda: losses.weight_decay(losses.nll(), strength=1.00000001e-4),
+            lambda: losses.weight_decay(losses.nll(), strength=1e-4),
+        ),
+    ],
+)
+def test_options_are_part_of_the_description(one, two):
+    """A checkpoint tells runs apart by it."""
+    assert one().description != two().description
+
+
+@pytest.mark.parametrize("name", ["squared_error", "absolute_error", "brier", "nll"])
+def test_images_and_several_targets(name):
+    loss = build(name)
+    forward, batch, rng = situation(loss, 2)
+    net = nn.Sequential(nn.Flatten(), network(False))
+    image = Batch(batch.x.unflatten(2, (1, 3, 1)), batch.y, 50, batch.low, batch.high)
+    tensors = {f"1.{key}": value for key, value in forward.tensors.items()}
+    values = loss(Forward(Stack(net), tensors, rng), image, rng)
+    torch.testing.assert_close(values, loss(forward, batch, rng))

@@ -1,0 +1,103 @@
+"""The plots show the numbers, and the SVG is the same every time."""
+
+import xml.etree.ElementTree as ET
+
+import matplotlib
+import numpy as np
+import pytest
+
+from nescio.report import plots
+from nescio.report.drawing import label
+
+ALL = (
+    plots.confidence_along_ray,
+    plots.separation_along_ray,
+    plots.confidence_histograms,
+    plots.reliability_diagrams,
+)
+
+
+def test_confidence_along_the_ray(result):
+    axis = plots.confidence_along_ray(result).axes[0]
+    first, second, reference = axis.lines
+    assert list(first.get_xdata()) == [1, 10, 100]
+    assert list(first.get_ydata()) == [0.981, 0.99, 0.997]
+    assert list(second.get_ydata()) == [0.876, 0.5, 0.301]
+    assert list(reference.get_ydata()) == [0.25, 0.25]
+    assert axis.get_xscale() == "log"
+
+
+def test_lines_close_together_get_a_closer_look(smallest):
+    far, close = plots.confidence_along_ray(smallest).axes
+    assert far.get_ylim()[0] == 0
+    assert close.get_ylim()[0] > 0.9
+    assert list(close.lines[0].get_ydata()) == list(far.lines[0].get_ydata())
+
+
+def test_separation_along_the_ray(result):
+    figure = plots.separation_along_ray(result)
+    assert [a.get_title(loc="left") for a in figure.axes] == [
+        "predictive entropy",
+        "mutual information",
+    ]
+    first, second, chance = figure.axes[0].lines
+    assert list(first.get_ydata()) == [0.5, 0.3, 0.104]
+    assert list(second.get_ydata()) == [0.5, 0.8, 0.951]
+    assert list(chance.get_ydata()) == [0.5, 0.5]
+
+
+def test_histograms_are_shares_of_cases(result):
+    axis = plots.confidence_histograms(result).axes[0]
+    rows = [[bar.get_height() for bar in row] for row in axis.containers]
+    known = [[0, 0, 0.5, 0.5], [0.2, 0.4, 0.4, 0], [0, 0.05, 0.15, 0.8]]
+    np.testing.assert_allclose(rows, known, atol=1e-12)
+    names = [text.get_text() for text in axis.get_yticklabels()]
+    assert names == ["scaled x 100", "noise", "test"]
+
+
+def test_reliability_skips_empty_bins(result):
+    upper, _, lower, _ = plots.reliability_diagrams(result).axes
+    assert list(upper.lines[0].get_xdata()) == [0.4, 0.9]
+    assert list(upper.lines[0].get_ydata()) == [0.35, 0.95]
+    assert [bar.get_height() for bar in lower.patches] == [20, 80]
+    assert [bar.get_x() for bar in lower.patches] == [0.25, 0.75]
+
+
+def test_intervals_are_wilsons(result):
+    from scipy.stats import binomtest
+
+    upper = plots.reliability_diagrams(result).axes[0]
+    drawn = [segment[:, 1] for segment in upper.collections[0].get_segments()]
+    for ends, wins, count in zip(drawn, (7, 76), (20, 80), strict=True):
+        known = binomtest(wins, count).proportion_ci(0.95, method="wilson")
+        np.testing.assert_allclose(ends, known, atol=1e-4)
+
+
+@pytest.mark.parametrize("draw", ALL)
+def test_svg_is_xml_and_the_same_every_time(draw, result, gaps):
+    text = plots.svg(draw(result))
+    assert text == plots.svg(draw(result))
+    assert ET.fromstring(text).tag.endswith("svg")
+    assert "<metadata" not in text
+    ET.fromstring(plots.svg(draw(gaps)))
+
+
+def test_the_users_settings_neither_matter_nor_change(result):
+    usual = plots.svg(plots.confidence_along_ray(result))
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        assert plots.svg(plots.confidence_along_ray(result)) == usual
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_lines_differ_in_more_than_colour(result):
+    result["predictors"] = {str(k): result["predictors"]["plain"] for k in range(8)}
+    lines = plots.confidence_along_ray(result).axes[0].lines[:8]
+    assert len({line.get_marker() for line in lines}) == 8
+    assert len({line.get_color() for line in lines}) == 8
+    assert len({str(line._dash_pattern) for line in lines}) == 8
+
+
+def test_labels_are_short_visible_and_no_formulas():
+    assert label("a" * 40) == "a" * 29 + "…"
+    assert label("_net") == " _net"
+    assert label("$x$") == r"\$x\$"

@@ -1,0 +1,66 @@
+"""The text has every number, fits its width, and shows names as they are."""
+
+import pytest
+
+from nescio.report import audit_text
+
+NUMBERS = "90.0 88.7 0.123 0.045 0.067 98.1 87.6 61.3 99.7 30.1".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_every_number_is_there_and_the_lines_fit(result, width):
+    text = audit_text(result, width=width)
+    assert set(NUMBERS) <= set(text.split())
+    for cell in ("0.912 / 0.234", "0.104 / 0.234", "0.951 / 0.234"):
+        assert cell in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_row_holds_the_numbers_of_its_predictor(result):
+    lines = audit_text(result).splitlines()
+    row = next(line for line in lines if line.startswith("plain  "))
+    assert row.split() == ["plain", "90.0", "0.123", "0.045", "0.067", "98.1", "61.3", "99.7"]
+    row = next(line for line in lines if line.startswith("mutual_information"))
+    assert row.split() == ["mutual_information", "0.912", "/", "0.234", "0.912", "/", "0.234"]
+
+
+def test_names_are_neither_markup_nor_control_codes(result):
+    result["predictors"]["[red]x[/red]\x1b[2J"] = result["predictors"].pop("plain")
+    text = audit_text(result, styled=False)
+    assert "[red]x[/red]?[2J" in text
+    assert "\x1b" not in text
+
+
+def test_missing_numbers_are_dashes(gaps):
+    text = audit_text(gaps)
+    assert "nan" not in text.lower()
+    assert "None" not in text
+    row = next(line for line in text.splitlines() if line.startswith("plain  "))
+    assert row.split() == ["plain", "-", "-", "-", "-", "-", "-", "99.7"]
+
+
+def test_one_predictor_without_outside_sets(smallest):
+    text = audit_text(smallest)
+    assert "98.1" in text
+    assert "AUROC / FPR95" not in text
+
+
+def test_columns_that_do_not_fit_go_to_a_table_below(result):
+    found = result["predictors"]["plain"]
+    part = found["outside"]["noise"]
+    found["outside"] = {
+        f"photographs {k}": {**part, "mean_max_confidence": k / 1000} for k in range(1, 9)
+    }
+    text = audit_text(result, width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert {f"0.{k}" for k in range(1, 9)} <= set(text.split())
+    assert sum(line.startswith("predictor ") for line in text.splitlines()) == 3
+
+
+def test_styles_are_only_there_when_asked_for(result):
+    assert "\x1b[" in audit_text(result, styled=True)
+    assert "\x1b[" not in audit_text(result, styled=False)
+
+
+def test_the_same_result_gives_the_same_text(result):
+    assert audit_text(result) == audit_text(result)

@@ -1,0 +1,89 @@
+"""The sentences say what the numbers say."""
+
+import pytest
+
+from nescio.report import findings
+from nescio.report.verdict import headline, percent, verdict
+
+
+def test_a_predictor_that_is_surer_far_away_is_told_so(result):
+    plain, other = verdict(result)
+    assert plain == (
+        "plain: right on 90.0 % of the test data, 98.1 % sure on average; 61.3 % sure on noise; "
+        "99.7 % sure on inputs scaled by 100. On the test data it is 8.1 percentage points surer "
+        "than it is right. It is surer on inputs scaled by 100 than on its own data; "
+        "its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
+    )
+    assert other.endswith("It is less sure on every outside set than on its own data.")
+    assert (
+        "percentage points" not in other
+    )  # 1.1 points are within two standard errors of 100 cases
+
+
+def test_several_places_are_listed_in_one_sentence(result):
+    outside = result["predictors"]["plain"]["outside"]
+    outside["noise"]["mean_max_confidence"] = 0.99
+    assert (
+        "It is surer on noise and inputs scaled by 100 than on its own data; "
+        "its best measure reaches an AUROC of 0.91 and 0.10 there"
+    ) in verdict(result)[0]
+
+
+def test_many_outside_sets_are_cut_to_the_surest(result):
+    found = result["predictors"]["plain"]
+    part = found["outside"]["noise"]
+    found["outside"] = {f"set {k}": {**part, "mean_max_confidence": k / 10} for k in range(9)}
+    words = verdict(result)[0]
+    assert "80.0 % sure on set 8; 70.0 % sure on set 7" in words
+    assert "no surer on 5 other outside sets" in words
+    assert "set 4" not in words
+
+
+def test_missing_numbers_have_words(gaps):
+    words = verdict(gaps)[0]
+    assert words.startswith("plain: right on an unknown share of the test data")
+    assert "nan" not in " ".join([headline(gaps), *verdict(gaps)]).lower()
+
+
+def test_without_outside_sets_the_sentence_ends_early(smallest):
+    assert "sure on average. On the test data" in verdict(smallest)[0]
+    assert headline(smallest) == (
+        "At 100 times the test inputs, the predictor is surer than on the test data."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(1.0, "100 %"), (0.99999, "over 99.9 %"), (0.9994, "99.9 %"), (0.0, "0.0 %")],
+)
+def test_what_rounds_to_all_is_not_called_all(share, words):
+    assert percent(share) == words
+
+
+def test_the_titles_count_the_predictors(result):
+    assert findings.far_confidence(result) == (
+        "At 100 times the test inputs, 1 of 2 predictors is surer than on the test data"
+    )
+    assert findings.far_separation(result) == (
+        "At 100 times the test inputs, 2 of 4 curves end below chance; "
+        "the best ends at an AUROC of 0.95"
+    )
+    assert findings.high_confidence(result) == (
+        "Up to 50 % of an outside set gets a confidence of 75 % or more"
+    )
+    assert findings.calibration(result) == (
+        "On the test data, 1 of 2 predictors is surer than right on average; "
+        "the largest ECE is 0.067"
+    )
+
+
+def test_no_ray_no_claim_about_it(result):
+    for found in result["predictors"].values():
+        del found["scaling"]
+    assert headline(result) == "No predictor was followed away from the data."
+
+
+def test_a_measure_that_is_constant_for_everyone_is_not_plotted(result):
+    for found in result["predictors"].values():
+        found["scaling"]["auroc"]["mutual_information"] = [0.5, 0.5, 0.5]
+    assert findings.telling_measures(result) == ["predictive_entropy"]

@@ -1,0 +1,329 @@
+"""A stack of networks gives what each network gives alone: outputs, gradients, dropout masks."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from nescio.errors import NescioError
+from nescio.nets.standardise import Standardise
+from nescio.randomness import Rng
+from nescio.stacking import Forward, Stack, stack
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+
+
+class Own(nn.Module):
+    """The same network behind a forward of its own, so that it cannot be stacked."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Reversed(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x.flip(-1))
+
+
+def affine(features):
+    rng = torch.Generator().manual_seed(features)
+    return Standardise(torch.randn(features, generator=rng), 1 + torch.rand(features, generator=rng))
+
+
+def shared_layer():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(4, 3))
+
+
+def shared_activation():
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Linear(4, 6), relu, nn.Linear(6, 6), relu, nn.Linear(6, 3), relu)
+
+
+def shared_across_blocks():
+    layer = nn.Linear(4, 4)
+    block = nn.Sequential(layer, nn.Tanh())
+    return nn.Sequential(block, nn.Sequential(layer, nn.ReLU()), nn.Linear(4, 3))
+
+
+def tied_weights():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 3))
+    net[2].weight = net[0].weight
+    return net
+
+
+def hooked():
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    net[0].register_forward_hook(lambda module, args, output: output + 1)
+    return net
+
+
+def pre_hooked():
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    net.register_forward_pre_hook(lambda module, args: (2 * args[0],))
+    return net
+
+
+def patched():
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    net[1].forward = torch.sin
+    return net
+
+
+def normalised():
+    return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 5)), nn.Linear(5, 3))
+
+
+STACKED = {
+    "relu": lambda: nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.Linear(7, 3)),
+    "inplace relu": lambda: nn.Sequential(nn.Linear(4, 7), nn.ReLU(True), nn.Linear(7, 3)),
+    "two relus": lambda: nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.ReLU(), nn.Linear(7, 3)),
+    "leaky": lambda: nn.Sequential(nn.Linear(4, 7), nn.LeakyReLU(0.3), nn.Linear(7, 3)),
+    "tanh": lambda: nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.ReLU(), nn.Linear(7, 3)),
+    "swish": lambda: nn.Sequential(nn.Linear(4, 7), nn.SiLU(), nn.Linear(7, 3), nn.ReLU()),
+    "dropout": lambda: nn.Sequential(nn.Linear(4, 7), nn.Dropout(0.4), nn.ReLU(), nn.Linear(7, 3)),
+    "standardise": lambda: nn.Sequential(affine(4), nn.Linear(4, 3)),
+    "broadcast scaling": lambda: nn.Sequential(affine(1), nn.Linear(4, 3)),
+    "no bias": lambda: nn.Sequential(nn.Linear(4, 7, bias=False), nn.ReLU(), nn.Linear(7, 3)),
+    "nested": lambda: nn.Sequential(
+        nn.Sequential(nn.Linear(4, 7), nn.Sequential(nn.ReLU())), nn.Sequential(), nn.Linear(7, 3)
+    ),
+    "flatten": lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.Flatten()),
+    "linear": lambda: nn.Linear(4, 3),
+}
+LOOPED = {
+    "own forward": lambda: Own(nn.Linear(4, 3)),
+    "batch norm": lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
+    "softmax": lambda: nn.Sequential(nn.Linear(4, 5), nn.Softmax(-1), nn.Linear(5, 3)),
+    "subclass of Linear": lambda: nn.Sequential(Doubled(4, 5), nn.ReLU(), nn.Linear(5, 3)),
+    "subclass of Sequential": lambda: Reversed(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)),
+    "hook": hooked,
+    "hook before": pre_hooked,
+    "weight norm": normalised,
+    "partial flatten": lambda: nn.Sequential(
+        nn.Unflatten(1, (2, 2)), nn.Flatten(1, 2), nn.Linear(4, 3)
+    ),
+}
+EITHER = {
+    "shared activation": shared_activation,
+    "shared layer": shared_layer,
+    "shared across blocks": shared_across_blocks,
+    "tied weights": tied_weights,
+    "patched forward": patched,
+}
+ALL = STACKED | LOOPED | EITHER
+
+
+def members_of(make, members=3, seed=0):
+    """Networks of one architecture with different weights and buffers, in float64."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        nets = [make().double() for _ in range(members)]
+        for net in nets:
+            for name, buffer in net.named_buffers():
+                if buffer.is_floating_point() and ("mean" in name or "scale" in name):
+                    buffer.add_(torch.rand_like(buffer))
+    return nets
+
+
+def inputs(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_outputs_and_gradients_are_those_of_each_network_alone(name):
+    nets = members_of(ALL[name])
+    stacked, tensors = Stack(nets[0]), stack(nets)
+    x = inputs(3, 5, 4)
+    if name in STACKED:
+        assert stacked.stacked
+    if name in LOOPED:
+        assert not stacked.stacked
+    leaves = {n: t.requires_grad_(n in stacked.trained) for n, t in tensors.items()}
+    outputs = stacked(leaves, x.requires_grad_())
+    expected = torch.stack([net.eval()(part) for net, part in zip(nets, x, strict=True)])
+    torch.testing.assert_close(outputs, expected, **EXACT)
+    weight = inputs(*outputs.shape, seed=2)
+    names = sorted(stacked.trained)
+    slopes = torch.autograd.grad((outputs * weight).sum(), [x, *(leaves[n] for n in names)])
+    (own_x,) = torch.autograd.grad((expected * weight).sum(), x, retain_graph=True)
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(slopes[0], own_x, **EXACT)
+    for slope, key in zip(slopes[1:], names, strict=True):
+        own = torch.stack([dict(net.named_parameters())[key].grad for net in nets])
+        torch.testing.assert_close(slope, own, **EXACT)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_convolutions_run_member_by_member(members):
+    make = lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3))  # noqa: E731
+    nets, x = members_of(make, members), inputs(members, 4, 1, 8, 8)
+    stacked = Stack(nets[0])
+    assert not stacked.stacked
+    expected = torch.stack([net(part) for net, part in zip(nets, x, strict=True)])
+    torch.testing.assert_close(stacked(stack(nets), x), expected, **EXACT)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3)),
+        lambda: nn.Sequential(nn.Sequential(nn.Flatten()), nn.Linear(12, 3)),
+        lambda: nn.Sequential(Standardise(torch.ones(1, 3, 4), 2 * torch.ones(1, 3, 4)),
+                              nn.Sequential(nn.Flatten(), nn.Linear(12, 3))),
+        lambda: nn.Sequential(Standardise(torch.ones(1, 1, 4), torch.rand(1, 1, 4) + 1),
+                              nn.Flatten(), nn.Linear(12, 3)),
+        lambda: nn.Sequential(Standardise(torch.tensor(1.0), torch.tensor(2.0)),
+                              nn.Flatten(), nn.Linear(12, 3)),
+        lambda: nn.Sequential(nn.Linear(4, 5), nn.Flatten(), nn.Linear(15, 3)),
+    ],
+)
+def test_images_pass_through_linear_layers(make):
+    nets, x = members_of(make), inputs(3, 5, 1, 3, 4)
+    expected = torch.stack([net(part) for net, part in zip(nets, x, strict=True)])
+    torch.testing.assert_close(Stack(nets[0])(stack(nets), x), expected, **EXACT)
+
+
+def test_scaling_by_one_number():
+    make = lambda: nn.Sequential(  # noqa: E731
+        Standardise(torch.tensor(1.0), torch.tensor(2.0)), nn.Linear(4, 3)
+    )
+    nets, x = members_of(make), inputs(3, 5, 4)
+    expected = torch.stack([net(part) for net, part in zip(nets, x, strict=True)])
+    torch.testing.assert_close(Stack(nets[0])(stack(nets), x), expected, **EXACT)
+
+
+def dropping(p=0.5):
+    return nn.Sequential(
+        nn.Dropout(0.2), nn.Linear(4, 9), nn.ReLU(), nn.Dropout(p), nn.Linear(9, 3), nn.Dropout(p)
+    )
+
+
+def test_the_stack_and_the_loop_draw_the_same_masks():
+    nets, x = members_of(dropping), inputs(3, 5, 4)
+    loop = [Own(net) for net in nets]
+    rng = Rng(7, (0, 1, 2), (3, 4))
+    one, two = Stack(nets[0]), Stack(loop[0])
+    assert one.stacked
+    assert not two.stacked
+    outputs = one(stack(nets), x, rng)
+    torch.testing.assert_close(outputs, two(stack(loop), x, rng), **EXACT)
+    assert not torch.allclose(outputs, one(stack(nets), x))
+
+
+def test_masks_differ_between_cases_and_members_and_keep_the_mean():
+    net = nn.Sequential(nn.Dropout(0.25), nn.Linear(1, 1, bias=False))
+    nn.init.ones_(net[1].weight)
+    for kind in (net, Own(net)):
+        outputs = Stack(kind)(stack([kind] * 2), torch.ones(2, 4000, 1), Rng(0, (0, 1)))
+        assert outputs.unique().tolist() == pytest.approx([0, 4 / 3])
+        assert outputs.mean().item() == pytest.approx(1, abs=0.03)
+        assert not torch.equal(outputs[0], outputs[1])
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, Own])
+def test_a_member_draws_in_the_stack_what_it_draws_alone(wrap):
+    nets, x = members_of(lambda: wrap(dropping())), inputs(3, 5, 4)
+    stacked = Stack(nets[0])
+    together = stacked(stack(nets), x, Rng(7, (4, 1, 6), (0, 2)))
+    for place, member in enumerate((4, 1, 6)):
+        alone = stacked(stack(nets[place : place + 1]), x[place : place + 1], Rng(7, (member,), (0, 2)))
+        torch.testing.assert_close(alone, together[place : place + 1], **EXACT)
+
+
+def test_functional_dropout_is_drawn_from_the_same_generator():
+    class Functional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.layer(F.dropout(x, 0.5, self.training))
+
+    nets, x = members_of(Functional), inputs(3, 5, 4)
+    twins = [nn.Sequential(nn.Dropout(0.5), net.layer) for net in nets]
+    rng = Rng(7, (0, 1, 2))
+    outputs = Stack(nets[0])(stack(nets), x, rng)
+    torch.testing.assert_close(outputs, Stack(twins[0])(stack(twins), x, rng), **EXACT)
+
+
+def test_other_random_layers_are_seeded_too_and_the_global_state_stays():
+    net = nn.Sequential(nn.Linear(4, 6), nn.RReLU(), nn.Linear(6, 3)).double()
+    stacked, tensors, x = Stack(net), stack([net] * 2), inputs(2, 5, 4)
+    before = torch.get_rng_state()
+    first, again = (stacked(tensors, x, Rng(1, (0, 1))) for _ in "ab")
+    assert torch.equal(first, again)
+    assert not torch.equal(first, stacked(tensors, x, Rng(2, (0, 1))))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+@pytest.mark.parametrize("wrap", [nn.Sequential, Own])
+def test_dropout_of_nothing_and_of_everything(p, wrap):
+    net = wrap(nn.Sequential(nn.Linear(4, 6), nn.Dropout(p), nn.Linear(6, 3))).double()
+    x = inputs(1, 5, 4)
+    outputs = Stack(net)(stack([net]), x, Rng(0, (0,)))
+    expected = net.train()(x[0])  # nothing is random here
+    torch.testing.assert_close(outputs[0], expected, **EXACT)
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize(
+    "layers",
+    [
+        lambda i: [nn.Linear(2, 3), nn.ReLU(i), nn.Linear(3, 2)],
+        lambda i: [nn.Linear(2, 3), nn.ReLU(i), nn.ReLU(i), nn.Linear(3, 2), nn.ReLU(i)],
+        lambda i: [nn.ReLU(i), nn.Linear(2, 3, bias=False), nn.ReLU(i), nn.Dropout(0.4)],
+        lambda i: [nn.Linear(2, 3), nn.Tanh(), nn.ReLU(i), nn.Linear(3, 2)],
+    ],
+)
+def test_overwriting_activations_does_not_spoil_gradients(layers, inplace):
+    nets = members_of(lambda: nn.Sequential(*layers(inplace)), members=2)
+    stacked, tensors = Stack(nets[0]), stack(nets)
+    names = list(tensors)
+
+    def function(x, *weights):
+        return stacked(dict(zip(names, weights, strict=True)), x, Rng(0, (0, 1)))
+
+    leaves = [inputs(2, 3, 2), *tensors.values()]
+    assert torch.autograd.gradcheck(function, [t.requires_grad_() for t in leaves])
+
+
+@pytest.mark.parametrize("name", ["relu", "inplace relu", "dropout", "batch norm", "own forward"])
+def test_neither_the_network_nor_the_inputs_change(name):
+    (net,) = members_of(ALL[name], 1)
+    before, x = copy.deepcopy(net.state_dict()), inputs(1, 5, 4)
+    kept = x.clone()
+    Stack(net)(stack([net]), x, Rng(0, (0,)))
+    assert torch.equal(x, kept)
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    assert net.training
+
+
+def test_forward_offers_the_trained_weights_only():
+    net = nn.Sequential(affine(4), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).double()
+    net[1].bias.requires_grad_(False)
+    forward = Forward(Stack(net), stack([net, net]))
+    assert sorted(forward.parameters) == ["1.weight", "3.bias", "3.weight"]
+    x = inputs(2, 5, 4)
+    torch.testing.assert_close(forward(x)[0], net(x[0]), **EXACT)
+
+
+def test_networks_that_differ_or_have_no_weights_are_refused():
+    with pytest.raises(NescioError, match="member 1 has other weights"):
+        stack([nn.Linear(2, 3), nn.Linear(2, 4)])
+    with pytest.raises(NescioError, match="without weights"):
+        stack([nn.ReLU()])
+    with pytest.raises(NescioError, match="without weights"):
+        stack([])
