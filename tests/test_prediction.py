@@ -36,7 +36,9 @@ def components(prediction, member):
         alpha = prediction.alpha[member]
         return distributions.Categorical(probs=alpha / alpha.sum(-1, keepdim=True))
     if isinstance(prediction, Gaussian):
-        member_law = distributions.Normal(prediction.mean[member], prediction.variance[member] ** 0.5)
+        member_law = distributions.Normal(
+            prediction.mean[member], prediction.variance[member] ** 0.5
+        )
     else:
         member_law = distributions.Laplace(prediction.mean[member], prediction.scale[member])
     return distributions.Independent(member_law, 1)
@@ -93,7 +95,9 @@ def test_from_probs_keeps_probabilities_and_zeros():
 
 def test_dirichlet_mean_and_precision():
     prediction = Dirichlet(torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
-    torch.testing.assert_close(prediction.member_probs, torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]]))
+    torch.testing.assert_close(
+        prediction.member_probs, torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
+    )
     torch.testing.assert_close(prediction.probs, torch.tensor([[0.5, 0.5]]))
     assert prediction.member_precision.tolist() == [[4.0], [8.0]]
     assert prediction.precision.tolist() == [6.0]
@@ -165,7 +169,9 @@ def test_slicing_commutes_with_properties():
     prediction = example(Gaussian, 3, 6, 2)
     part = prediction[torch.tensor([1, 5])]
     assert torch.equal(part.mixture_variance, prediction.mixture_variance[[1, 5]])
-    assert torch.equal(part.log_prob(torch.zeros(2, 2)), prediction.log_prob(torch.zeros(6, 2))[[1, 5]])
+    assert torch.equal(
+        part.log_prob(torch.zeros(2, 2)), prediction.log_prob(torch.zeros(6, 2))[[1, 5]]
+    )
 
 
 def test_slicing_maps_with_several_batch_axes():
@@ -193,8 +199,9 @@ def test_index_tensors_apart_keep_the_member_axis_first():
     chosen = prediction[rows, :, columns]
     assert chosen.members == 2
     assert sorted(chosen.batch_shape) == [3, 5]
-    assert torch.equal(prediction[rows, 0, columns].logits.flatten(1, -2),
-                       prediction.logits[:, rows, 0, columns])
+    assert torch.equal(
+        prediction[rows, 0, columns].logits.flatten(1, -2), prediction.logits[:, rows, 0, columns]
+    )
 
 
 @pytest.mark.parametrize("index", [6, -7, (0, 0), (slice(None), 1)])

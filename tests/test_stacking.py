@@ -38,7 +38,9 @@ class Reversed(nn.Sequential):
 
 def affine(features):
     rng = torch.Generator().manual_seed(features)
-    return Standardise(torch.randn(features, generator=rng), 1 + torch.rand(features, generator=rng))
+    return Standardise(
+        torch.randn(features, generator=rng), 1 + torch.rand(features, generator=rng)
+    )
 
 
 def shared_layer():
@@ -180,12 +182,18 @@ def test_convolutions_run_member_by_member(members):
     [
         lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3)),
         lambda: nn.Sequential(nn.Sequential(nn.Flatten()), nn.Linear(12, 3)),
-        lambda: nn.Sequential(Standardise(torch.ones(1, 3, 4), 2 * torch.ones(1, 3, 4)),
-                              nn.Sequential(nn.Flatten(), nn.Linear(12, 3))),
-        lambda: nn.Sequential(Standardise(torch.ones(1, 1, 4), torch.rand(1, 1, 4) + 1),
-                              nn.Flatten(), nn.Linear(12, 3)),
-        lambda: nn.Sequential(Standardise(torch.tensor(1.0), torch.tensor(2.0)),
-                              nn.Flatten(), nn.Linear(12, 3)),
+        lambda: nn.Sequential(
+            Standardise(torch.ones(1, 3, 4), 2 * torch.ones(1, 3, 4)),
+            nn.Sequential(nn.Flatten(), nn.Linear(12, 3)),
+        ),
+        lambda: nn.Sequential(
+            Standardise(torch.ones(1, 1, 4), torch.rand(1, 1, 4) + 1),
+            nn.Flatten(),
+            nn.Linear(12, 3),
+        ),
+        lambda: nn.Sequential(
+            Standardise(torch.tensor(1.0), torch.tensor(2.0)), nn.Flatten(), nn.Linear(12, 3)
+        ),
         lambda: nn.Sequential(nn.Linear(4, 5), nn.Flatten(), nn.Linear(15, 3)),
     ],
 )
@@ -238,7 +246,9 @@ def test_a_member_draws_in_the_stack_what_it_draws_alone(wrap):
     stacked = Stack(nets[0])
     together = stacked(stack(nets), x, Rng(7, (4, 1, 6), (0, 2)))
     for place, member in enumerate((4, 1, 6)):
-        alone = stacked(stack(nets[place : place + 1]), x[place : place + 1], Rng(7, (member,), (0, 2)))
+        alone = stacked(
+            stack(nets[place : place + 1]), x[place : place + 1], Rng(7, (member,), (0, 2))
+        )
         torch.testing.assert_close(alone, together[place : place + 1], **EXACT)
 
 

@@ -142,7 +142,9 @@ def test_the_history_is_the_mean_loss_of_each_epoch() -> None:
 
 def test_batchnorm_statistics_are_trained_per_member() -> None:
     def make() -> nn.Module:
-        return nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).double()
+        return nn.Sequential(
+            nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)
+        ).double()
 
     model = train(make, toy(), members=2, epochs=3, batch_size=20)
     assert model.tensors["1.num_batches_tracked"].tolist() == [9, 9]

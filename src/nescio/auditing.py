@@ -2,24 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+import nescio
 from nescio import data as sets
 from nescio import metrics
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
 from nescio.evaluate import as_classification, quality, scores, separation
-from nescio.files import make_folder, write_atomically, write_json
+from nescio.files import finite, make_folder, write_atomically, write_json
 from nescio.prediction import check_labels
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
 BINS = 20
+FAR = "scaled x "
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,23 @@ def audit(
     y = as_targets(data[1], len(x), task="classification")
     if not predictors:
         raise NescioError("nothing to audit: the mapping of networks is empty")
+    _check_alphas(alphas)
     others = _outside(x, train, outside or {}, seed)
     result = {
+        "nescio": nescio.__version__,
         "cases": len(x),
         "features": list(x.shape[1:]),
         "seed": seed,
         "sets": {name: len(inputs) for name, inputs in others.items()},
         "predictors": _findings(predictors, x, y, others, alphas, progress),
     }
-    return Audit(result)
+    return Audit(finite(result))  # empty bins have no mean: None, as in the file
+
+
+def _check_alphas(alphas: Sequence[float]) -> None:
+    ordered = all(a < b for a, b in pairwise(alphas))
+    if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
+        raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
 
 
 def _outside(
@@ -102,6 +113,9 @@ def _outside(
         shuffled = {"permuted pixels": sets.permuted_pixels(x, seed=seed)}
     else:
         shuffled = {"shuffled features": sets.shuffled_features(x, seed=seed)}
+    for name in given:
+        if name == "test" or name.startswith(FAR) or name in {"uniform noise", *shuffled}:
+            raise NescioError(f"the name {name!r} is taken; choose another for your outside data")
     own = {name: as_inputs(inputs, f"outside data {name!r}") for name, inputs in given.items()}
     for name, inputs in own.items():
         if inputs.shape[1:] != x.shape[1:]:
@@ -149,8 +163,9 @@ def _examine(
         outside[name] = _against(inside, other)
         histograms[name] = _histogram(other.probs.amax(-1))
     ray, far = _ray(look, x, inside, alphas)
-    outside[f"scaled x {alphas[-1]:g}"] = _against(inside, far)
-    histograms[f"scaled x {alphas[-1]:g}"] = _histogram(far.probs.amax(-1))
+    name = f"{FAR}{alphas[-1]:.12g}"
+    outside[name] = _against(inside, far)
+    histograms[name] = _histogram(far.probs.amax(-1))
     return {
         "members": prediction.members,
         "classes": prediction.classes,

@@ -85,7 +85,6 @@ def audit(
     else:
         findings = _audit_own(network, weights, data_name, train_path, outside, passes, seed)
     findings.result["command"] = " ".join(["nescio", *sys.argv[1:]])
-    findings.result["nescio"] = __version__
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 
@@ -223,7 +222,13 @@ def predict(network: str, weights: str | None, data_path: str, out: str) -> None
 @main.command("list")
 @click.argument("kind", required=False)
 def list_parts(kind: str | None) -> None:
-    """List what there is: measures, losses, recipes, networks, data sets, ... (or one KIND)."""
+    """List what there is, each with a sentence: measures, losses, recipes, networks, data sets, ...
+
+    \b
+    nescio list                 everything
+    nescio list measures        what can be read off a prediction
+    nescio list recipes         what `nescio train` can train
+    """
     import nescio.calibration
     import nescio.recipes  # noqa: F401
     from nescio import registry

@@ -29,6 +29,7 @@ class Head:
     task: str  # "classification" or "regression"
     width: int  # network outputs for each class or target
     read: Callable[[Tensor], Prediction]
+    centre: Callable[[Tensor], Tensor]  # outputs -> log probabilities, or means; not checked
     nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
     divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
@@ -40,9 +41,17 @@ class Head:
 @heads.register
 def categorical() -> Head:
     """Class probabilities by softmax of C outputs."""
-    read = Categorical
-    slope = _categorical_slope
-    return Head("categorical", {}, "classification", 1, read, cross_entropy, _kl_categorical, slope)
+    return Head(
+        "categorical",
+        {},
+        "classification",
+        1,
+        Categorical,
+        lambda outputs: outputs.log_softmax(-1),
+        cross_entropy,
+        _kl_categorical,
+        _categorical_slope,
+    )
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -73,6 +82,7 @@ def dirichlet(*, floor: float = 1.0) -> Head:
         "classification",
         1,
         lambda outputs: Dirichlet(F.softplus(outputs) + floor),
+        logs,
         lambda outputs, y: -logs(outputs).gather(-1, y[..., None])[..., 0],
         lambda p, q: _kl_categorical(logs(p), logs(q)),
     )
@@ -94,6 +104,7 @@ def gaussian(*, floor: float = 1e-6) -> Head:
         "regression",
         2,
         lambda outputs: Gaussian(*split(outputs)),
+        lambda outputs: split(outputs)[0],
         lambda outputs, y: _gaussian_nll(*split(outputs), y),
         lambda p, q: _kl_gaussian(*split(p), *split(q)),
         partial(_gaussian_slope, floor),
@@ -114,6 +125,7 @@ def fixed_variance(*, variance: float = 1.0) -> Head:
         "regression",
         1,
         lambda outputs: Gaussian(*split(outputs)),
+        lambda outputs: split(outputs)[0],
         lambda outputs, y: _gaussian_nll(*split(outputs), y),
         lambda p, q: _kl_gaussian(*split(p), *split(q)),
     )
@@ -150,6 +162,7 @@ def double_exponential(*, floor: float = 1e-6) -> Head:
         "regression",
         2,
         lambda outputs: DoubleExponential(*split(outputs)),
+        lambda outputs: split(outputs)[0],
         lambda outputs, y: _laplace_nll(*split(outputs), y),
         lambda p, q: _kl_laplace(*split(p), *split(q)),
     )

@@ -28,7 +28,9 @@ COMPOSED = {
     "adversarial of anchored": lambda: losses.adversarial(losses.anchored(losses.nll())),
     "decay of brier": lambda: losses.weight_decay(losses.brier()),
     "dirichlet": lambda: losses.virtual_adversarial(losses.nll(heads.dirichlet())),
-    "gaussian": lambda: losses.virtual_adversarial(losses.adversarial(losses.nll(heads.gaussian()))),
+    "gaussian": lambda: losses.virtual_adversarial(
+        losses.adversarial(losses.nll(heads.gaussian()))
+    ),
     "laplace": lambda: losses.virtual_adversarial(losses.nll(heads.double_exponential())),
     "brier of a dirichlet": lambda: losses.brier(heads.dirichlet()),
 }
@@ -123,9 +125,18 @@ def test_the_description_names_what_the_loss_is_made_of(name):
     ("one", "two"),
     [
         (lambda: losses.nll(heads.gaussian()), lambda: losses.nll(heads.gaussian(floor=0.1))),
-        (lambda: losses.adversarial(losses.nll()), lambda: losses.adversarial(losses.nll(), share=0.2)),
-        (lambda: losses.anchored(losses.nll()), lambda: losses.anchored(losses.nll(), prior_variance=2)),
-        (lambda: losses.weight_decay(losses.nll()), lambda: losses.weight_decay(losses.nll(), strength=1)),
+        (
+            lambda: losses.adversarial(losses.nll()),
+            lambda: losses.adversarial(losses.nll(), share=0.2),
+        ),
+        (
+            lambda: losses.anchored(losses.nll()),
+            lambda: losses.anchored(losses.nll(), prior_variance=2),
+        ),
+        (
+            lambda: losses.weight_decay(losses.nll()),
+            lambda: losses.weight_decay(losses.nll(), strength=1),
+        ),
         (
             lambda: losses.virtual_adversarial(losses.nll()),
             lambda: losses.virtual_adversarial(losses.nll(), iterations=2),

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from nescio.measures import expected_entropy, mutual_information, predictive_entropy, variation_ratio
+from nescio.measures import (
+    expected_entropy,
+    mutual_information,
+    predictive_entropy,
+    variation_ratio,
+)
 from nescio.prediction import Categorical
 
 

@@ -104,7 +104,10 @@ def surer(kind):
         return sharp[[0, 0, 0], None], vague[[0, 1, 2], None]
     if kind is Dirichlet:
         return 50 + 900 * sharp[[0, 0, 0], None], 1 + 0.2 * vague[[0, 1, 2], None]
-    near, far = torch.zeros(3, 1, 2).double(), torch.arange(3.0).double()[:, None, None].expand(3, 1, 2)
+    near, far = (
+        torch.zeros(3, 1, 2).double(),
+        torch.arange(3.0).double()[:, None, None].expand(3, 1, 2),
+    )
     return (near, near + 0.1), (far, near + 0.5)
 
 

@@ -40,8 +40,12 @@ def conv(*before_last):
 
 
 def residual():
-    return Net(lambda n, x: n.out(n.first(x) + n.drop(n.first(x).relu())),
-               first=nn.Linear(5, 6), drop=nn.Dropout(0.5), out=nn.Linear(6, 3))
+    return Net(
+        lambda n, x: n.out(n.first(x) + n.drop(n.first(x).relu())),
+        first=nn.Linear(5, 6),
+        drop=nn.Dropout(0.5),
+        out=nn.Linear(6, 3),
+    )
 
 
 def discarded(scale=1.0):
@@ -66,7 +70,9 @@ def per_step(steps=20):
 
 
 def batch_norm():
-    net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3))
+    net = nn.Sequential(
+        nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3)
+    )
     net[1].running_mean.uniform_(-1, 1)
     return net
 
@@ -75,46 +81,110 @@ FLAT, IMAGE, SERIES = (5,), (1, 6, 6), (20,)
 NETS = {
     "before the last layer": (lambda: conv(nn.Dropout(0.5)), IMAGE),
     "two dropouts": (
-        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.3), nn.ReLU(), nn.Linear(6, 7),
-                              nn.Tanh(), nn.Dropout(0.6), nn.Linear(7, 3)), FLAT),
+        lambda: nn.Sequential(
+            nn.Linear(5, 6),
+            nn.Dropout(0.3),
+            nn.ReLU(),
+            nn.Linear(6, 7),
+            nn.Tanh(),
+            nn.Dropout(0.6),
+            nn.Linear(7, 3),
+        ),
+        FLAT,
+    ),
     "on the inputs": (lambda: nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3)), FLAT),
     "on the inputs in place": (
-        lambda: nn.Sequential(nn.Dropout(0.5, inplace=True), nn.Linear(5, 3)), FLAT),
+        lambda: nn.Sequential(nn.Dropout(0.5, inplace=True), nn.Linear(5, 3)),
+        FLAT,
+    ),
     "channels": (
-        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Dropout2d(0.5), nn.ReLU(), nn.Flatten(),
-                              nn.Linear(64, 3)), IMAGE),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.Dropout2d(0.5), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)
+        ),
+        IMAGE,
+    ),
     "channels and features": (
-        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Dropout2d(0.5), nn.Conv2d(4, 2, 2), nn.Flatten(),
-                              nn.Dropout(0.2), nn.Linear(18, 3)), IMAGE),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3),
+            nn.Dropout2d(0.5),
+            nn.Conv2d(4, 2, 2),
+            nn.Flatten(),
+            nn.Dropout(0.2),
+            nn.Linear(18, 3),
+        ),
+        IMAGE,
+    ),
     "functional": (
-        lambda: Net(lambda n, x: n.out(F.dropout(n.first(x), 0.5, n.training)),
-                    first=nn.Linear(5, 6), out=nn.Linear(6, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: n.out(F.dropout(n.first(x), 0.5, n.training)),
+            first=nn.Linear(5, 6),
+            out=nn.Linear(6, 3),
+        ),
+        FLAT,
+    ),
     "in place": (lambda: conv(nn.Dropout(0.5, inplace=True)), IMAGE),
     "in place, result unused": (
-        lambda: Net(lambda n, x: (h := n.first(x), F.dropout(h, 0.5, inplace=True), n.out(h))[-1],
-                    first=nn.Linear(5, 6), out=nn.Linear(6, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: (h := n.first(x), F.dropout(h, 0.5, inplace=True), n.out(h))[-1],
+            first=nn.Linear(5, 6),
+            out=nn.Linear(6, 3),
+        ),
+        FLAT,
+    ),
     "relu in place after": (
-        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.ReLU(True), nn.Linear(6, 3)), FLAT),
+        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.ReLU(True), nn.Linear(6, 3)),
+        FLAT,
+    ),
     "the last operation": (lambda: nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5)), FLAT),
     "twice in a row": (
-        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Dropout(0.2), nn.Linear(6, 3)), FLAT),
+        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Dropout(0.2), nn.Linear(6, 3)),
+        FLAT,
+    ),
     "without a bias": (
-        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Linear(6, 3, bias=False)), FLAT),
+        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Linear(6, 3, bias=False)),
+        FLAT,
+    ),
     "more outputs than cases": (
-        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Linear(6, 40)), FLAT),
+        lambda: nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5), nn.Linear(6, 40)),
+        FLAT,
+    ),
     "two readers": (
-        lambda: Net(lambda n, x: (h := n.drop(n.first(x)), n.out(h) + n.out(h.tanh()))[-1],
-                    first=nn.Linear(5, 6), drop=nn.Dropout(0.5), out=nn.Linear(6, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: (h := n.drop(n.first(x)), n.out(h) + n.out(h.tanh()))[-1],
+            first=nn.Linear(5, 6),
+            drop=nn.Dropout(0.5),
+            out=nn.Linear(6, 3),
+        ),
+        FLAT,
+    ),
     "concatenation": (
-        lambda: Net(lambda n, x: (h := n.drop(n.first(x)), n.out(torch.cat([h, h.relu()], 1)))[-1],
-                    first=nn.Linear(5, 6), drop=nn.Dropout(0.5), out=nn.Linear(12, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: (h := n.drop(n.first(x)), n.out(torch.cat([h, h.relu()], 1)))[-1],
+            first=nn.Linear(5, 6),
+            drop=nn.Dropout(0.5),
+            out=nn.Linear(12, 3),
+        ),
+        FLAT,
+    ),
     "sizes read": (
-        lambda: Net(lambda n, x: (h := n.drop(n.first(x)), n.out(h.view(h.size(0), 2, -1).flatten(1)))[-1],
-                    first=nn.Linear(5, 6), drop=nn.Dropout(0.5), out=nn.Linear(6, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: (h := n.drop(n.first(x)), n.out(h.view(h.size(0), 2, -1).flatten(1)))[-1],
+            first=nn.Linear(5, 6),
+            drop=nn.Dropout(0.5),
+            out=nn.Linear(6, 3),
+        ),
+        FLAT,
+    ),
     "residual": (residual, FLAT),
     "side branch": (
-        lambda: Net(lambda n, x: n.out(n.first(x)) + n.out(n.drop(n.first(x))),
-                    first=nn.Linear(5, 6), drop=nn.Dropout(0.5), out=nn.Linear(6, 3)), FLAT),
+        lambda: Net(
+            lambda n, x: n.out(n.first(x)) + n.out(n.drop(n.first(x))),
+            first=nn.Linear(5, 6),
+            drop=nn.Dropout(0.5),
+            out=nn.Linear(6, 3),
+        ),
+        FLAT,
+    ),
     "overwritten, result unused": (discarded, FLAT),
     "overwritten, tiny outputs": (lambda: discarded(1e-6), FLAT),
     "time steps": (per_step, SERIES),
@@ -145,7 +215,9 @@ def test_passes_together_are_passes_one_by_one(name, passes):
     net, x = made(name)
     expected = one_by_one(net, x, passes)
     outputs = mc_dropout(net, passes=passes).outputs(x)
-    torch.testing.assert_close(outputs, expected, rtol=1e-9, atol=1e-11 * expected.abs().max().item())
+    torch.testing.assert_close(
+        outputs, expected, rtol=1e-9, atol=1e-11 * expected.abs().max().item()
+    )
     assert passes == 1 or not torch.allclose(outputs[0], outputs[1], rtol=1e-3, atol=0)
 
 
@@ -154,7 +226,11 @@ def test_neither_the_network_nor_the_inputs_change(name):
     net, x = made(name)
     net.train()
     next(net.children()).eval()  # a mixture of modes
-    modes, state, kept = [m.training for m in net.modules()], copy.deepcopy(net.state_dict()), x.clone()
+    modes, state, kept = (
+        [m.training for m in net.modules()],
+        copy.deepcopy(net.state_dict()),
+        x.clone(),
+    )
     mc_dropout(net, passes=3)(x)
     assert [m.training for m in net.modules()] == modes
     assert torch.equal(x, kept)
@@ -232,7 +308,9 @@ def test_mean_and_variance_of_a_masked_linear_layer(p):
     torch.testing.assert_close(outputs.var(0), variance, rtol=0.08, atol=0)
     # masks are shared by the inputs, so answers move together
     products = p / (1 - p) * (x[0] * x[2] * weight.square()).sum(-1)
-    shared = ((outputs[:, 0] - outputs[:, 0].mean(0)) * (outputs[:, 2] - outputs[:, 2].mean(0))).mean(0)
+    shared = (
+        (outputs[:, 0] - outputs[:, 0].mean(0)) * (outputs[:, 2] - outputs[:, 2].mean(0))
+    ).mean(0)
     bound = 5 * (variance[0] * variance[2] * 2 / passes).sqrt()
     assert ((shared - products).abs() < bound).all()
 
@@ -258,8 +336,9 @@ def test_each_network_of_a_model_gives_its_passes():
 
 
 def test_the_head_of_the_model_is_used():
-    model = ensemble([nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 2))],
-                     head=heads.gaussian())
+    model = ensemble(
+        [nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 2))], head=heads.gaussian()
+    )
     assert isinstance(mc_dropout(model, passes=4)(torch.randn(3, 5)), Gaussian)
 
 
@@ -277,7 +356,8 @@ def test_a_network_that_draws_no_mask_is_refused(net):
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.LSTM(5, 6, 2, dropout=0.5), nn.GRU(5, 6, 2, dropout=0.5), nn.MultiheadAttention(5, 1, 0.5)]
+    "layer",
+    [nn.LSTM(5, 6, 2, dropout=0.5), nn.GRU(5, 6, 2, dropout=0.5), nn.MultiheadAttention(5, 1, 0.5)],
 )
 def test_dropout_inside_a_layer_that_would_stay_off_is_refused(layer):
     attention = isinstance(layer, nn.MultiheadAttention)
@@ -292,7 +372,9 @@ def test_dropout_inside_a_layer_that_would_stay_off_is_refused(layer):
         mc_dropout(net, passes=5)(torch.randn(4, 5))
 
 
-@pytest.mark.parametrize(("options", "message"), [({"passes": 0}, "passes"), ({"passes": -3}, "passes")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"passes": 0}, "passes"), ({"passes": -3}, "passes")]
+)
 def test_options_are_checked(options, message):
     with pytest.raises(NescioError, match=message):
         mc_dropout(nn.Linear(2, 2), **options)
@@ -309,4 +391,3 @@ def test_errors_of_the_network_restore_its_modes():
     with pytest.raises(RuntimeError):
         mc_dropout(net, passes=2)(torch.randn(4, 6))
     assert all(m.training for m in net.modules())
-

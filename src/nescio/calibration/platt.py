@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.calibration.scaled import Scaled, held_out, refuse_perfect
+from nescio.calibration.scaled import Scaled, held_out, refuse_perfect, scale
 from nescio.errors import NescioError
 from nescio.prediction import Categorical
 from nescio.predictors.predictor import Predictor
@@ -49,4 +49,6 @@ def fit_platt(prediction: Categorical, labels: Tensor) -> tuple[float, tuple[flo
     found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-8})
     if not np.isfinite(found.x).all() or abs(found.x[0]) > 1e4:
         raise NescioError("Platt scaling did not converge; use more held-out data")
-    return float(found.x[0]), (0.0, *map(float, found.x[1:]))
+    slope, intercept = float(found.x[0]), (0.0, *map(float, found.x[1:]))
+    refuse_perfect(scale(wide, slope, intercept), labels)
+    return slope, intercept

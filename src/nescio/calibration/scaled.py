@@ -50,8 +50,8 @@ def held_out(predictor: Predictor, data: tuple[Any, Any]) -> tuple[Categorical, 
 
 
 def refuse_perfect(prediction: Categorical, labels: Tensor) -> None:
-    """Where every held-out case is right, the likelihood grows without end; say so."""
-    if (prediction.labels == labels.to(prediction.labels.device)).all():
+    """Where all members get every held-out case right, the likelihood grows without end."""
+    if (prediction.logits.argmax(-1) == labels.to(prediction.logits.device)).all():
         raise NescioError(
             "every held-out case is classified right, so the likelihood grows without end as the "
             "temperature goes to 0; use more, or harder, held-out data"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nescio.calibration.scaled import Scaled, held_out, refuse_perfect
+from nescio.errors import NescioError
 from nescio.prediction import Categorical
 from nescio.predictors.predictor import Predictor
 from nescio.registry import calibrators
@@ -42,6 +43,11 @@ def fit_temperature(prediction: Categorical, labels: Tensor) -> float:
         if abs(following - point) < 1e-12:
             break
         point = following
+    if abs(point) > 0.999 * LIMIT:
+        raise NescioError(
+            "the best temperature lies outside 0.01 to 100: the logits do not speak for the "
+            "labels; check the order of the classes and that x and y belong together"
+        )
     return math.exp(-point)
 
 
@@ -64,6 +70,7 @@ def _derivatives(logits: Tensor, labels: Tensor, slope: float) -> tuple[float, f
         z = z.double()
         logs = (slope * z).log_softmax(-1)
         probs = logs.exp()
+        z = z.masked_fill(z.isinf(), 0.0)  # a probability of 0 adds nothing to the moments
         mean = (probs * z).sum(-1)  # (M, n)
         variance = (probs * (z - mean[..., None]).square()).sum(-1)
         index = y.expand(members, -1)[..., None]

@@ -1,15 +1,15 @@
 """Absolute error of the predicted mean."""
 
-from nescio.heads import Head, fixed_variance
+from nescio.heads import Head
 from nescio.losses.loss import Loss, pointwise
-from nescio.losses.squared_error import mean
+from nescio.losses.squared_error import regression
 from nescio.registry import losses
 
 
 @losses.register
 def absolute_error(head: Head | None = None) -> Loss:
     """|y - mean|, summed over targets and averaged over cases; the spread is not trained."""
-    head = head or fixed_variance()
+    head = regression(head)
     return pointwise(
-        "absolute_error", head, lambda outputs, y: (y - mean(head, outputs)).abs().sum(-1)
+        "absolute_error", head, lambda outputs, y: (y - head.centre(outputs)).abs().sum(-1)
     )

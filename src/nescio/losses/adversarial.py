@@ -31,4 +31,4 @@ def adversarial(base: Loss, *, share: float = 0.01) -> Loss:
         moved = batch.x + share * (batch.high - batch.low) * slope.sign()
         return 0.5 * (clean + base(forward, replace(batch, x=moved), rng))
 
-    return Loss(f"adversarial({base.description}, share={share:g})", base.head, base.score, step)
+    return Loss(f"adversarial({base.description}, {share=})", base.head, base.score, step)

@@ -6,7 +6,6 @@ from torch.nn import functional as F
 from nescio.errors import NescioError
 from nescio.heads import Head, categorical
 from nescio.losses.loss import Loss, pointwise
-from nescio.prediction import Classification
 from nescio.registry import losses
 
 
@@ -20,7 +19,5 @@ def brier(head: Head | None = None) -> Loss:
 
 
 def _score(head: Head, outputs: Tensor, labels: Tensor) -> Tensor:
-    prediction = head(outputs)
-    assert isinstance(prediction, Classification)
-    probs = prediction.member_probs
+    probs = head.centre(outputs).exp()
     return (probs - F.one_hot(labels, probs.shape[-1])).square().sum(-1)

@@ -46,7 +46,7 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
         scores = score(forward(batch.x), batch.y)
         return scores.flatten(1).mean(1)
 
-    options = ", ".join(f"{key}={value:g}" for key, value in head.options.items())
+    options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     return Loss(f"{name}({head.name}({options}))", head, score, step, slope)
 
 

@@ -30,14 +30,15 @@ def virtual_adversarial(
         outputs = forward(batch.x)
         unit = batch.high - batch.low
         gap = _gap(forward, base.head, batch.x, outputs.detach(), unit)
-        direction = _unit(rng.normal(batch.x.shape[1:], "virtual", like=batch.x))
+        draw = rng.normal(batch.x.shape[1:], "virtual", like=batch.x)
+        direction = _unit(draw, draw)
         for _ in range(iterations):
             trial = (PROBE * direction).requires_grad_()
-            (direction,) = torch.autograd.grad(gap(trial).sum(), trial)
-            direction = _unit(direction)
+            (slope,) = torch.autograd.grad(gap(trial).sum(), trial)
+            direction = _unit(slope, direction)
         return weight * gap(radius * direction)
 
-    text = f"virtual_adversarial({base.description}, {radius=:g}, {weight=:g}, {iterations=})"
+    text = f"virtual_adversarial({base.description}, {radius=}, {weight=}, {iterations=})"
     return plus(base, text, term)
 
 
@@ -51,6 +52,10 @@ def _gap(
     return gap
 
 
-def _unit(direction: Tensor) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(direction.flatten(2), dim=2).clamp_min(1e-30)
-    return direction / length.reshape(*length.shape, *(1 for _ in direction.shape[2:]))
+def _unit(direction: Tensor, otherwise: Tensor) -> Tensor:
+    """Each case scaled to length 1, first by its largest entry; `otherwise` where it is zero."""
+    axes = tuple(range(2, direction.ndim))
+    largest = direction.abs().amax(axes, keepdim=True)
+    direction = torch.where(largest > 0, direction / largest, otherwise)
+    length: Tensor = torch.linalg.vector_norm(direction, dim=axes, keepdim=True)
+    return direction / length

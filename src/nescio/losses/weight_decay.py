@@ -21,4 +21,4 @@ def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
         squares = [weight.flatten(1).square().sum(1) for weight in forward.parameters.values()]
         return strength * torch.stack(squares).sum(0)
 
-    return plus(base, f"weight_decay({base.description}, strength={strength:g})", term)
+    return plus(base, f"weight_decay({base.description}, {strength=})", term)

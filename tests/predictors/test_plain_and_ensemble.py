@@ -1,0 +1,78 @@
+"""One network as it is, and networks that were trained apart."""
+
+import pytest
+import torch
+from torch import nn
+
+from nescio import heads
+from nescio.errors import NescioError
+from nescio.prediction import Categorical, Gaussian
+from nescio.predictors import ensemble, evaluating, plain
+
+X = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+
+
+def net():
+    return nn.Sequential(
+        nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3)
+    )
+
+
+def test_plain_is_the_network_in_evaluation_mode():
+    one = net().train()
+    prediction = plain(one)(X)
+    assert isinstance(prediction, Categorical)
+    assert prediction.members == 1
+    assert one.training
+    torch.testing.assert_close(prediction.logits[0], one.eval()(X))
+
+
+def test_an_ensemble_averages_probabilities_of_its_networks():
+    nets = [net() for _ in range(3)]
+    prediction = ensemble(nets)(X)
+    expected = torch.stack([one.eval()(X).softmax(-1) for one in nets]).mean(0)
+    torch.testing.assert_close(prediction.probs, expected)
+    assert prediction.members == 3
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_the_batch_size_does_not_matter(size):
+    model = ensemble([net() for _ in range(2)])
+    torch.testing.assert_close(model.outputs(X, batch_size=size), model.outputs(X))
+
+
+def test_another_head_reads_the_same_outputs():
+    one = nn.Linear(4, 2)
+    prediction = plain(one, head=heads.gaussian())(X)
+    assert isinstance(prediction, Gaussian)
+    torch.testing.assert_close(prediction.mean[0], one(X)[:, :1])
+    assert ensemble([one, nn.Linear(4, 2)], head=heads.gaussian())(X).members == 2
+
+
+def test_later_changes_of_the_network_do_not_reach_the_model():
+    one = nn.Linear(4, 3)
+    model = plain(one)
+    before = model(X).logits
+    nn.init.zeros_(one.weight)
+    assert torch.equal(model(X).logits, before)
+
+
+def test_only_networks_are_read():
+    with pytest.raises(NescioError, match="plain reads an nn.Module, got function"):
+        plain(lambda x: x)
+    with pytest.raises(NescioError, match="list of networks"):
+        ensemble(nn.Sequential(nn.Linear(4, 3)))
+    with pytest.raises(NescioError, match="list of networks"):
+        ensemble([])
+    with pytest.raises(NescioError, match="member 1 has other weights"):
+        ensemble([nn.Linear(4, 3), nn.Linear(4, 2)])
+
+
+def test_evaluating_restores_every_mode_also_after_an_error():
+    one = net().train()
+    one[1].eval()
+    with pytest.raises(RuntimeError, match="stop"), evaluating(one):
+        assert not any(module.training for module in one.modules())
+        raise RuntimeError("stop")
+    assert [module.training for module in one] == [True, False, True, True, True]
+    assert one.training

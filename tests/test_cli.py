@@ -1,0 +1,194 @@
+"""The command line, as a person calls it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from safetensors.torch import save_file
+from torch import nn
+
+from nescio import registry
+from nescio.cli import main
+
+MODULE = """
+from torch import nn
+def make_net():
+    return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+def needs(argument):
+    return nn.Linear(2, 2)
+def wrong():
+    return 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a user's module, weights and data; the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name = f"mymodule_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+    save_file(net.state_dict(), tmp_path / "w.safetensors")
+    torch.save(net.state_dict(), tmp_path / "w.pt")
+    torch.save(net, tmp_path / "whole.pt")
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(60, 2)).astype(np.float32)
+    np.savez(tmp_path / "test.npz", x=x, y=(x[:, 0] > 0).astype(np.int64))
+    np.savez(tmp_path / "other.npz", x=x + 20)
+    np.savez(tmp_path / "unlabelled.npz", x=x)
+    (tmp_path / "module_name").write_text(name)
+    return tmp_path
+
+
+def nescio(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words), catch_exceptions=False)
+
+
+def own(folder: Path, factory: str = "make_net") -> str:
+    return f"{(folder / 'module_name').read_text()}:{factory}"
+
+
+def test_help_teaches() -> None:
+    assert "nescio audit mymodule:make_net" in nescio("--help").output
+    for command in ("audit", "train", "predict", "list"):
+        result = nescio(command, "--help")
+        assert result.exit_code == 0
+        assert len(result.output) > 200
+
+
+def test_list_shows_every_part() -> None:
+    output = nescio("list").output
+    for kind in ("measures", "losses", "recipes", "predictors", "datasets", "metrics"):
+        for name in getattr(registry, kind):
+            assert name in output
+    only = nescio("list", "losses").output
+    assert "adversarial" in only
+    assert "half_moons" not in only
+    assert "unknown kind" in nescio("list", "lossses").output
+
+
+@pytest.mark.parametrize("weights", ["w.safetensors", "w.pt"])
+def test_audit_of_a_users_network(folder: Path, weights: str) -> None:
+    words = ["audit", own(folder), "--weights", weights, "--data", "test.npz", "--out", "a"]
+    result = nescio(*words, "--outside", "moved=other.npz", "--passes", "5", "--train", "test.npz")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "a" / "audit.json").read_text())
+    assert set(found["predictors"]) == {"network", "MC dropout"}
+    assert found["sets"]["moved"] == 60
+    assert "<svg" in (folder / "a" / "audit.html").read_text()
+
+
+def test_predict_of_a_users_network(folder: Path) -> None:
+    words = ["predict", own(folder), "--weights", "w.safetensors", "--data", "unlabelled.npz"]
+    assert nescio(*words, "--out", "p.csv").exit_code == 0
+    lines = (folder / "p.csv").read_text().splitlines()
+    header = lines[0].split(",")
+    assert header[:4] == ["case", "label", "probs_0", "probs_1"]
+    assert {"predictive_entropy", "mutual_information"} <= set(header)
+    assert len(lines) == 61
+    assert nescio(*words, "--out", "p.npz").exit_code == 0
+    with np.load(folder / "p.npz") as file:
+        table = dict(file)
+    row = dict(zip(header, map(float, lines[1].split(",")), strict=True))
+    assert row["probs_1"] == table["probs"][0, 1]
+    assert row["predictive_entropy"] == table["predictive_entropy"][0]
+
+
+def test_train_predict_and_audit_a_recipe(folder: Path) -> None:
+    words = ["train", "deep_ensemble", "--data", "half_moons", "--run", "run", "--epochs", "3"]
+    first = nescio(*words, "-o", "members=2", "--calibrate", "temperature")
+    assert first.exit_code == 0, first.output
+    assert "accuracy" in first.output
+    stamp = (folder / "run" / "model.safetensors").read_bytes()
+    assert nescio(*words, "-o", "members=2", "--calibrate", "temperature").exit_code == 0
+    assert (folder / "run" / "model.safetensors").read_bytes() == stamp
+    assert nescio("predict", "run", "--data", "test.npz", "--out", "p.npz").exit_code == 0
+    with np.load(folder / "p.npz") as table:
+        assert table["mutual_information"].max() > 0
+    audit = nescio("audit", "run", "--data", "half_moons", "--out", "a")
+    assert audit.exit_code == 0, audit.output
+    other = nescio(*words, "-o", "members=3")
+    assert other.exit_code == 1
+    assert "belongs to another run" in other.output
+
+
+def test_train_regression_and_dropout(folder: Path) -> None:
+    run = nescio("train", "anchored_ensemble", "--data", "cubic", "--run", "c", "--epochs", "5",
+                 "-o", "members=2", "-o", "noise=9", "-o", "prior_variance=2", "--standardise")  # fmt: skip
+    assert run.exit_code == 0, run.output
+    assert "rmse" in run.output
+    np.savez(folder / "x.npz", x=np.zeros((4, 1), np.float32))
+    assert nescio("predict", "c", "--data", "x.npz", "--out", "p.csv").exit_code == 0
+    header = (folder / "p.csv").read_text().splitlines()[0]
+    assert header.startswith("case,mean_0,variance_0")
+    words = ["train", "dropout", "--data", "half_moons", "--run", "d", "--epochs", "2"]
+    assert nescio(*words, "-o", "passes=7").exit_code == 0
+    out = nescio("predict", "d", "--data", "half_moons", "--out", "p.npz").output
+    assert "7 member(s)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["audit", "NET", "--data", "no.npz"], "no.npz"),
+        (["audit", "NET"], "--data"),
+        (["audit", "--data", "test.npz"], "need a NETWORK"),
+        (["audit", "NET", "--data", "unlabelled.npz"], "no labels"),
+        (["audit", "NET", "--data", "test.npz", "--weights", "none.pt"], "no weights file"),
+        (["audit", "NET", "--data", "test.npz", "--weights", "test.npz"], "cannot read weights"),
+        (["audit", "NET", "--data", "test.npz", "--weights", "whole.pt"], "Save a state dict"),
+        (["audit", "NET", "--data", "test.npz", "--outside", "x"], "NAME=FILE"),
+        (["audit", "nomodule:make", "--data", "test.npz"], "cannot import"),
+        (["audit", "NEEDS", "--data", "test.npz"], "without arguments"),
+        (["audit", "WRONG", "--data", "test.npz"], "not an nn.Module"),
+        (["audit", "MISSING", "--data", "test.npz"], "has no function"),
+        (["audit", "nowhere", "--data", "test.npz"], "neither"),
+        (["predict", "NET", "--data", "test.npz", "--out", "p.txt"], ".csv or .npz"),
+        (
+            ["train", "deep_ensembel", "--data", "digits", "--run", "r"],
+            "did you mean 'deep_ensemble'",
+        ),
+        (["train", "single", "--data", "digit", "--run", "r"], "did you mean 'digits'"),
+        (["train", "single", "--data", "digits", "--net", "mpl", "--run", "r"], "unknown network"),
+        (["train", "single", "--data", "digits", "--run", "r", "-o", "x=1"], "no option 'x'"),
+        (["train", "deep_ensemble", "--data", "digits", "--run", "r", "-o", "members=a"], "number"),
+        (["train", "single", "--data", "digits", "--run", "r", "--calibrate", "heat"], "unknown"),
+        (["train", "single", "--data", "digits", "--run", "test.npz/r"], "cannot make the folder"),
+    ],
+)
+def test_bad_calls_say_what_to_do(folder: Path, words: list[str], said: str) -> None:
+    factories = {"NET": "make_net", "NEEDS": "needs", "WRONG": "wrong", "MISSING": "missing"}
+    real = [own(folder, factories[word]) if word in factories else word for word in words]
+    result = nescio(*real)
+    assert result.exit_code != 0
+    assert said in result.output
+    assert "Traceback" not in result.output
+    assert not (folder / "r").exists() or not list((folder / "r").iterdir())
+
+
+def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "nescio", "train", "deep_ensemble", "--data", "half_moons",
+             "--run", str(tmp_path / "r"), "--epochs", "100000", "-o", "members=2"]  # fmt: skip
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(words, stderr=file, stdout=file, env={**os.environ})
+        for _ in range(600):
+            if (tmp_path / "r").exists():
+                break
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    assert "goes on where it stopped" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert (tmp_path / "r" / "checkpoint.safetensors").exists()
