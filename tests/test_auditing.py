@@ -55,7 +55,6 @@ def test_confidence_along_the_ray_is_exact_and_tends_to_one(test_data) -> None:
 
 
 def test_the_separation_is_the_ranking_of_each_measure(test_data) -> None:
-    x, _ = test_data
     outside = torch.zeros(50, 2)  # on the boundary: as unsure as can be
     result = audit(linear(), test_data, outside={"boundary": outside}).result
     numbers = result["predictors"]["network"]["outside"]["boundary"]["measures"]

@@ -74,7 +74,9 @@ def test_errors_name_the_thing():
         as_tensor("text", "labels")
 
 
-@pytest.mark.parametrize("value", [[0, 2, 1], np.array([0, 2, 1], np.uint8), torch.tensor([0, 2, 1]).int()])
+@pytest.mark.parametrize(
+    "value", [[0, 2, 1], np.array([0, 2, 1], np.uint8), torch.tensor([0, 2, 1]).int()]
+)
 def test_labels_become_int64(value):
     y = as_targets(value, 3, task="classification")
     assert y.dtype == torch.int64

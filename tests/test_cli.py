@@ -123,8 +123,9 @@ def test_train_predict_and_audit_a_recipe(folder: Path) -> None:
 
 
 def test_train_regression_and_dropout(folder: Path) -> None:
-    run = nescio("train", "anchored_ensemble", "--data", "cubic", "--run", "c", "--epochs", "5",
-                 "-o", "members=2", "-o", "noise=9", "-o", "prior_variance=2", "--standardise")  # fmt: skip
+    words = ["train", "anchored_ensemble", "--data", "cubic", "--run", "c", "--epochs", "5"]
+    options = ["-o", "members=2", "-o", "noise=9", "-o", "prior_variance=2", "--standardise"]
+    run = nescio(*words, *options)
     assert run.exit_code == 0, run.output
     assert "rmse" in run.output
     np.savez(folder / "x.npz", x=np.zeros((4, 1), np.float32))

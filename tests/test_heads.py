@@ -89,6 +89,34 @@ def test_divergence_is_that_of_torch(name):
     torch.testing.assert_close(head.divergence(one, two), truth, rtol=1e-9, atol=1e-12)
 
 
+WITH_SLOPE = [name for name in registry if registry[name]().nll_slope]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", WITH_SLOPE)
+def test_the_derivative_in_closed_form_is_that_of_autograd(name, dtype):
+    head = registry[name]()
+    raw, y = outputs(3, 50, 4, scale=5.0).to(dtype).requires_grad_(), target(head, 3, 50)
+    y = y if head.task == "classification" else y.to(dtype)
+    truth = head.nll(raw, y)
+    (slope,) = torch.autograd.grad(truth.sum(), raw)
+    kept = raw.detach().clone()
+    ours, rise = head.nll_slope(raw.detach(), y)
+    tight = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    torch.testing.assert_close(ours, truth.detach(), **tight)
+    torch.testing.assert_close(rise, slope, **tight)
+    assert torch.equal(raw.detach(), kept)
+
+
+@pytest.mark.parametrize("name", registry)
+def test_the_centre_is_the_log_probability_or_the_mean(name):
+    head, raw = registry[name](), outputs(3, 5, 4)
+    prediction = head(raw)
+    regression = head.task == "regression"
+    truth = prediction.mean if regression else prediction.member_log_probs
+    torch.testing.assert_close(head.centre(raw), truth)
+
+
 def test_readings_by_hand():
     raw = torch.tensor([[[1.0, -2.0]]], dtype=torch.float64)
     spread = math.log1p(math.exp(-2.0))
@@ -146,7 +174,7 @@ def test_an_odd_number_of_outputs_cannot_be_split(make):
 
 @pytest.mark.parametrize("name", registry)
 def test_a_head_can_be_made_again_from_its_name_and_options(name):
-    head = registry[name](**{key: 0.25 for key in registry[name]().options})
+    head = registry[name](**dict.fromkeys(registry[name]().options, 0.25))
     again = registry[head.name](**head.options)
     raw = outputs(1, 3, 4)
     for one, two in zip(head(raw)._tensors(), again(raw)._tensors(), strict=True):

@@ -10,9 +10,10 @@ import nescio
 SOURCE = Path(nescio.__file__).parent
 ORDER = """
 errors registry randomness progress files checks prediction heads measures metrics data nets dropout
-stacking model losses schedules optimisers checkpoints training predictors calibration recipes
-evaluate report auditing networks cli
+stacking dense model losses schedules optimisers checkpoints loop training predictors calibration
+saving recipes evaluate tables report auditing demo networks running cli __main__
 """.split()  # noqa: SIM905
+VERSION = ("nescio", "nescio.__version__")  # a number, wherever it is needed
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
@@ -54,14 +55,13 @@ def test_every_module_has_a_place():
 def test_imports_go_down_only(path):
     own = ORDER.index(layer(path))
     for name in imported(ast.parse(path.read_text())):
-        if name.split(".")[0] != "nescio":
+        if name.split(".")[0] != "nescio" or name in VERSION:
             continue
-        assert name != "nescio", "the package itself stands above all of its modules"
         assert ORDER.index(name.split(".")[1]) <= own, f"{layer(path)} imports {name}"
 
 
 def test_the_check_sees_imports_where_they_are():
-    text = "from nescio import cli\nif 1:\n import nescio.model as m\ndef f():\n import nescio.report\n"
+    text = "from nescio import cli\nif 1:\n import nescio.model\ndef f():\n import nescio.report\n"
     assert list(imported(ast.parse(text))) == ["nescio.cli", "nescio.model"]
 
 

@@ -109,9 +109,17 @@ def test_every_registered_function_is_a_public_name_of_its_folder(folder):
 
 def test_the_walk_over_the_files_finds_all_that_is_registered():
     found = {
-        name for path in SOURCE.rglob("*.py") for name in registered_in(path) if path.parent != SOURCE
+        name
+        for path in SOURCE.rglob("*.py")
+        for name in registered_in(path)
+        if path.parent != SOURCE
     }
-    known = {name for kind, registry in ALL.items() if kind not in ("heads", "recipes") for name in registry}
+    known = {
+        name
+        for kind, registry in ALL.items()
+        if kind not in ("heads", "recipes")
+        for name in registry
+    }
     assert found == known
 
 

@@ -1,6 +1,7 @@
 """Learning-rate schedules by their formulas."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +13,7 @@ from nescio.schedules import SCHEDULES, constant, cosine, drops, schedule_named
 def test_schedules_start_at_the_full_rate_and_never_rise(name):
     factors = [schedule_named(name)(step, 200) for step in range(200)]
     assert factors[0] == 1.0
-    assert all(a >= b > 0 for a, b in zip(factors, factors[1:], strict=False))
+    assert all(a >= b > 0 for a, b in pairwise(factors))
 
 
 def test_constant():
@@ -37,5 +38,7 @@ def test_drops_elsewhere_by_another_factor():
 
 def test_functions_pass_and_unknown_names_are_refused():
     assert schedule_named(cosine) is cosine
-    with pytest.raises(NescioError, match="unknown schedule 'linear'; known: constant, cosine, drops"):
+    with pytest.raises(
+        NescioError, match="unknown schedule 'linear'; known: constant, cosine, drops"
+    ):
         schedule_named("linear")

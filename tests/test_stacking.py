@@ -7,10 +7,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from nescio import heads
+from nescio.dense import dense
 from nescio.errors import NescioError
 from nescio.nets.standardise import Standardise
 from nescio.randomness import Rng
 from nescio.stacking import Forward, Stack, stack
+from nescio.training import train
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 
@@ -337,3 +340,62 @@ def test_networks_that_differ_or_have_no_weights_are_refused():
         stack([nn.ReLU()])
     with pytest.raises(NescioError, match="without weights"):
         stack([])
+
+
+def frozen():
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    net[0].weight.requires_grad_(False)
+    return net
+
+
+BY_HAND = {
+    "deep": lambda: nn.Sequential(
+        nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(True), nn.Linear(5, 4)
+    ),
+    "one layer": lambda: nn.Sequential(nn.Linear(4, 4)),
+    "shared relu": lambda relu=nn.ReLU(): nn.Sequential(  # noqa: B008
+        nn.Linear(4, 6), relu, nn.Linear(6, 5), relu, nn.Linear(5, 4)
+    ),
+    "blocks": lambda: nn.Sequential(
+        nn.Flatten(), nn.Sequential(nn.Linear(4, 6), nn.ReLU()), nn.Linear(6, 4)
+    ),
+}
+
+
+@pytest.mark.parametrize("head", [heads.categorical(), heads.gaussian()], ids=lambda h: h.name)
+@pytest.mark.parametrize("name", BY_HAND)
+def test_losses_and_gradients_by_hand_are_those_of_autograd(name, head):
+    nets, x = members_of(BY_HAND[name]), inputs(3, 7, 4)
+    stacked, tensors = Stack(nets[0]), stack(nets)
+    regression = head.task == "regression"
+    y = inputs(3, 7, 2, seed=5) if regression else torch.arange(21).reshape(3, 7) % 4
+    leaves = {key: tensor.clone().requires_grad_() for key, tensor in tensors.items()}
+    expected = head.nll(stacked(leaves, x), y).mean(1)
+    slopes = torch.autograd.grad(expected.sum(), [leaves[key] for key in stacked.trained])
+    losses, ours = dense(stacked)(tensors, x, y, head.nll_slope)
+    torch.testing.assert_close(losses, expected.detach(), **EXACT)
+    for slope, truth in zip(ours, slopes, strict=True):
+        torch.testing.assert_close(slope, truth, **EXACT)
+
+
+OTHERS = {name: ALL[name] for name in ALL if name not in ("relu", "inplace relu", "flatten")} | {
+    "frozen": frozen,
+    "two linear": lambda: nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)),
+    "activation first": lambda: nn.Sequential(nn.ReLU(), nn.Linear(4, 5)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_networks_are_left_to_autograd(name):
+    assert dense(Stack(OTHERS[name]())) is None
+
+
+def test_linear_layers_on_the_last_axis_of_images_are_not_done_by_hand_on_flat_ones():
+    """The plan of a stack stands for flat inputs; images take the loop, and so must training."""
+    x, y = inputs(30, 3, 4).float(), torch.arange(30) % 3
+    make = lambda: nn.Sequential(  # noqa: E731
+        nn.Linear(4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(15, 3)
+    )
+    model = train(make, (x, y), epochs=1, members=2, progress=False)
+    expected = torch.stack([model.member(m)(x) for m in range(2)])
+    torch.testing.assert_close(model.outputs(x), expected)

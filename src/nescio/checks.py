@@ -16,7 +16,11 @@ def as_tensor(value: Any, name: str) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach()
     try:
-        return torch.as_tensor(np.asarray(value))
+        array = np.asarray(value)
+        odd = not array.dtype.isnative or any(step < 0 for step in array.strides)
+        if odd or not array.flags.writeable:  # torch takes none of these as they are
+            array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        return torch.as_tensor(array)
     except (TypeError, ValueError) as error:
         raise NescioError(f"{name} must be a tensor or an array of numbers: {error}") from error
 

@@ -44,12 +44,12 @@ class Dense:
         return slopes
 
 
-def dense(architecture: Stack) -> Dense | None:
-    """The network as dense layers, or None where it is anything else."""
+def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
+    """The network as dense layers for inputs of this shape, or None where it is anything else."""
     layers = [layer for layer in _flat(architecture.net) if not isinstance(layer[1], nn.Flatten)]
     linear, between = layers[::2], layers[1::2]
     if not (
-        architecture.stacked
+        architecture.takes(features)
         and len(linear) == len(between) + 1
         and all(type(layer) is nn.Linear and layer.bias is not None for _, layer in linear)
         and all(type(layer) is nn.ReLU for _, layer in between)

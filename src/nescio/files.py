@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
@@ -58,7 +59,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[st
     """Write tensors and their manifest into one safetensors file, atomically."""
     from safetensors.torch import save
 
-    whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    packed = torch.contiguous_format  # a copy each: safetensors refuses shared or strided memory
+    whole = {name: t.detach().cpu().clone(memory_format=packed) for name, t in tensors.items()}
     text = json.dumps({"format": FORMAT, **manifest})
     write_atomically(path, save(whole, metadata={"nescio": text}))
 
@@ -77,11 +79,12 @@ def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         raise NescioError(f"{path} is damaged or not a safetensors file: {error}") from error
     try:
         manifest: dict[str, Any] = json.loads(metadata["nescio"])
-    except (KeyError, json.JSONDecodeError) as error:
+        written = int(manifest["format"])
+    except (KeyError, ValueError, TypeError) as error:
         raise NescioError(f"{path} was not written by nescio: it has no manifest") from error
     if manifest.get("kind") != kind:
         raise NescioError(f"{path} holds a {manifest.get('kind')}, expected a {kind}")
-    if manifest.get("format", 0) > FORMAT:
+    if written > FORMAT:
         raise NescioError(f"{path} was written by a newer nescio; upgrade to read it")
     return tensors, manifest
 

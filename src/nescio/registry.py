@@ -27,11 +27,15 @@ class Registry(Mapping[str, Part]):
 
     def __getitem__(self, name: str) -> Part:
         if name not in self._parts:
-            near = difflib.get_close_matches(name, self._parts, n=1)
+            near = difflib.get_close_matches(str(name), self._parts, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
             known = ", ".join(sorted(self._parts))
             raise NescioError(f"unknown {self.kind} {name!r}{hint} Known: {known}")
         return self._parts[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The part, or `default` where there is none."""
+        return self._parts.get(name, default)
 
     def __contains__(self, name: object) -> bool:
         return name in self._parts

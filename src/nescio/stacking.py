@@ -50,6 +50,9 @@ class Stack:
 
     def __init__(self, net: nn.Module) -> None:
         self.net = deepcopy(net)
+        for module in self.net.modules():
+            if hasattr(module, "inplace"):  # must reach neither the inputs nor the next member
+                setattr(module, "inplace", False)  # noqa: B010
         self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
         self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
 
@@ -58,9 +61,14 @@ class Stack:
         """Whether all members run in one product rather than in a loop."""
         return self._layers is not None
 
+    def takes(self, features: Sequence[int]) -> bool:
+        """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
+        flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
+        return self.stacked and flat
+
     def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
         """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
-        if self._layers is None or (x.ndim > 3 and not isinstance(_first(self.net), nn.Flatten)):
+        if self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
         draws = None if rng is None else cache(partial(rng.generators, "dropout"))
         hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)

@@ -91,7 +91,7 @@ def train(
             return _finished(folder, config, nets[0])
     architecture = Stack(nets[0])
     size = min(batch_size or len(x), len(x))
-    by_hand, rate = dense(architecture), learning_rate
+    by_hand, rate = dense(architecture, x.shape[1:]), learning_rate
     plan = Plan(
         loss,
         architecture,

@@ -114,6 +114,21 @@ def test_the_score_is_the_data_term_of_each_case(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_a_derivative_in_closed_form_is_offered_only_by_a_plain_mean_of_scores(name):
+    loss = ALL[name]()
+    if loss.slope is None:
+        return
+    forward, batch, rng = situation(loss, 2)
+    outputs = forward(batch.x).detach()
+    scores, rise = loss.slope(outputs, batch.y)
+    torch.testing.assert_close(scores, loss.score(outputs, batch.y))
+    torch.testing.assert_close(scores.mean(1), loss(forward, batch, rng).detach())
+    outputs.requires_grad_()
+    (truth,) = torch.autograd.grad(loss.score(outputs, batch.y).sum(), outputs)
+    torch.testing.assert_close(rise, truth)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_the_description_names_what_the_loss_is_made_of(name):
     loss = ALL[name]()
     assert loss.head.name in loss.description

@@ -41,6 +41,15 @@ def test_the_batch_size_does_not_matter(size):
     torch.testing.assert_close(model.outputs(X, batch_size=size), model.outputs(X))
 
 
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("last", [nn.Linear(4, 3), nn.Sequential(nn.Softmax(-1), nn.Linear(4, 3))])
+def test_a_first_layer_that_overwrites_does_not_reach_the_inputs(members, last):
+    one, x = nn.Sequential(nn.LeakyReLU(0.5, inplace=True), last), X.clone()
+    outputs = ensemble([one] * members).outputs(x)
+    assert torch.equal(x, X)
+    torch.testing.assert_close(outputs, one(X.clone()).expand(members, -1, -1))
+
+
 def test_another_head_reads_the_same_outputs():
     one = nn.Linear(4, 2)
     prediction = plain(one, head=heads.gaussian())(X)
@@ -71,8 +80,9 @@ def test_only_networks_are_read():
 def test_evaluating_restores_every_mode_also_after_an_error():
     one = net().train()
     one[1].eval()
-    with pytest.raises(RuntimeError, match="stop"), evaluating(one):
+    with evaluating(one):
         assert not any(module.training for module in one.modules())
+    with pytest.raises(RuntimeError, match="stop"), evaluating(one):
         raise RuntimeError("stop")
     assert [module.training for module in one] == [True, False, True, True, True]
     assert one.training

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from nescio.report import findings
 from nescio.report.drawing import (
-    ACROSS,
     COLOURS,
     GREY,
     WIDTH,
+    across,
     add_title,
     label,
     line,
@@ -40,7 +40,11 @@ def confidence_histograms(result: Result) -> Figure:
             counts = found["confidence_histograms"].get(where, [])
             _bars(axis, ROW * row, counts, BLUE if where == "test" else VERMILLION)
         axis.set_title(label(name), loc="left")
-        names = [label(where, 22) for where in reversed(sets)] if i % ACROSS == 0 else []
+        names = (
+            [label(where, 22) for where in reversed(sets)]
+            if i % across(len(predictors)) == 0
+            else []
+        )
         axis.set_yticks([ROW * k + 0.3 for k in range(len(sets))], names or [""] * len(sets))
         axis.tick_params(axis="y", length=0)
         axis.set(xlim=(0, 1), ylim=(0, ROW * len(sets)), xlabel="confidence")
@@ -68,7 +72,7 @@ def _bars(axis: Axes, base: float, counts: Sequence[int], colour: str) -> None:
 def reliability_diagrams(result: Result) -> Figure:
     """Accuracy against confidence with 95 % intervals, and below the cases in each bin."""
     predictors = result["predictors"]
-    columns = min(len(predictors), ACROSS)
+    columns = across(len(predictors))
     rows = -(-len(predictors) // columns)
     wide = 8 if columns == 1 else WIDTH
     figure = Figure(figsize=(wide, 4.6 * rows + 0.9), layout="constrained")

@@ -71,9 +71,14 @@ def label(name: str, width: int = 30) -> str:
     return visible.replace("$", r"\$")
 
 
+def across(count: int) -> int:
+    """How many panels stand beside each other: three at most, and four as two by two."""
+    return 2 if count == 4 else min(count, ACROSS)
+
+
 def panels(count: int, *, height: float, title: str) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels, at most three beside each other, under a title."""
-    columns = min(count, ACROSS)
+    columns = across(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(WIDTH, height * rows + 0.9), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
