@@ -175,6 +175,12 @@ NETS = {
         ),
         FLAT,
     ),
+    "rows of images": (
+        lambda: nn.Sequential(
+            nn.Flatten(1, 2), nn.Linear(6, 6), nn.Dropout(0.5), nn.Linear(6, 2), nn.Flatten()
+        ),
+        IMAGE,
+    ),
     "residual": (residual, FLAT),
     "side branch": (
         lambda: Net(
