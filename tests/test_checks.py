@@ -100,7 +100,7 @@ def test_regression_targets_have_an_axis_of_targets(value, shape):
         ([0, 1], "classification", r"3 inputs but targets of shape \(2,\)"),
         (1, "classification", r"3 inputs but targets of shape \(\)"),
         ([0.0, 1.0, 2.0], "classification", "integers of shape .cases,., got torch.float64"),
-        ([[0], [1], [2]], "classification", r"integers of shape"),
+        ([[0, 1], [1, 0], [1, 0]], "classification", r"integers of shape"),
         ([0.0, np.nan, 1.0], "regression", "targets contain NaN"),
         ([0.0, np.inf, 1.0], "regression", "NaN or infinite"),
         (np.zeros((3, 2, 2)), "regression", r"\(cases, targets\), got \(3, 2, 2\)"),

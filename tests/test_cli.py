@@ -60,7 +60,7 @@ def own(folder: Path, factory: str = "make_net") -> str:
 
 def test_help_teaches() -> None:
     assert "nescio audit mymodule:make_net" in nescio("--help").output
-    for command in ("audit", "train", "predict", "list"):
+    for command in ("audit", "train", "predict", "reproduce", "search", "list"):
         result = nescio(command, "--help")
         assert result.exit_code == 0
         assert len(result.output) > 200
@@ -122,6 +122,29 @@ def test_train_predict_and_audit_a_recipe(folder: Path) -> None:
     assert "belongs to another run" in other.output
 
 
+def test_a_run_on_ones_own_network_is_used_with_net(folder: Path) -> None:
+    net = own(folder)
+    words = ["train", "single", "--data", "test.npz", "--net", net, "--run", "r", "--epochs", "2"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    assert f"nescio predict r --net {net}" in done.output
+    assert (
+        "--net package.module:factory"
+        in nescio("predict", "r", "--data", "test.npz", "--out", "p.csv").output
+    )
+    assert (
+        nescio("predict", "r", "--net", net, "--data", "test.npz", "--out", "p.csv").exit_code == 0
+    )
+    audit = nescio("audit", "r", "--net", net, "--data", "test.npz", "--out", "a")
+    assert audit.exit_code == 0, audit.output
+    assert (
+        "a run folder has its own"
+        in nescio(
+            "predict", "r", "--weights", "w.pt", "--data", "test.npz", "--out", "p.csv"
+        ).output
+    )
+
+
 def test_train_regression_and_dropout(folder: Path) -> None:
     words = ["train", "anchored_ensemble", "--data", "cubic", "--run", "c", "--epochs", "5"]
     options = ["-o", "members=2", "-o", "noise=9", "-o", "prior_variance=2", "--standardise"]
@@ -146,7 +169,7 @@ def test_train_regression_and_dropout(folder: Path) -> None:
         (["audit", "--data", "test.npz"], "need a NETWORK"),
         (["audit", "NET", "--data", "unlabelled.npz"], "no labels"),
         (["audit", "NET", "--data", "test.npz", "--weights", "none.pt"], "no weights file"),
-        (["audit", "NET", "--data", "test.npz", "--weights", "test.npz"], "cannot read weights"),
+        (["audit", "NET", "--data", "test.npz", "--weights", "test.npz"], "be read as weights"),
         (["audit", "NET", "--data", "test.npz", "--weights", "whole.pt"], "Save a state dict"),
         (["audit", "NET", "--data", "test.npz", "--outside", "x"], "NAME=FILE"),
         (["audit", "nomodule:make", "--data", "test.npz"], "cannot import"),

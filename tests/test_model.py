@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from nescio import Categorical, Gaussian, Model, NescioError, heads, losses, nets, train
+from nescio.files import save_tensors
 from nescio.predictors import plain
 
 
@@ -95,6 +96,46 @@ def test_a_network_of_the_user_must_be_passed(data, tmp_path: Path) -> None:
         Model.load(tmp_path, net=Own(5))
 
 
+def test_a_network_changed_after_it_was_made_is_not_rebuilt(data, tmp_path: Path) -> None:
+    def make() -> nn.Module:
+        net = nets.mlp(3, 2, widths=(4,))
+        net[1] = nn.Tanh()
+        return net
+
+    model = train(make, data, epochs=1)
+    model.save(tmp_path)
+    with pytest.raises(NescioError, match="changed after nescio made it"):
+        Model.load(tmp_path)
+    assert torch.equal(Model.load(tmp_path, net=make())(data[0]).logits, model(data[0]).logits)
+
+
+def test_buffers_that_are_not_saved_with_a_network_belong_to_the_member(data) -> None:
+    class Projected(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turn", torch.randn(3, 3), persistent=False)
+            self.last = nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(x @ self.turn)
+
+    model = train(Projected, data, members=2, epochs=1)
+    torch.testing.assert_close(model.member(1)(data[0]), model.outputs(data[0])[1])
+
+
+def test_probabilities_and_maps_are_not_taken_for_logits(data) -> None:
+    with pytest.raises(NescioError, match="softmax at its end"):
+        plain(nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)))(data[0])
+    with pytest.raises(NescioError, match="must return"):
+        plain(nn.Conv2d(1, 2, 1))(torch.rand(4, 1, 5, 5))
+
+
+def test_a_damaged_manifest_is_refused(model: Model, tmp_path: Path) -> None:
+    save_tensors(tmp_path / "model.safetensors", dict(model.tensors), {"kind": "model"})
+    with pytest.raises(NescioError, match="damaged manifest"):
+        Model.load(tmp_path)
+
+
 def test_damaged_and_missing_files_are_refused(model: Model, tmp_path: Path) -> None:
     path = model.save(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -114,6 +155,7 @@ def test_plain_copies_the_network_and_never_changes_it(data) -> None:
 
 def test_moving_to_float64(model: Model, data) -> None:
     wide = model.to(torch.float64)
+    torch.testing.assert_close(wide.member(1)(data[0].double()), wide.outputs(data[0])[1])
     assert wide(data[0].double()).logits.dtype == torch.float64
     torch.testing.assert_close(wide(data[0]).probs.float(), model(data[0]).probs)
 

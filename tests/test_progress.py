@@ -39,3 +39,17 @@ def test_a_terminal_decides_by_default(monkeypatch, capsys):
 def test_errors_pass_through():
     with pytest.raises(KeyboardInterrupt), progress(3, "training", show=True):
         raise KeyboardInterrupt
+
+
+def test_a_bar_within_a_bar_shares_its_display_and_goes(capsys):
+    with progress(2, "parts", show=True) as outer:
+        with progress(3, "training", show=True) as inner:
+            inner(3, lambda: "loss 0.5")
+        outer(2, str)
+    with progress(1, "again", show=True) as advance:
+        advance(1, str)
+    err = capsys.readouterr().err
+    first, second = err.split("again")[0], err.split("again")[-1]
+    assert "2/2" in first
+    assert "training" not in second
+    assert "parts" not in second

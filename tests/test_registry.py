@@ -13,7 +13,8 @@ from nescio.errors import NescioError
 from nescio.registry import Registry
 
 SOURCE = Path(nescio.__file__).parent
-FOLDERS = ("measures", "losses", "predictors", "calibration", "nets", "data", "metrics")
+FOLDERS = ("measures", "losses", "predictors", "calibration", "nets", "data", "metrics",
+           "experiments")  # fmt: skip
 for folder in (*FOLDERS, "heads", "recipes"):
     importlib.import_module(f"nescio.{folder}")
 ALL = {name: value for name, value in vars(registries).items() if isinstance(value, Registry)}

@@ -20,5 +20,6 @@ from nescio.prediction import Gaussian as Gaussian
 from nescio.prediction import Prediction as Prediction
 from nescio.saving import load as load
 from nescio.training import train as train
+from nescio.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -1,6 +1,6 @@
 """How far can a network be trusted: on its data, on noise, and along rays away from the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -9,20 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import nescio
 from nescio import data as sets
 from nescio import metrics
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
-from nescio.evaluate import as_classification, quality, scores, separation
+from nescio.evaluate import FAR, Seen, quality, see, separation
 from nescio.files import finite, make_folder, write_atomically, write_json
-from nescio.prediction import check_labels
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
+from nescio.version import VERSION
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
 BINS = 20
-FAR = "scaled x "
+Look = Callable[[Tensor], Seen]
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,12 @@ def audit(
     y = as_targets(data[1], len(x), task="classification")
     if not predictors:
         raise NescioError("nothing to audit: the mapping of networks is empty")
+    if outside is not None and not isinstance(outside, Mapping):
+        raise NescioError('outside data come by name: outside={"letters": z}')
     _check_alphas(alphas)
     others = _outside(x, train, outside or {}, seed)
     result = {
-        "nescio": nescio.__version__,
+        "nescio": VERSION,
         "cases": len(x),
         "features": list(x.shape[1:]),
         "seed": seed,
@@ -139,37 +140,33 @@ def _findings(
     with progress(total, "auditing", show=show) as advance:
         for name, predictor in predictors.items():
 
-            def look(inputs: Tensor, predictor: Predictor = predictor, name: str = name) -> Any:
-                prediction = as_classification(predictor(inputs))
+            def look(inputs: Tensor, predictor: Predictor = predictor, name: str = name) -> Seen:
+                seen = see(predictor, inputs)
                 advance(1, lambda: name)
-                return prediction
+                return seen
 
             found[name] = _examine(look, x, y, others, alphas)
     return found
 
 
 def _examine(
-    look: Any, x: Tensor, y: Tensor, others: Mapping[str, Tensor], alphas: Sequence[float]
+    look: Look, x: Tensor, y: Tensor, others: Mapping[str, Tensor], alphas: Sequence[float]
 ) -> dict[str, Any]:
-    prediction = look(x)
-    check_labels(y, prediction.classes, prediction.batch_shape)
-    inside = scores(prediction)
-    confidence = prediction.probs.amax(-1)
-    reliability = metrics.reliability(confidence, prediction.labels == y)
-    histograms = {"test": _histogram(confidence)}
+    inside = look(x)
+    test = quality(inside, y)
+    reliability = metrics.reliability(inside.confidence, inside.labels == y.cpu())
+    histograms = {"test": _histogram(inside)}
     outside = {}
     for name, inputs in others.items():
-        other = look(inputs)
-        outside[name] = _against(inside, other)
-        histograms[name] = _histogram(other.probs.amax(-1))
+        seen = look(inputs)
+        outside[name], histograms[name] = _against(inside, seen), _histogram(seen)
     ray, far = _ray(look, x, inside, alphas)
     name = f"{FAR}{alphas[-1]:.12g}"
-    outside[name] = _against(inside, far)
-    histograms[name] = _histogram(far.probs.amax(-1))
+    outside[name], histograms[name] = _against(inside, far), _histogram(far)
     return {
-        "members": prediction.members,
-        "classes": prediction.classes,
-        "test": quality(prediction, y),
+        "members": inside.members,
+        "classes": inside.log_probs.shape[1],
+        "test": test,
         "reliability": {
             "edges": reliability.edges.tolist(),
             "count": reliability.count.tolist(),
@@ -182,28 +179,28 @@ def _examine(
     }
 
 
-def _against(inside: dict[str, Any], other: Any) -> dict[str, Any]:
+def _against(inside: Seen, seen: Seen) -> dict[str, Any]:
     return {
-        "mean_max_confidence": metrics.mean_max_confidence(other.probs),
-        "measures": separation(inside, scores(other)),
+        "mean_max_confidence": metrics.mean_max_confidence(seen.probs),
+        "measures": separation(inside, seen),
     }
 
 
 def _ray(
-    look: Any, x: Tensor, inside: dict[str, Any], alphas: Sequence[float]
-) -> tuple[dict[str, Any], Any]:
-    """Confidence and separation along alpha * x, and the prediction at the last alpha."""
+    look: Look, x: Tensor, inside: Seen, alphas: Sequence[float]
+) -> tuple[dict[str, Any], Seen]:
+    """Confidence and separation along alpha * x, and what is seen at the last alpha."""
     shift = sets.scaling()
     confidence, areas = [], []
     for alpha in alphas:
-        prediction = look(shift(x, alpha))
-        confidence.append(metrics.mean_max_confidence(prediction.probs))
-        areas.append({n: v["auroc"] for n, v in separation(inside, scores(prediction)).items()})
-    auroc = {name: [area[name] for area in areas] for name in inside}
-    return {"alpha": list(alphas), "mean_max_confidence": confidence, "auroc": auroc}, prediction
+        seen = look(shift(x, alpha))
+        confidence.append(metrics.mean_max_confidence(seen.probs))
+        areas.append({n: metrics.auroc(s, seen.scores[n]) for n, s in inside.scores.items()})
+    auroc = {name: [area[name] for area in areas] for name in inside.scores}
+    return {"alpha": list(alphas), "mean_max_confidence": confidence, "auroc": auroc}, seen
 
 
-def _histogram(confidence: Tensor) -> list[int]:
+def _histogram(seen: Seen) -> list[int]:
     """Counts of the confidence in equal bins of [0, 1]."""
-    counts = torch.histc(confidence.float(), bins=BINS, min=0.0, max=1.0)
+    counts = torch.histc(seen.confidence, bins=BINS, min=0.0, max=1.0)
     return [int(count) for count in counts.tolist()]

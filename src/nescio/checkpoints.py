@@ -49,7 +49,8 @@ class State:
         tensors |= {f"optimiser/{k}": t for k, t in self.optimiser.tensors().items()}
         tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
         place = {"epoch": self.epoch, "step": self.step, "active": self.active}
-        steps = {"name": self.optimiser.name, "steps": self.optimiser.steps}
+        own = self.optimiser
+        steps = {"name": own.name, "steps": own.steps, "apart": own.apart}
         manifest = {"kind": "checkpoint", "config": dict(config), **place, "optimiser": steps}
         save_tensors(path, tensors, manifest)
 
@@ -68,7 +69,8 @@ class State:
             group, _, rest = name.partition("/")
             groups[group][rest] = tensor.to(device)
         order = manifest["optimiser"]
-        optimiser = restored(order["name"], groups["optimiser"], order["steps"])
+        saved, steps = groups["optimiser"], order["steps"]
+        optimiser = restored(order["name"], saved, steps, apart=order["apart"])
         return cls(
             groups["weights"],
             optimiser,
@@ -102,5 +104,6 @@ def digest(*tensors: Tensor) -> str:
     total = hashlib.blake2b(digest_size=8)
     for tensor in tensors:
         total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        total.update(tensor.detach().cpu().contiguous().view(-1).numpy().data)
+        flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        total.update(flat.numpy().data)
     return total.hexdigest()

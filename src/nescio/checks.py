@@ -35,6 +35,10 @@ def as_inputs(value: Any, name: str = "inputs", *, dtype: torch.dtype = torch.fl
         )
     if x.numel() == 0:
         raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
+    if x.dtype == torch.uint8:
+        raise NescioError(
+            f"{name} are uint8; scale them as the network expects, often x / 255, then pass floats"
+        )
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}")
     x = x.to(dtype)
@@ -53,10 +57,12 @@ def as_targets(value: Any, cases: int, *, task: str, dtype: torch.dtype = torch.
     if y.ndim == 0 or len(y) != cases:
         raise NescioError(f"{cases} inputs but targets of shape {tuple(y.shape)}; one a case")
     if task == "classification":
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
                 f"class labels must be integers of shape (cases,), got {y.dtype} {tuple(y.shape)}; "
-                "for regression use loss=losses.nll(heads.gaussian())"
+                "convert floats with .long(), one-hot rows with .argmax(1); regression needs a "
+                "regression head"
             )
         return y.long()
     y = (y[:, None] if y.ndim == 1 else y).to(dtype)

@@ -1,4 +1,4 @@
-"""The command `nescio`: audit, train, predict, list."""
+"""The command `nescio`: audit, train, predict, reproduce, search, list."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from nescio import __version__
 from nescio.errors import NescioError
+from nescio.version import VERSION
 
 
 class Teaching(click.Group):
@@ -19,12 +19,37 @@ class Teaching(click.Group):
         except NescioError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("stopped; with --run, the same command goes on where it stopped", err=True)
+            resumable = ctx.invoked_subcommand in ("train", "reproduce", "search")
+            hint = "; the same command goes on where it stopped" if resumable else ""
+            click.echo(f"stopped{hint}", err=True)
             sys.exit(130)
 
 
+def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
+    """A network of the user's, or the predictor in a run folder."""
+    from nescio.networks import load_network
+    from nescio.saving import load
+
+    if ":" in network:
+        if weights is None:
+            click.echo("no --weights: the network is used as its factory makes it", err=True)
+        return load_network(network, weights)
+    if weights is not None:
+        raise NescioError("--weights goes with package.module:factory; a run folder has its own")
+    if not Path(network).exists():
+        raise NescioError(
+            f"{network!r} is neither package.module:factory nor a folder written by nescio train"
+        )
+    return load(network, net=None if net_name is None else load_network(net_name))
+
+
+NET_OF_RUN = click.option(
+    "--net", "net_name", help="package.module:factory of a run folder trained on your own network."
+)
+
+
 @click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="nescio")
+@click.version_option(VERSION, prog_name="nescio")
 def main() -> None:
     """Tell when a network does not know.
 
@@ -33,6 +58,7 @@ def main() -> None:
     nescio audit mymodule:make_net --weights w.safetensors --data test.npz
     nescio train deep_ensemble --data digits --run runs/digits
     nescio predict runs/digits --data new.npz --out answers.csv
+    nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...
     """
 
@@ -40,6 +66,7 @@ def main() -> None:
 @main.command()
 @click.argument("network", required=False)
 @click.option("--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth.")
+@NET_OF_RUN
 @click.option("--data", "data_name", help="Test data: an .npz with x and y, or a data set's name.")
 @click.option("--train", "train_path", help="Training data (.npz), for the range of the noise.")
 @click.option(
@@ -48,14 +75,17 @@ def main() -> None:
     metavar="NAME=FILE",
     help="Other inputs: an .npz with x. Repeatable.",
 )
+@click.option("--validation", "validation_path", help="Held-out data (.npz): adds temperature.")
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
 @click.option("--out", default="nescio-audit", show_default=True, help="Folder for the results.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 def audit(
     network: str | None,
     weights: str | None,
+    net_name: str | None,
     data_name: str | None,
     train_path: str | None,
+    validation_path: str | None,
     outside: tuple[str, ...],
     passes: int | None,
     out: str,
@@ -77,75 +107,34 @@ def audit(
 
     make_folder(Path(out))  # before the work, not after it
     if network is None:
-        if weights or data_name or train_path or outside:
+        if weights or data_name or train_path or validation_path or outside or passes:
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.demo import audit_digits
 
         findings = audit_digits(seed=seed)
     else:
-        findings = _audit_own(network, weights, data_name, train_path, outside, passes, seed)
-    findings.result["command"] = " ".join(["nescio", *sys.argv[1:]])
+        from nescio.running import audit_files
+
+        findings = audit_files(
+            named_predictor(network, weights, net_name),
+            data_name,
+            train_path=train_path,
+            validation_path=validation_path,
+            outside=outside,
+            passes=passes,
+            seed=seed,
+            note=lambda text: click.echo(text, err=True),
+        )
+    findings.result["command"] = ["nescio", *sys.argv[1:]]
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 
 
-def _audit_own(
-    network: str,
-    weights: str | None,
-    data_name: str | None,
-    train_path: str | None,
-    outside: tuple[str, ...],
-    passes: int | None,
-    seed: int,
-) -> Any:
-    from nescio import data
-    from nescio.auditing import audit as run
-    from nescio.predictors import mc_dropout
-
-    if data_name is None:
-        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    net = _predictor(network, weights)
-    test = _labelled(data_name)
-    named: dict[str, Any] = {"network": net}
-    if passes is not None:
-        named["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
-    others = {}
-    for text in outside:
-        name, equals, path = text.partition("=")
-        if not equals:
-            raise NescioError(f"--outside takes NAME=FILE, got {text!r}")
-        others[name] = data.read_npz(path)[0]
-    train = data.read_npz(train_path) if train_path else None
-    return run(named, test, train=train, outside=others, seed=seed)
-
-
-def _predictor(network: str, weights: str | None) -> Any:
-    """A network of the user's, or the predictor in a run folder."""
-    from nescio.networks import network as own
-    from nescio.saving import load
-
-    if ":" in network:
-        return own(network, weights)
-    if not Path(network).exists():
-        raise NescioError(
-            f"{network!r} is neither package.module:factory nor a folder written by nescio train"
-        )
-    return load(network)
-
-
-def _labelled(name: str) -> tuple[Any, Any]:
-    """Test inputs and labels: an .npz file as it is, or the test part of a named data set."""
-    from nescio import data
-
-    if not name.endswith(".npz"):
-        part = data.load(name).test
-        if part is None:
-            raise NescioError(f"the data set {name!r} has no test part")
-        return part
-    x, y = data.read_npz(name)
-    if y is None:
-        raise NescioError(f"{name} has no labels: add an array y to the file")
-    return x, y
+def _pair(option: str) -> tuple[str, str]:
+    name, equals, value = option.partition("=")
+    if not (name and equals and value):
+        raise NescioError(f"-o takes NAME=VALUE, for example -o members=10; got {option!r}")
+    return name, value
 
 
 @main.command()
@@ -183,21 +172,29 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     """
     from nescio.running import report, run_recipe
 
-    settings = dict(option.partition("=")[::2] for option in options.pop("options"))
+    settings = dict(_pair(option) for option in options.pop("options"))
     batch_size = options.pop("batch_size") or None
     done = run_recipe(recipe, data_name, net_name, run, settings, batch_size=batch_size, **options)
     click.echo(report(done))
-    click.echo(
-        f"saved in {run}; use it with: nescio predict {run} --data new.npz --out answers.csv"
-    )
+    own = f" --net {net_name}" if net_name and ":" in net_name else ""
+    click.echo(f"saved; use it with: nescio predict {run}{own} --data new.npz --out answers.csv")
 
 
 @main.command()
 @click.argument("network")
 @click.option("--weights", type=click.Path(), help="State dict for package.module:factory.")
+@NET_OF_RUN
 @click.option("--data", "data_path", required=True, help="Inputs: an .npz with x, or a data set.")
+@click.option("--passes", type=int, help="Sample the network's dropout with so many passes.")
 @click.option("--out", required=True, type=click.Path(), help="Where to write: .csv or .npz.")
-def predict(network: str, weights: str | None, data_path: str, out: str) -> None:
+def predict(
+    network: str,
+    weights: str | None,
+    net_name: str | None,
+    data_path: str,
+    passes: int | None,
+    out: str,
+) -> None:
     """Write labels, probabilities and every measure for each case.
 
     NETWORK is a folder that `nescio train` wrote, or package.module:factory with --weights.
@@ -205,18 +202,76 @@ def predict(network: str, weights: str | None, data_path: str, out: str) -> None
     """
     from torch import nn
 
-    from nescio import data
-    from nescio.predictors import plain
+    from nescio.predictors import mc_dropout, plain
+    from nescio.running import inputs_named
     from nescio.tables import write_predictions
 
     if Path(out).suffix not in (".csv", ".npz"):
         raise NescioError(f"--out must end in .csv or .npz, got {out!r}")
-    predictor = _predictor(network, weights)
+    predictor = named_predictor(network, weights, net_name)
+    if passes is not None:
+        predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    x = data.read_npz(data_path)[0] if data_path.endswith(".npz") else _labelled(data_path)[0]
-    prediction = predictor(x)
+    prediction = predictor(inputs_named(data_path))
     write_predictions(Path(out), prediction)
     click.echo(f"{len(prediction)} cases, {prediction.members} member(s): {out}")
+
+
+@main.command()
+@click.argument("experiment", required=False)
+@click.option("--part", "parts", multiple=True, help="Only this part. Repeatable.")
+@click.option("--quick", is_flag=True, help="Small budgets: under a minute.")
+@click.option("--out", help="Folder for the results.  [default: nescio-EXPERIMENT]")
+@click.option("--bits", is_flag=True, help="Entropies in bits instead of nats.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+def reproduce(
+    experiment: str | None,
+    parts: tuple[str, ...],
+    quick: bool,
+    out: str | None,
+    bits: bool,
+    seed: int,
+) -> None:
+    """Reproduce every figure and table of a paper, corrected where it is wrong.
+
+    Without EXPERIMENT: list what there is, what each needs and how long it takes. Writes PNG
+    figures, results.json with every number, and summary.md. A stopped run goes on where it was.
+    """
+    from nescio.experiments import Settings, listing, named, run_experiment
+
+    if experiment is None:
+        click.echo(listing())
+        return
+    chosen = named(experiment)
+    settings = Settings(quick=quick, seed=seed, bits=bits)
+    folder = out or f"nescio-{chosen.name}{'-quick' if quick else ''}"
+    click.echo(f"summary: {run_experiment(chosen, folder, settings=settings, only=parts)}")
+
+
+@main.command()
+@click.argument("model")
+@click.option("--out", required=True, type=click.Path(), help="Folder of the search; resumable.")
+@click.option("--trials", default=200, show_default=True, help="How many configurations.")
+@click.option("--workers", default=2, show_default=True, help="Processes.")
+@click.option("--epochs", default=20, show_default=True, help="At most so many, with patience 5.")
+@click.option("--layers", nargs=2, type=int, metavar="LOW HIGH", help="Hidden layers.  [1 5]")
+@click.option("--learning-rate", nargs=2, type=float, metavar="LOW HIGH", help="[1e-4 0.1]")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+def search(model: str, out: str, **options: Any) -> None:
+    """Search hyper-parameters of MODEL on half-moons at random, by validation NLL.
+
+    MODEL is plain, mc_dropout or bayes_by_backprop; the ranges are those of the paper that
+    `nescio reproduce know-your-limits-search` compares with. Needs pip install nescio[search].
+    Writes table.csv and table.json, best first. A stopped search goes on where it was.
+    """
+    from nescio.experiments.searching import random_search, report
+    from nescio.experiments.trial import Ranges
+
+    given = {name: options.pop(name) for name in ("layers", "learning_rate")}
+    ranges = Ranges(**{name: tuple(pair) for name, pair in given.items() if pair})
+    found = random_search(model, out, ranges=ranges, **options)
+    click.echo(report(found))
+    click.echo(f"tables: {Path(out) / 'table.csv'}, {Path(out) / 'table.json'}")
 
 
 @main.command("list")
@@ -229,9 +284,9 @@ def list_parts(kind: str | None) -> None:
     nescio list measures        what can be read off a prediction
     nescio list recipes         what `nescio train` can train
     """
-    import nescio.calibration
-    import nescio.recipes  # noqa: F401
+    import nescio.experiments  # noqa: F401
     from nescio import registry
+    from nescio.recipes import recipe_options
 
     kinds = {k: v for k, v in vars(registry).items() if isinstance(v, registry.Registry)}
     if kind is not None and kind not in kinds:
@@ -242,3 +297,6 @@ def list_parts(kind: str | None) -> None:
             width = max(map(len, parts), default=0)
             for part in parts:
                 click.echo(f"  {part:<{width}}  {parts.summary(part)}")
+                if parts is registry.recipes:
+                    known = " ".join(f"{k}={v}" for k, v in recipe_options(part).items())
+                    click.echo(f"  {'':<{width}}    -o {known}")

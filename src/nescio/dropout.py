@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from nescio.errors import NescioError
-from nescio.randomness import seeded
+from nescio.randomness import drawing_from, seeded
 
 ELEMENTS = (F.dropout, torch.dropout)
 CHANNELS = (F.dropout1d, F.dropout2d, F.dropout3d)
@@ -25,7 +25,8 @@ Options = dict[str, Any]
 def draw_mask(shape: Sequence[int], p: float, generator: torch.Generator, like: Tensor) -> Tensor:
     """Zeros with probability `p`, else 1 / (1 - p)."""
     mask = torch.empty(tuple(shape)).bernoulli_(1 - p, generator=generator)
-    return (mask.div_(1 - p) if p < 1 else mask).to(like)
+    mask = mask.to(like)
+    return mask.div_(1 - p) if p < 1 else mask
 
 
 def mask_shape(function: Callable[..., Tensor], x: Tensor) -> list[int]:
@@ -39,7 +40,7 @@ def mask_shape(function: Callable[..., Tensor], x: Tensor) -> list[int]:
 @contextmanager
 def masks_from(generator: torch.Generator) -> Iterator[None]:
     """One training step of one member: a mask for every input; other draws are seeded too."""
-    with seeded(generator.initial_seed()), _MaskPerInput(generator):
+    with seeded(generator.initial_seed()), drawing_from(generator), _MaskPerInput(generator):
         yield
 
 
@@ -79,7 +80,8 @@ class MaskPerPass(TorchFunctionMode):
         super().__init__()
         self.generators, self.cases = generators, cases
         self.drawn = 0
-        self.widest = 1  # numbers a row of the widest tensor after the first dropout
+        self.before = 1  # numbers a case of the widest tensor before the first dropout
+        self.widest = 1  # numbers a row (a case in a pass) of the widest tensor after it
         self._waiting: dict[int, tuple[Tensor, Tensor]] = {}  # id: (unmasked batch, masks)
 
     @property
@@ -92,8 +94,13 @@ class MaskPerPass(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in ELEMENTS + CHANNELS + OTHERS:
             return self._dropout(func, *args, **kwargs)
+        if func is F.scaled_dot_product_attention and kwargs.get("dropout_p", 0.0) > 0:
+            raise NescioError("dropout inside attention cannot be sampled; use nn.Dropout after it")
         if not self._waiting:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if isinstance(result, Tensor):
+                self.before = max(self.before, result.numel() // self.cases)
+            return result
         if func is F.linear and id(args[0]) in self._waiting and args[0].ndim == 2:
             result = self._linear(*args, **kwargs)
         else:
@@ -102,7 +109,7 @@ class MaskPerPass(TorchFunctionMode):
                 **{k: self.expanded(v) for k, v in kwargs.items()},
             )
         if isinstance(result, Tensor) and result.ndim:
-            self.widest = max(self.widest, result.numel() // max(1, len(result)))
+            self.widest = max(self.widest, result.numel() // (self.passes * self.cases))
         return result
 
     def expanded(self, value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Predictions to numbers: quality on labelled data, separation of inside from outside."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,39 +9,71 @@ from torch import Tensor
 from nescio import metrics
 from nescio.errors import NescioError
 from nescio.measures import measure_all
-from nescio.prediction import Classification, Prediction
+from nescio.prediction import Classification, Prediction, check_labels
+from nescio.predictors import Predictor
+
+CASES = 2048  # predicted and measured at a time
+FAR = "scaled x "  # how the test inputs times the last factor are named
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is kept of a prediction: one row a case, whatever the number of members."""
+
+    members: int
+    log_probs: Tensor  # (N, C) of the mixture, float64
+    scores: dict[str, Any]  # every applicable measure, (N,)
+
+    @property
+    def probs(self) -> Tensor:
+        return self.log_probs.exp()
+
+    @property
+    def confidence(self) -> Tensor:
+        return self.probs.amax(-1)
+
+    @property
+    def labels(self) -> Tensor:
+        return self.log_probs.argmax(-1)
 
 
 def as_classification(prediction: Prediction) -> Classification:
     """The prediction in float64, if it is one of classes."""
     if not isinstance(prediction, Classification):
         raise NescioError(f"expected class probabilities, got a {type(prediction).__name__}")
-    return prediction.to(torch.float64)
+    return prediction.to("cpu", torch.float64)
 
 
-def quality(prediction: Classification, labels: Tensor) -> dict[str, float]:
+def see(predictor: Predictor, x: Tensor) -> Seen:
+    """Predict and measure inputs, a piece at a time, so that members need no memory."""
+    parts = []
+    for piece in x.split(CASES):
+        prediction = as_classification(predictor(piece))
+        parts.append((prediction.log_probs, measure_all(prediction)))
+    logs = torch.cat([log_probs for log_probs, _ in parts])
+    names = parts[0][1]
+    scores = {name: torch.cat([values[name] for _, values in parts]).numpy() for name in names}
+    return Seen(prediction.members, logs, scores)
+
+
+def quality(seen: Seen, labels: Tensor) -> dict[str, float]:
     """Accuracy, NLL (nats), Brier (sum over classes), ECE (15 bins) and mean maximum confidence."""
-    probs = prediction.probs
-    confidence, correct = probs.amax(-1), prediction.labels == labels
+    labels = check_labels(labels.cpu(), seen.log_probs.shape[1], seen.labels.shape)
+    correct = seen.labels == labels
     return {
         "accuracy": correct.double().mean().item(),
-        "nll": -prediction.log_prob(labels).mean().item(),
-        "brier": metrics.brier(probs, labels),
-        "ece": metrics.ece(confidence, correct),
-        "mean_max_confidence": metrics.mean_max_confidence(probs),
+        "nll": -seen.log_probs.gather(1, labels[:, None]).mean().item(),
+        "brier": metrics.brier(seen.probs, labels),
+        "ece": metrics.ece(seen.confidence, correct),
+        "mean_max_confidence": metrics.mean_max_confidence(seen.probs),
     }
 
 
-def scores(prediction: Classification) -> dict[str, Any]:
-    """Every applicable measure as an array of scores, one a case."""
-    return {name: value.numpy() for name, value in measure_all(prediction).items()}
-
-
-def separation(inside: dict[str, Any], outside: dict[str, Any]) -> dict[str, dict[str, float]]:
+def separation(inside: Seen, outside: Seen) -> dict[str, dict[str, float]]:
     """AUROC, AUPR and FPR at 95 % TPR of each measure; outside is the positive class."""
     result = {}
-    for name, score in inside.items():
-        ranking = metrics.rank(score, outside[name])
+    for name, score in inside.scores.items():
+        ranking = metrics.rank(score, outside.scores[name])
         result[name] = {
             "auroc": ranking.auroc,
             "aupr": ranking.aupr,

@@ -2,12 +2,11 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from nescio.errors import NescioError
@@ -19,29 +18,30 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
     data = content.encode() if isinstance(content, str) else content
     make_folder(path.parent)
+    beside = path.with_name(f".{path.name}.new")  # one name, so that a crash leaves one file
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync(path.parent)
     except OSError as error:
         raise NescioError(
             f"cannot write {path}: {error.strerror}; choose another folder"
         ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except OSError as error:
-        raise NescioError(f"cannot write {path}: {error.strerror}") from error
     finally:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _sync(folder: Path) -> None:
+    """Make a rename last through a power cut, where the system allows it."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def make_folder(path: Path) -> Path:
@@ -59,8 +59,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[st
     """Write tensors and their manifest into one safetensors file, atomically."""
     from safetensors.torch import save
 
-    packed = torch.contiguous_format  # a copy each: safetensors refuses shared or strided memory
-    whole = {name: t.detach().cpu().clone(memory_format=packed) for name, t in tensors.items()}
+    whole, seen = {}, set()
+    for name, tensor in tensors.items():  # safetensors refuses strided or shared memory
+        packed = tensor.detach().cpu().contiguous()
+        place = packed.untyped_storage().data_ptr()
+        whole[name] = packed.clone() if place in seen else packed
+        seen.add(place)
     text = json.dumps({"format": FORMAT, **manifest})
     write_atomically(path, save(whole, metadata={"nescio": text}))
 
@@ -76,7 +80,9 @@ def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise NescioError(f"{path} is damaged or not a safetensors file: {error}") from error
+        raise NescioError(
+            f"{path} is damaged or not a safetensors file ({error}); delete it to start again"
+        ) from error
     try:
         manifest: dict[str, Any] = json.loads(metadata["nescio"])
         written = int(manifest["format"])
@@ -100,6 +106,8 @@ def finite(value: Any) -> Any:
         return {str(key): finite(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value

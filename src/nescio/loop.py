@@ -23,7 +23,7 @@ from nescio.randomness import Rng
 from nescio.schedules import Schedule
 from nescio.stacking import Forward, Stack
 
-TINY = 1_000_000  # multiply-adds a step below which a second thread costs more than it gives
+TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
 Pair = tuple[Tensor, Tensor]
 
 
@@ -44,17 +44,20 @@ class Plan:
     clip: float | None
     patience: int | None
     seed: int
+    bootstrap: bool
 
     @property
     def steps(self) -> int:
-        """Steps an epoch."""
-        return -(-len(self.data[0]) // self.batch_size)
+        """Steps an epoch; a single case left over joins the last batch (BatchNorm needs two)."""
+        whole, rest = divmod(len(self.data[0]), self.batch_size)
+        return max(1, whole + (rest > 1))
 
     @property
     def work(self) -> int:
-        """Multiply-adds of a step, roughly."""
+        """Multiply-adds of what runs in one go, roughly: all members, or one in a loop."""
         weights = sum(p.numel() for p in self.architecture.net.parameters())
-        return weights * len(self.members) * self.batch_size
+        together = len(self.members) if self.architecture.takes(self.data[0].shape[1:]) else 1
+        return weights * together * self.batch_size
 
 
 class Saver:
@@ -68,8 +71,10 @@ class Saver:
     def after_step(self, state: State) -> None:
         due = self.path is not None and time.monotonic() - self.last >= self.seconds
         if (due or self.stop) and self.path is not None and state.sums.isfinite().all():
+            start = time.monotonic()
             state.save(self.path, self.config)
             self.last = time.monotonic()
+            self.seconds = max(self.seconds, 20 * (self.last - start))  # at most 5 % of the time
         if self.stop:
             raise KeyboardInterrupt
 
@@ -89,7 +94,7 @@ class Saver:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 @contextmanager
@@ -130,8 +135,14 @@ def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
 
 
 def _orders(plan: Plan, rng: Rng) -> Tensor | None:
+    """The order of the cases for each member, `(A, N)`; None for the whole set as it is."""
     x = plan.data[0]
-    return rng.orders(len(x)).to(x.device) if plan.steps > 1 else None
+    if plan.steps == 1 and not plan.bootstrap:
+        return None
+    orders = rng.orders(len(x))
+    if plan.bootstrap:  # a sample with replacement, the same in every epoch
+        orders = rng.at().choices(len(x)).gather(1, orders)
+    return orders.to(x.device)
 
 
 def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: Tensor) -> Batch:
@@ -139,8 +150,9 @@ def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: T
     if orders is None:
         members = len(state.active)
         return Batch(x.expand(members, *x.shape), y.expand(members, *y.shape), len(x), low, high)
-    index = orders[:, state.step * plan.batch_size : (state.step + 1) * plan.batch_size]
-    return Batch(x[index], y[index], len(x), low, high)
+    start, last = state.step * plan.batch_size, state.step == plan.steps - 1
+    index = orders[:, start : None if last else start + plan.batch_size]
+    return Batch(x[index], y[index], len(x), low, high, plan.steps)
 
 
 def _step(state: State, plan: Plan, batch: Batch, rng: Rng) -> None:
@@ -165,8 +177,9 @@ def _by_autograd(
     for leaf in leaves:
         leaf.requires_grad_()
     losses = plan.loss(Forward(plan.architecture, state.weights, rng), batch, rng)
-    ones = torch.ones_like(losses)  # no member's loss depends on another member's weights
-    slopes = torch.autograd.grad(losses, leaves, ones, allow_unused=True)
+    # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
+    # for the outputs instead would import sympy, a second at the first step.)
+    slopes = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
     pairs = zip(leaves, slopes, strict=True)
     filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
     return losses.detach(), filled
@@ -175,11 +188,7 @@ def _by_autograd(
 @torch.no_grad()
 def _end_epoch(state: State, plan: Plan) -> None:
     if not math.isfinite(state.sums.sum().item()):
-        member = plan.members[state.active[int((~state.sums.isfinite()).nonzero()[0])]]
-        raise NescioError(
-            f"the loss of member {member} became NaN or infinite in epoch {state.epoch}; try a "
-            "smaller learning_rate, clip=1.0, standardise=True, or a head with a larger floor"
-        )
+        raise _lost(state, plan, state.sums, "the loss")
     if len(state.active) == len(plan.members):
         state.train[state.epoch] = state.sums
     else:
@@ -190,9 +199,24 @@ def _end_epoch(state: State, plan: Plan) -> None:
     state.epoch, state.step = state.epoch + 1, 0
 
 
+def _lost(state: State, plan: Plan, values: Tensor, what: str) -> NescioError:
+    member = plan.members[state.active[int((~values.isfinite()).nonzero()[0])]]
+    return diverged(member, state.epoch, what)
+
+
+def diverged(member: int, epoch: int, what: str) -> NescioError:
+    """The error of a training that ran away: where it happened, and what to try."""
+    return NescioError(
+        f"{what} of member {member} became NaN or infinite in epoch {epoch}; try a smaller "
+        "learning_rate, clip=1.0, standardise=True, or a head with a larger floor"
+    )
+
+
 def _validate(state: State, plan: Plan, held: Pair) -> None:
     index = torch.tensor(state.active, device=state.sums.device)
     score = _held_out(plan.loss, Forward(plan.architecture, state.weights), held, len(index))
+    if not score.isfinite().all():
+        raise _lost(state, plan, score, "the validation score")
     state.validation[state.epoch, index] = score
     if plan.patience is None:
         return
@@ -210,7 +234,7 @@ def _validate(state: State, plan: Plan, held: Pair) -> None:
 
 def _held_out(loss: Loss, forward: Forward, held: Pair, members: int) -> Tensor:
     """Mean score of each member on held-out data, in evaluation mode, in bounded pieces."""
-    total = torch.zeros(members, device=held[0].device)
+    total = torch.zeros(members, dtype=held[0].dtype, device=held[0].device)
     for x, y in zip(held[0].split(1024), held[1].split(1024), strict=True):
         outputs = forward(x.expand(members, *x.shape))
         total += loss.score(outputs, y.expand(members, *y.shape)).flatten(1).sum(1)

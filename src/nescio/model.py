@@ -1,6 +1,7 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +16,11 @@ from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors, write_json
 from nescio.heads import Head
 from nescio.nets.network import made_by, rebuild
-from nescio.nets.standardise import Standardise
+from nescio.nets.standardise import is_scaled, scaled
 from nescio.prediction import Prediction
 from nescio.registry import heads
 from nescio.stacking import Stack
+from nescio.version import VERSION
 
 FILE = "model.safetensors"
 
@@ -33,7 +35,7 @@ class History:
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """M trained networks; calling it on inputs gives a prediction with M members."""
 
@@ -42,6 +44,10 @@ class Model:
     head: Head
     history: History | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
+
+    def __repr__(self) -> str:
+        kind = type(self.net).__name__
+        return f"Model({self.members} member(s) of {kind}, {self.head.name}, {self.dtype})"
 
     @cached_property
     def architecture(self) -> Stack:
@@ -67,26 +73,35 @@ class Model:
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
         """Raw outputs `(M, N, O)`, computed `batch_size` cases at a time, where `x` lives."""
         x = as_inputs(x, dtype=self.dtype)
-        chunks = [
-            self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
-            for part in x.to(self.device).split(batch_size)
-        ]
+        with refusing_shapes(x):
+            chunks = [
+                self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
+                for part in x.to(self.device).split(batch_size)
+            ]
         return torch.cat(chunks, dim=1).contiguous()
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
-        return self.head(self.outputs(x, batch_size=batch_size))
+        outputs = self.outputs(x, batch_size=batch_size)
+        check_logits(outputs, self.head)
+        return self.head(outputs)
 
     def member(self, index: int) -> nn.Module:
         """One network as an ordinary module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
-        net = deepcopy(self.net)
-        net.load_state_dict({name: t[index] for name, t in self.tensors.items()}, strict=False)
+        net = deepcopy(self.net).to(device=self.device, dtype=self.dtype)
+        own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                own[name].copy_(tensor[index])
         return net.eval()
 
-    def to(self, *where: Any) -> "Model":
-        """The same model on another device or in another number type."""
-        moved = {name: tensor.to(*where) for name, tensor in self.tensors.items()}
+    def to(self, where: torch.device | torch.dtype | str) -> "Model":
+        """The same model on another device or in another number type; counters stay integers."""
+        moved = {
+            name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
+            for name, t in self.tensors.items()
+        }
         return Model(self.net, moved, self.head, self.history, self.notes)
 
     def save(self, folder: str | Path) -> Path:
@@ -103,17 +118,16 @@ class Model:
         return path
 
     def _manifest(self) -> dict[str, Any]:
-        import nescio
-
-        standardised = isinstance(self.net, nn.Sequential) and isinstance(self.net[0], Standardise)
+        standardised = is_scaled(self.net)
         inner = self.net[1] if standardised else self.net  # type: ignore[index]
         first = self.net[0].mean if standardised else None  # type: ignore[index]
         history = self.history or History(torch.empty(0))
         return {
             "kind": "model",
-            "nescio": nescio.__version__,
+            "nescio": VERSION,
             "members": self.members,
             "net": made_by(inner),
+            "layers": str(inner),
             "standardise": None if first is None else list(first.shape),
             "head": {"name": self.head.name, "options": dict(self.head.options)},
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
@@ -125,20 +139,72 @@ class Model:
         """Read a saved model; a network that is not nescio's own must be passed as `net`."""
         path = Path(folder)
         path = path / FILE if path.is_dir() else path
+        if not path.exists() and path.with_name("checkpoint.safetensors").exists():
+            raise NescioError(f"{path.parent} holds an unfinished run; train it to the end first")
+        if net is not None and not isinstance(net, nn.Module):
+            raise NescioError(f"net must be an nn.Module, got {type(net).__name__}: make_net()?")
         saved, manifest = load_tensors(path, "model")
-        inner = net if net is not None else rebuild(manifest["net"])
-        if manifest["standardise"] is not None:
-            one = torch.ones(manifest["standardise"])
-            inner = nn.Sequential(Standardise(one, one), inner)
-        weights = _under("weights/", saved)
-        _check_weights(inner, weights, path)
-        logs = _under("history/", saved)
+        weights, logs = _under("weights/", saved), _under("history/", saved)
+        try:
+            whole = _network(manifest, net)
+            head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
+            epochs = {key: tuple(value) for key, value in manifest["history"].items()}
+            notes = manifest["notes"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
+        _check_weights(whole, weights, path)
         history = None
         if "train" in logs:
-            epochs = {key: tuple(value) for key, value in manifest["history"].items()}
             history = History(logs["train"], logs.get("validation"), **epochs)
-        head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
-        return cls(inner, weights, head, history, manifest["notes"])
+        return cls(whole, weights, head, history, notes)
+
+
+def _network(manifest: Mapping[str, Any], net: nn.Module | None) -> nn.Module:
+    """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
+    inner = net if net is not None else rebuild(manifest["net"])
+    if net is None and str(inner) != manifest["layers"]:
+        raise NescioError(
+            "the network was changed after nescio made it, so it cannot be rebuilt from its "
+            "options; pass it: load(folder, net=make_net())"
+        )
+    if manifest["standardise"] is None:
+        return inner
+    one = torch.ones(manifest["standardise"])
+    return scaled(inner, one, one)
+
+
+@contextmanager
+def refusing_shapes(x: Tensor) -> Iterator[None]:
+    """Say which inputs a network did not take, in one line."""
+    try:
+        yield
+    except NescioError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        line = str(error).strip().split("\n")[0]
+        raise NescioError(
+            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {line}"
+        ) from error
+
+
+def check_logits(outputs: Tensor, head: Head) -> None:
+    """Refuse maps, and probabilities where logits are expected."""
+    if outputs.ndim != 3:
+        raise NescioError(
+            f"a network must return (cases, outputs), it returned {tuple(outputs.shape[1:])}"
+        )
+    if head.task == "classification" and outputs.shape[-1] < 2:
+        raise NescioError(
+            "the network has one output; give one logit for each class: for a single logit z, "
+            "torch.cat([torch.zeros_like(z), z], dim=1)"
+        )
+    if head.name != "categorical" or outputs.shape[1] < 2 or (outputs < 0).any():
+        return
+    if (outputs.sum(-1) - 1).abs().max() < 1e-5:
+        raise NescioError(
+            "the network's outputs are probabilities already (a softmax at its end?); nescio "
+            "reads logits: leave the softmax out, or give their logarithm"
+        )
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -18,6 +18,8 @@ def factory_named(text: str) -> Callable[[], nn.Module]:
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name):
         raise NescioError(f"a network is named package.module:factory, got {text!r}")
+    if module_name.endswith(".py"):
+        raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -28,13 +30,14 @@ def factory_named(text: str) -> Callable[[], nn.Module]:
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):
-        there = ", ".join(n for n in vars(module) if not n.startswith("_")) or "nothing"
-        raise NescioError(f"{module_name} has no function {name!r}; it has: {there}")
+        own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
+        there = ", ".join(n for n in own if callable(own[n])) or "none of its own"
+        raise NescioError(f"{module_name} has no function {name!r}; its functions: {there}")
     made: Callable[[], nn.Module] = factory
     return made
 
 
-def network(text: str, weights: str | Path | None = None) -> nn.Module:
+def load_network(text: str, weights: str | Path | None = None) -> nn.Module:
     """The network that `package.module:factory` makes, with weights from a file, in eval mode."""
     try:
         net = factory_named(text)()
@@ -50,10 +53,20 @@ def network(text: str, weights: str | Path | None = None) -> nn.Module:
 def load_weights(net: nn.Module, path: Path) -> None:
     """Load a state dict from .safetensors, or from .pt / .pth read with weights only."""
     state = _read(path)
-    try:
-        net.load_state_dict(state)
-    except RuntimeError as error:
-        raise NescioError(f"{path} does not fit the network: {error}") from error
+    wanted = net.state_dict()
+    if not set(state) & set(wanted) and all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): t for name, t in state.items()}  # DataParallel
+    for what, names in (("lacks", set(wanted) - set(state)), ("adds", set(state) - set(wanted))):
+        if names:
+            shown = ", ".join(sorted(names)[:3])
+            raise NescioError(f"{path} does not fit the network: it {what} {len(names)}: {shown}")
+    for name, tensor in wanted.items():
+        if state[name].shape != tensor.shape:
+            raise NescioError(
+                f"{path} does not fit the network: {name} has shape {tuple(state[name].shape)}, "
+                f"the network wants {tuple(tensor.shape)}"
+            )
+    net.load_state_dict(state)
 
 
 def _read(path: Path) -> dict[str, Tensor]:
@@ -67,11 +80,12 @@ def _read(path: Path) -> dict[str, Tensor]:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # each reader has errors of its own; all mean the same here
         raise NescioError(
-            f"cannot read weights from {path}: {type(error).__name__}: {error}. Save a state dict: "
-            "safetensors.torch.save_file(net.state_dict(), 'w.safetensors')"
+            f"{path} cannot be read as weights alone. Save a state dict, not a whole network: "
+            "torch.save(net.state_dict(), 'w.pt') or safetensors.torch.save_file(...)"
         ) from error
-    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
-        found = found["state_dict"]
+    for key in ("state_dict", "model_state_dict", "model", "net"):
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            found = found[key]
     if not isinstance(found, dict) or not all(isinstance(t, Tensor) for t in found.values()):
-        raise NescioError(f"{path} holds no state dict; save net.state_dict(), not the network")
+        raise NescioError(f"{path} holds no state dict; save net.state_dict()")
     return found

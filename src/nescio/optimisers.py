@@ -24,6 +24,7 @@ class Optimiser:
     name: str
     state: dict[str, list[Tensor]]
     steps: int = 0
+    apart: bool = False  # update each member's weights by themselves, for equal rounding
     fused: bool = field(default=hasattr(torch, "_fused_adam_"))
 
     @torch.no_grad()
@@ -32,19 +33,20 @@ class Optimiser:
         self.steps += 1
         if self.name == "sgd":
             self._sgd(weights, slopes, rate)
-        elif self.fused:
+        elif self.fused and weights[0].device.type == "cpu":
             self._fused_adam(weights, slopes, rate)
         else:
             self._adam(weights, slopes, rate)
 
     def _fused_adam(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
+        ready = [slope.contiguous() for slope in slopes]  # it reads memory, not strides
+        groups = (list(weights), ready, self.state["mean"], self.state["square"])
+        if self.apart:  # its rounding depends on the length of a tensor, so one length for any M
+            groups = tuple([part for t in group for part in t.unbind(0)] for group in groups)  # type: ignore[assignment]
         torch._fused_adam_(
-            list(weights),
-            [slope.contiguous() for slope in slopes],  # it reads memory, not strides
-            self.state["mean"],
-            self.state["square"],
+            *groups,
             [],
-            [torch.full((), float(self.steps))] * len(weights),
+            [torch.full((), float(self.steps))] * len(groups[0]),
             lr=rate,
             beta1=BETA1,
             beta2=BETA2,
@@ -77,19 +79,22 @@ class Optimiser:
         return {f"{key}.{i}": t for key, parts in self.state.items() for i, t in enumerate(parts)}
 
 
-def optimiser(name: str, weights: Sequence[Tensor]) -> Optimiser:
+def optimiser(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> Optimiser:
     """A fresh optimiser: "adam" (0.9, 0.999) or "sgd" (momentum 0.9)."""
     if name not in STATES:
         raise NescioError(f"unknown optimiser {name!r}; known: {', '.join(STATES)}")
     kinds = STATES[name]
-    return Optimiser(name, {key: [torch.zeros_like(w) for w in weights] for key in kinds})
+    state = {key: [torch.zeros_like(w) for w in weights] for key in kinds}
+    return Optimiser(name, state, apart=apart)
 
 
-def restored(name: str, saved: Mapping[str, Tensor], steps: int) -> Optimiser:
+def restored(
+    name: str, saved: Mapping[str, Tensor], steps: int, *, apart: bool = False
+) -> Optimiser:
     """An optimiser from the tensors of a checkpoint."""
     count = len(saved) // len(STATES[name])
     state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[name]}
-    return Optimiser(name, state, steps)
+    return Optimiser(name, state, steps, apart)
 
 
 def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:

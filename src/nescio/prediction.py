@@ -22,7 +22,7 @@ Index = int | slice | Tensor | Sequence[int] | EllipsisType
 LOG_TWO_PI = math.log(2 * math.pi)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction(ABC):
     """A uniform mixture of M member distributions for every case of a batch."""
 
@@ -46,6 +46,11 @@ class Prediction(ABC):
         self._check()
 
     _last = "D"
+
+    def __repr__(self) -> str:
+        first = self._tensors()[0]
+        cases = " x ".join(map(str, self.batch_shape))
+        return f"{type(self).__name__}({self.members} member(s), {cases} cases, {first.shape[-1]})"
 
     @abstractmethod
     def _check(self) -> None:
@@ -192,7 +197,7 @@ def check_labels(labels: Tensor, classes: int, shape: Sequence[int]) -> Tensor:
     return labels.long()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Categorical(Classification):
     """Class probabilities given by logits `(M, *batch, C)`.
 
@@ -227,7 +232,7 @@ class Categorical(Classification):
         return self.logits.log_softmax(-1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dirichlet(Classification):
     """A distribution over class probabilities with concentrations `alpha` `(M, *batch, C)`."""
 
@@ -300,7 +305,7 @@ class Regression(Prediction, ABC):
         return density.logsumexp(0) - math.log(self.members)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Regression):
     """Normal densities with `mean` and `variance`, each `(M, *batch, D)`."""
 
@@ -319,7 +324,7 @@ class Gaussian(Regression):
         return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DoubleExponential(Regression):
     """Laplace densities with `mean` and `scale` b (variance 2 b^2), each `(M, *batch, D)`."""
 

@@ -7,6 +7,7 @@ what it would draw alone, and a resumed run draws what an uninterrupted one woul
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -27,12 +28,27 @@ def generator(*parts: int | str) -> torch.Generator:
 @contextmanager
 def seeded(*parts: int | str) -> Iterator[None]:
     """Seed torch's global generator from `parts` for a block, then put it back as it was."""
-    before = torch.get_rng_state()
-    torch.manual_seed(derive(*parts))
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(*parts))
+        yield
+
+
+_current: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
+
+
+@contextmanager
+def drawing_from(source: torch.Generator) -> Iterator[None]:
+    """Let layers that draw noise take it from `source` for a block."""
+    token = _current.set(source)
     try:
         yield
     finally:
-        torch.set_rng_state(before)
+        _current.reset(token)
+
+
+def layer_noise(shape: Sequence[int], like: Tensor) -> Tensor:
+    """Standard normal noise for a layer: from `drawing_from`, else from the global generator."""
+    return torch.randn(tuple(shape), generator=_current.get(), dtype=torch.float32).to(like)
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,11 @@ class Rng:
         """Standard normal numbers `(M, *shape)`, each member from its own generator."""
         draws = [torch.randn(*shape, generator=g) for g in self.generators(purpose)]
         return torch.stack(draws).to(like)
+
+    def choices(self, points: int) -> Tensor:
+        """Points drawn with replacement for each member, `(M, points)`: a bootstrap sample."""
+        draws = [torch.randint(points, (points,), generator=g) for g in self.generators("choice")]
+        return torch.stack(draws)
 
     def orders(self, points: int) -> Tensor:
         """A random order of the points for each member, `(M, points)`."""

@@ -1,15 +1,15 @@
 """Named methods as combinations: a loss, a number of members, and where members come from."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nescio import losses
 from nescio.errors import NescioError
 from nescio.heads import Head, fixed_variance
 from nescio.model import Model
-from nescio.predictors import Predictor, mc_dropout
-from nescio.registry import recipes
+from nescio.predictors import Predictor
+from nescio.registry import predictors, recipes
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,16 @@ class Recipe:
     loss: losses.Loss
     members: int = 1
     dropout: float = 0.0  # of the network
-    sampling: dict[str, Any] | None = None  # options of MC dropout, where passes are the members
+    net: str = "mlp"  # the default network
+    sampler: str | None = None  # the predictor that draws members from the model, if any
+    sampling: dict[str, Any] = field(default_factory=dict)  # its options
 
     def predictor(self, model: Model) -> Predictor:
         """The predictor of a model that was trained with this recipe."""
-        return model if self.sampling is None else mc_dropout(model, **self.sampling)
+        if self.sampler is None:
+            return model
+        drawn: Predictor = predictors[self.sampler](model, **self.sampling)
+        return drawn
 
 
 @recipes.register
@@ -35,7 +40,8 @@ def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
 @recipes.register
 def dropout(head: Head | None = None, *, dropout: float = 0.2, passes: int = 100) -> Recipe:
     """One network with dropout, sampled at prediction (MC dropout)."""
-    return Recipe(losses.nll(head), dropout=dropout, sampling={"passes": passes})
+    sampling = {"passes": passes, "seed": 0}
+    return Recipe(losses.nll(head), dropout=dropout, sampler="mc_dropout", sampling=sampling)
 
 
 @recipes.register
@@ -61,6 +67,16 @@ def virtual_adversarial_ensemble(
     """A deep ensemble smoothed by virtual adversarial training, which reads no labels."""
     base = losses.nll(head)
     return Recipe(losses.virtual_adversarial(base, radius=radius, weight=weight), members)
+
+
+@recipes.register
+def bayes_by_backprop(
+    head: Head | None = None, *, passes: int = 100, prior_spread: float = 1.0
+) -> Recipe:
+    """A distribution over every weight, drawn from at prediction."""
+    loss = losses.elbo(losses.nll(head), prior_spread=prior_spread)
+    sampling = {"passes": passes, "seed": 0}
+    return Recipe(loss, net="bayesian_mlp", sampler="weight_samples", sampling=sampling)
 
 
 @recipes.register

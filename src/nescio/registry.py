@@ -1,13 +1,20 @@
 """Named parts: the lists that drive the command line, the report, the docs and the tests."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from nescio.errors import NescioError
 
 Part = Callable[..., Any]
 P = TypeVar("P", bound=Part)
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> str:
+    """The message for an unknown name: the nearest known one, and all of them."""
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"unknown {kind} {name!r}{hint} Known: {', '.join(sorted(known))}"
 
 
 class Registry(Mapping[str, Part]):
@@ -27,10 +34,7 @@ class Registry(Mapping[str, Part]):
 
     def __getitem__(self, name: str) -> Part:
         if name not in self._parts:
-            near = difflib.get_close_matches(str(name), self._parts, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            known = ", ".join(sorted(self._parts))
-            raise NescioError(f"unknown {self.kind} {name!r}{hint} Known: {known}")
+            raise NescioError(unknown(self.kind, name, self))
         return self._parts[name]
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -61,3 +65,4 @@ losses = Registry("loss")
 calibrators = Registry("calibration")
 predictors = Registry("predictor")
 recipes = Registry("recipe")
+experiments = Registry("experiment")

@@ -1,6 +1,7 @@
 """Predictors in folders: the model, how its members are sampled, how its logits are scaled."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,26 @@ from nescio.calibration import Scaled
 from nescio.errors import NescioError
 from nescio.files import write_json
 from nescio.model import Model
-from nescio.predictors import Predictor, mc_dropout
-from nescio.predictors.mc_dropout import MCDropout
+from nescio.predictors import Predictor
+from nescio.registry import predictors
 
 FILE = "predictor.json"
 
 
-def save_predictor(predictor: Predictor, model: Model, folder: str | Path) -> None:
-    """Write a model and what turns it into `predictor`: sampling, scaling, or nothing."""
+def save_predictor(
+    model: Model,
+    folder: str | Path,
+    *,
+    sampler: str | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    scaled: Scaled | None = None,
+) -> None:
+    """Write a model, the predictor that draws its members (by name), and how logits are scaled."""
     model.save(folder)
-    settings: dict[str, Any] = {"sampling": None, "scaling": None}
-    if isinstance(predictor, Scaled):
-        settings["scaling"] = {"slope": predictor.slope, "intercept": list(predictor.intercept)}
-        predictor = predictor.predictor
-    if isinstance(predictor, MCDropout):
-        settings["sampling"] = {"passes": predictor.passes, "seed": predictor.seed}
-    elif not isinstance(predictor, Model):
-        raise NescioError(f"a {type(predictor).__name__} cannot be saved; save its model")
+    scaling = None
+    if scaled is not None:
+        scaling = {"slope": scaled.slope, "intercept": list(scaled.intercept)}
+    settings = {"sampler": sampler, "sampling": dict(sampling or {}), "scaling": scaling}
     write_json(Path(folder) / FILE, settings)
 
 
@@ -38,10 +42,10 @@ def load(folder: str | Path, *, net: nn.Module | None = None) -> Predictor:
         return model
     try:
         settings = json.loads(path.read_text())
-        sampling, scaling = settings["sampling"], settings["scaling"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        sampler, sampling, scaling = (settings[k] for k in ("sampler", "sampling", "scaling"))
+        drawn: Predictor = model if sampler is None else predictors[sampler](model, **sampling)
+        if scaling is None:
+            return drawn
+        return Scaled(drawn, float(scaling["slope"]), tuple(map(float, scaling["intercept"])))
+    except (ValueError, KeyError, TypeError) as error:
         raise NescioError(f"{path} is damaged: {error}; train again or delete it") from error
-    predictor: Predictor = model if sampling is None else mc_dropout(model, **sampling)
-    if scaling is not None:
-        predictor = Scaled(predictor, scaling["slope"], tuple(scaling["intercept"]))
-    return predictor

@@ -14,9 +14,11 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nescio.dropout import draw_mask, masks_from
 from nescio.errors import NescioError
+from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.nets.standardise import Standardise
 from nescio.randomness import Rng
 
@@ -42,14 +44,27 @@ def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
                 f"member {member} has other weights than member 0; the factory must return the "
                 "same architecture every time"
             )
-    return {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+    return {  # contiguous, whatever the networks' memory format: optimisers read memory
+        name: torch.stack([state[name].detach() for state in states]).contiguous()
+        for name in states[0]
+    }
+
+
+def _copy(net: nn.Module) -> nn.Module:
+    try:
+        return deepcopy(net)
+    except RuntimeError as error:
+        raise NescioError(
+            f"the network cannot be copied: {error}. Old-style weight_norm is one cause: use "
+            "torch.nn.utils.parametrizations.weight_norm, or make the network anew"
+        ) from error
 
 
 class Stack:
     """The architecture of M networks, to be called with their stacked tensors."""
 
     def __init__(self, net: nn.Module) -> None:
-        self.net = deepcopy(net)
+        self.net = _copy(net)
         for module in self.net.modules():
             if hasattr(module, "inplace"):  # must reach neither the inputs nor the next member
                 setattr(module, "inplace", False)  # noqa: B010
@@ -64,7 +79,8 @@ class Stack:
     def takes(self, features: Sequence[int]) -> bool:
         """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
         flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
-        return self.stacked and flat
+        scalings = [m.mean.shape for m in self.net.modules() if isinstance(m, Standardise)]
+        return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
 
     def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
         """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
@@ -84,13 +100,18 @@ class Stack:
         for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
             own = {name: parts[member] for name, parts in slices.items()}
             with nullcontext() if generator is None else masks_from(generator):
-                outputs.append(torch.func.functional_call(self.net, own, (inputs,)))
+                answer = torch.func.functional_call(self.net, own, (inputs,))
+            if not isinstance(answer, Tensor):
+                kind = type(answer).__name__
+                raise NescioError(f"a network must return one tensor of outputs, not a {kind}")
+            outputs.append(answer)
         return torch.stack(outputs)
 
 
 def _first(net: nn.Module) -> nn.Module:
+    """The first layer behind any input scaling."""
     while isinstance(net, nn.Sequential) and len(net):
-        net = net[0]
+        net = net[1] if len(net) > 1 and isinstance(net[0], Standardise) else net[0]
     return net
 
 
@@ -114,6 +135,8 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
         return []
     if isinstance(module, nn.Dropout) and kind is nn.Dropout:
         return [partial(_dropout, module.p)] if module.p else []
+    if kind is VariationalLinear:
+        return [partial(_variational, prefix)]
     if kind is Standardise:
         return [partial(_standardise, f"{prefix}mean", f"{prefix}scale")]
     return None
@@ -162,6 +185,17 @@ def _dropout(p: float, _: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
     features, cases = hidden.shape[1:]
     masks = [draw_mask((cases, features), p, g, hidden) for g in draws()]
     return hidden * torch.stack(masks).transpose(1, 2)
+
+
+def _variational(prefix: str, t: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
+    mean = torch.baddbmm(t[f"{prefix}bias_mean"][:, :, None], t[f"{prefix}weight_mean"], hidden)
+    if draws is None:
+        return mean
+    weight, bias = (F.softplus(t[f"{prefix}{part}_rho"]).square() for part in ("weight", "bias"))
+    spread = torch.baddbmm(bias[:, :, None], weight, hidden.square()).sqrt()
+    features, cases = mean.shape[1:]
+    noise = [torch.randn(cases, features, generator=g) for g in draws()]
+    return mean + spread * torch.stack(noise).transpose(1, 2).to(mean)
 
 
 def _standardise(mean: str, scale: str, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:

@@ -1,5 +1,6 @@
 """The one training loop: M members at once on stacked weights, resumable to the same bits."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from nescio.checkpoints import State, check_same_run, digest
 from nescio.checks import as_inputs, as_targets
 from nescio.dense import dense
 from nescio.errors import NescioError
-from nescio.files import make_folder
+from nescio.files import load_tensors, make_folder
 from nescio.heads import Head
-from nescio.loop import Pair, Plan, Saver
+from nescio.loop import Pair, Plan, Saver, diverged
 from nescio.loop import run as run_loop
-from nescio.losses import Loss, nll
+from nescio.losses import Loss, as_loss, nll
+from nescio.losses.loss import Step
 from nescio.model import FILE, History, Model
 from nescio.nets.standardise import standardised
 from nescio.optimisers import optimiser as fresh
@@ -32,7 +34,7 @@ def train(
     make_net: Callable[[], nn.Module],
     data: Data,
     *,
-    loss: Loss | None = None,
+    loss: Loss | Step | None = None,
     members: int | Sequence[int] = 1,
     epochs: int = 100,
     batch_size: int | None = 100,
@@ -43,6 +45,7 @@ def train(
     validation: Data | None = None,
     patience: int | None = None,
     standardise: bool = False,
+    bootstrap: bool = False,
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -59,62 +62,77 @@ def train(
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
     standardise: scale inputs by their training mean and deviation, as a layer of the model.
+    bootstrap: each member trains on its own sample of the cases, drawn with replacement.
     run: a folder for checkpoints; the same call with the same folder goes on where it stopped.
     """
-    loss = loss or nll()
-    ids = tuple(range(members) if isinstance(members, int) else members)
+    loss = nll() if loss is None else as_loss(loss)
+    ids = _member_numbers(members)
+    rule = schedule_named(schedule)
     config: dict[str, Any] = {
         "loss": loss.description,
         "members": list(ids),
-        "epochs": epochs,
-        "batch_size": batch_size,
+        "epochs": _whole("epochs", epochs),
+        "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
         "optimiser": optimiser,
-        "learning_rate": learning_rate,
-        "schedule": schedule if isinstance(schedule, str) else schedule.__qualname__,
-        "clip": clip,
-        "patience": patience,
+        "learning_rate": float(learning_rate),
+        "schedule": [rule(step, 16) for step in range(16)],  # what it does is what it is
+        "clip": None if clip is None else float(clip),
+        "patience": None if patience is None else _whole("patience", patience),
         "standardise": standardise,
-        "seed": seed,
+        "bootstrap": bootstrap,
+        "seed": _whole("seed", seed),
     }
-    rule = schedule_named(schedule)
     _check_options(config, validation)
-    nets = _make(make_net, ids, seed)
+    nets = _make(make_net, ids, config["seed"])
     x, y = _check_data(data, nets[0], loss.head, "training data")
     held = _check_data(validation, nets[0], loss.head, "validation data") if validation else None
-    nets = [standardised(net, x) for net in nets] if standardise else nets
+    held = None if held is None else (held[0].to(x.device), held[1].to(x.device))
+    nets = [(standardised(net, x) if standardise else net).to(x.device) for net in nets]
     _check_outputs(nets[0], (x, y), held, loss.head)
     folder = None if run is None else make_folder(Path(run))
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*held) if held else None}
         if (folder / FILE).exists():
-            return _finished(folder, config, nets[0])
+            return _finished(folder, config, nets[0], x.device)
     architecture = Stack(nets[0])
-    size = min(batch_size or len(x), len(x))
-    by_hand, rate = dense(architecture, x.shape[1:]), learning_rate
     plan = Plan(
-        loss,
-        architecture,
-        by_hand,
-        (x, y),
-        held,
-        ids,
-        epochs,
-        size,
-        rate,
-        rule,
-        clip,
-        patience,
-        seed,
+        loss=loss,
+        architecture=architecture,
+        by_hand=dense(architecture, x.shape[1:]),
+        data=(x, y),
+        held=held,
+        members=ids,
+        epochs=config["epochs"],
+        batch_size=min(config["batch_size"] or len(x), len(x)),
+        learning_rate=config["learning_rate"],
+        schedule=rule,
+        clip=config["clip"],
+        patience=config["patience"],
+        seed=config["seed"],
+        bootstrap=bootstrap,
     )
     path = None if folder is None else folder / checkpoints.FILE
     state = _start(path, config, nets, plan, optimiser)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
-    model = Model(nets[0], _final(state), loss.head, _history(state, held), config)
+    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)
     return model
+
+
+def _member_numbers(members: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(members, Sequence):
+        return tuple(_whole("members", member) for member in members)
+    return tuple(range(_whole("members", members)))
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise NescioError(f"{name} must be a whole number, got {value!r}") from error
 
 
 def _check_options(config: Mapping[str, Any], validation: Data | None) -> None:
@@ -158,11 +176,16 @@ def _check_data(data: Data, net: nn.Module, head: Head, name: str) -> Pair:
 def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
     x, y = data
+    if held is not None and held[0].shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"validation inputs have shape {tuple(held[0].shape[1:])} a case, training inputs "
+            f"{tuple(x.shape[1:])}"
+        )
     if head.task == "classification" and (y == y[0]).all():
         raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
     was = net.training
     try:
-        outputs = net.to(x.device).eval()(x[:2])
+        outputs = net.eval()(x[:2])
     except RuntimeError as error:
         raise NescioError(
             f"the network does not take inputs of shape {tuple(x.shape[1:])}: {error}"
@@ -181,10 +204,13 @@ def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) ->
             )
 
 
-def _finished(folder: Path, config: Mapping[str, Any], net: nn.Module) -> Model:
+def _finished(
+    folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
+) -> Model:
+    _, manifest = load_tensors(folder / FILE, "model")
+    check_same_run(folder / FILE, manifest.get("notes", {}), config)
     model = Model.load(folder, net=net[1] if config["standardise"] else net)  # type: ignore[index]
-    check_same_run(folder / FILE, model.notes, config)
-    return model
+    return model.to(device)
 
 
 def _start(
@@ -198,23 +224,30 @@ def _start(
     trained = [weights[key] for key, p in nets[0].named_parameters() if p.requires_grad]
     if not trained:
         raise NescioError("the network has no weights that require a gradient; nothing to train")
-    nothing = torch.full((plan.epochs, members), torch.nan, device=device)
+    like: dict[str, Any] = {"dtype": plan.data[0].dtype, "device": device}
+    nothing = torch.full((plan.epochs, members), torch.nan, **like)
     return State(
         weights,
-        fresh(name, trained),
+        fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
         active=list(range(members)),
         best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
         train=nothing,
         validation=nothing.clone(),
-        best_score=torch.full((members,), torch.inf, device=device),
+        best_score=torch.full((members,), torch.inf, **like),
         best_epoch=torch.zeros(members, dtype=torch.long, device=device),
         stopped=torch.full((members,), plan.epochs, dtype=torch.long, device=device),
-        sums=torch.zeros(members, device=device),
+        sums=torch.zeros(members, **like),
     )
 
 
-def _final(state: State) -> dict[str, Tensor]:
-    return {name: t.detach() for name, t in (state.best or state.weights).items()}
+def _final(state: State, plan: Plan) -> dict[str, Tensor]:
+    final = {name: t.detach() for name, t in (state.best or state.weights).items()}
+    for name, tensor in final.items():
+        good = tensor.isfinite().flatten(1).all(1) if tensor.ndim > 1 else tensor.isfinite()
+        if not good.all():
+            member = plan.members[int((~good).nonzero()[0])]
+            raise diverged(member, plan.epochs - 1, f"the weights {name}")
+    return final
 
 
 def _history(state: State, held: Pair | None) -> History:

@@ -1,5 +1,7 @@
 """Anchored ensembles: the penalty by hand, anchors as draws from the prior."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from scipy import stats
@@ -8,11 +10,17 @@ from torch import nn
 from nescio import losses
 from nescio.errors import NescioError
 from nescio.losses import Batch
-from nescio.losses.anchored import draw_anchor, variance_of
+from nescio.losses.anchored import draw_anchors, prior_variances
 from nescio.randomness import Rng, seeded
 from nescio.stacking import Forward, Stack, stack
 
 RNG = Rng(5, (0, 1))
+
+
+def draw_anchor(seed, members, name, shape):
+    return draw_anchors(seed, members, ((name, tuple(shape)),))[0]
+
+
 POINTS = 20
 
 
@@ -65,12 +73,28 @@ def test_the_penalty_by_hand(prior, variances):
 
 
 def test_with_a_squared_error_the_noise_variance_is_the_factor():
-    torch.testing.assert_close(penalty(noise=0.03), by_hand(DEFAULT, factor=0.03))
+    forward, batch = situation()
+    batch = replace(batch, y=torch.zeros(2, 6, 2, dtype=torch.float64))
+    base = losses.squared_error()
+    found = losses.anchored(base, noise=0.03)(forward, batch, RNG) - base(forward, batch, RNG)
+    torch.testing.assert_close(found, by_hand(DEFAULT, factor=0.03))
+    with pytest.raises(NescioError, match="for a squared error"):
+        losses.anchored(losses.nll(), noise=0.03)
+
+
+def test_patterns_name_the_inner_network_also_behind_input_scaling():
+    shapes = (("net.0.weight", (4, 3)), ("net.2.weight", (2, 4)))
+    assert prior_variances(shapes, (("0.*", 7.5), ("*", 1.0))) == (7.5, 1.0)
+
+
+def test_a_pattern_that_fits_nothing_is_an_error():
+    with pytest.raises(NescioError, match=r"'9\.\*' fits no parameter; there are: 0\.weight"):
+        penalty(prior_variance={"9.*": 1.0, "*": 1.0})
 
 
 def test_anchors_are_a_function_of_seed_member_and_name():
     draw = draw_anchor(5, (0, 3), "0.weight", (4, 3))
-    draw_anchor.cache_clear()
+    draw_anchors.cache_clear()
     assert torch.equal(draw, draw_anchor(5, (0, 3), "0.weight", (4, 3)))
     assert torch.equal(draw[1:], draw_anchor(5, (3,), "0.weight", (4, 3)))
     for other in ((6, (0, 3), "0.weight"), (5, (1, 2), "0.weight"), (5, (0, 3), "2.weight")):
@@ -103,7 +127,7 @@ def test_a_member_at_its_anchor_pays_nothing_and_is_pulled_nowhere():
     ("shape", "variance"), [((5,), 1.0), ((4, 3), 1 / 3), ((8, 2, 3, 3), 1 / 18)]
 )
 def test_the_default_variance_is_one_over_the_fan_in(shape, variance):
-    assert variance_of("w", torch.Size(shape), None) == pytest.approx(variance)
+    assert prior_variances((("w", shape),), None) == pytest.approx((variance,))
 
 
 def test_a_parameter_without_a_prior_is_an_error_that_names_it():
@@ -114,7 +138,7 @@ def test_a_parameter_without_a_prior_is_an_error_that_names_it():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prior_variance": 0.0}, "positive, got 0.0 for 0.weight"),
+        ({"prior_variance": 0.0}, "positive, got 0.0"),
         ({"prior_variance": {"*": -1.0}}, "positive"),
         ({"noise": 0.0}, "noise"),
         ({"noise": -1.0}, "noise"),

@@ -1,6 +1,7 @@
 """What every loss keeps: one finite number a member, gradients everywhere, members apart."""
 
 import inspect
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 
 from nescio import heads, losses
 from nescio.losses import Batch, Loss
+from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.randomness import Rng
 from nescio.registry import losses as registry
 from nescio.stacking import Forward, Stack, stack
@@ -33,27 +35,36 @@ COMPOSED = {
     ),
     "laplace": lambda: losses.virtual_adversarial(losses.nll(heads.double_exponential())),
     "brier of a dirichlet": lambda: losses.brier(heads.dirichlet()),
+    "elbo of adversarial": lambda: losses.elbo(losses.adversarial(losses.nll())),
+    "adversarial of elbo": lambda: losses.adversarial(losses.elbo(losses.nll())),
+    "elbo with a mixture": lambda: losses.elbo(losses.nll(heads.gaussian()), narrow=0.1),
+    "elbo of decaying batches": lambda: losses.elbo(losses.nll(), weighting="decaying"),
 }
 ALL = {name: lambda name=name: build(name) for name in registry} | COMPOSED
 
 
-def network(dropout):
-    layers = [nn.Linear(FEATURES, 6), nn.Tanh(), *([nn.Dropout(0.3)] if dropout else [])]
-    return nn.Sequential(*layers, nn.Linear(6, OUTPUTS)).double()
+def network(dropout, linear=nn.Linear):
+    layers = [linear(FEATURES, 6), nn.Tanh(), *([nn.Dropout(0.3)] if dropout else [])]
+    return nn.Sequential(*layers, linear(6, OUTPUTS)).double()
+
+
+def layer_for(loss):
+    """The elbo reads distributions over weights; every other loss reads weights."""
+    return partial(VariationalLinear, spread=0.1) if "elbo" in loss.description else nn.Linear
 
 
 def situation(loss, members, dropout=False):
     rng = torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        nets = [network(dropout) for _ in range(members)]
+        nets = [network(dropout, layer_for(loss)) for _ in range(members)]
     x = torch.randn(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
     if loss.head.task == "classification":
         y = torch.randint(OUTPUTS, (members, CASES), generator=rng)
     else:
         shape = (members, CASES, OUTPUTS // loss.head.width)
         y = torch.randn(*shape, generator=rng, dtype=torch.float64)
-    batch = Batch(x, y, 50, x.amin((0, 1)), x.amax((0, 1)))
+    batch = Batch(x, y, 50, x.amin((0, 1)), x.amax((0, 1)), steps=4)
     tensors = {name: t.requires_grad_() for name, t in stack(nets).items()}
     step = Rng(3, tuple(range(members)), (1, 2))
     return Forward(Stack(nets[0]), tensors, step), batch, step
@@ -88,7 +99,7 @@ def test_a_member_does_not_see_the_others(name, dropout):
         step = Rng(rng.seed, (member,), rng.place)
         alone = loss(
             Forward(forward.architecture, tensors, step),
-            Batch(batch.x[own], batch.y[own], batch.points, batch.low, batch.high),
+            Batch(batch.x[own], batch.y[own], batch.points, batch.low, batch.high, batch.steps),
             step,
         )
         torch.testing.assert_close(alone, together[own], rtol=1e-11, atol=1e-12)
@@ -155,6 +166,14 @@ def test_the_description_names_what_the_loss_is_made_of(name):
         (
             lambda: losses.virtual_adversarial(losses.nll()),
             lambda: losses.virtual_adversarial(losses.nll(), iterations=2),
+        ),
+        (
+            lambda: losses.elbo(losses.nll(), prior_spread=0.5),
+            lambda: losses.elbo(losses.nll(), prior_spread=0.5, narrow=0.1),
+        ),
+        (
+            lambda: losses.elbo(losses.nll()),
+            lambda: losses.elbo(losses.nll(), weighting="decaying"),
         ),
         (
             lambda: losses.weight_decay(losses.nll(), strength=1.00000001e-4),

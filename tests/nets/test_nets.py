@@ -17,6 +17,8 @@ EXAMPLES = [
     ("mlp", (4, 3), {"widths": (), "activation": "tanh"}, (4,)),
     ("mlp", ((1, 6, 5), 7), {"widths": [8, 9, 10], "dropout": 0.2}, (1, 6, 5)),
     ("mlp", ([2, 3], 7), {"activation": "leaky_relu", "slope": 0.3}, (2, 3)),
+    ("bayesian_mlp", (4, 3), {}, (4,)),
+    ("bayesian_mlp", ((1, 6, 5), 7), {"widths": [8], "spread": 0.3, "dropout": 0.2}, (1, 6, 5)),
     ("digit_cnn", (), {}, (1, 8, 8)),
     ("digit_cnn", ((3, 7, 10), 4), {"dropout": 0.5}, (3, 7, 10)),
 ]
@@ -103,6 +105,9 @@ def test_the_digit_network_puts_dropout_before_the_last_layer():
         (lambda: nets.mlp(0, 3), "sizes must be positive"),
         (lambda: nets.mlp(2, 0), "sizes must be positive"),
         (lambda: nets.digit_cnn(dropout=1.5), "dropout must be in"),
+        (lambda: nets.bayesian_mlp(2, 3, spread=0.0), "spread must be positive, got 0.0"),
+        (lambda: nets.bayesian_mlp(2, 3, dropout=1.0), "dropout must be in"),
+        (lambda: nets.bayesian_mlp(2, 3, activation="gelu"), "unknown activation"),
     ],
 )
 def test_options_are_checked(make, message):
@@ -135,8 +140,15 @@ def test_constant_features_of_many_rows_are_only_centred():
 
 def test_scaling_is_saved_and_not_trained():
     net = nets.standardised(nn.Linear(3, 2), torch.randn(9, 3))
-    assert set(net.state_dict()) == {"0.mean", "0.scale", "1.weight", "1.bias"}
-    assert {name for name, _ in net.named_parameters()} == {"1.weight", "1.bias"}
+    assert set(net.state_dict()) == {"scaling.mean", "scaling.scale", "net.weight", "net.bias"}
+    assert {name for name, _ in net.named_parameters()} == {"net.weight", "net.bias"}
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1234.567])
+def test_a_constant_feature_is_only_centred(value):
+    x = torch.cat([torch.randn(1000, 1), torch.full((1000, 1), value)], 1)
+    net = nets.standardised(nn.Identity(), x)
+    assert net.scaling.scale[1] == 1
 
 
 def test_images_are_scaled_pixel_by_pixel():

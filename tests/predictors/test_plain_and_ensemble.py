@@ -73,8 +73,17 @@ def test_only_networks_are_read():
         ensemble(nn.Sequential(nn.Linear(4, 3)))
     with pytest.raises(NescioError, match="list of networks"):
         ensemble([])
-    with pytest.raises(NescioError, match="member 1 has other weights"):
-        ensemble([nn.Linear(4, 3), nn.Linear(4, 2)])
+
+
+def test_networks_of_other_architectures_and_predictors_are_pooled():
+    wide = nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 3))
+    narrow, x = nn.Linear(4, 3), torch.randn(6, 4)
+    pooled = ensemble([wide, plain(narrow), ensemble([narrow, narrow])])(x)
+    assert pooled.members == 4
+    torch.testing.assert_close(pooled.logits[0], wide(x))
+    torch.testing.assert_close(pooled.logits[3], narrow(x))
+    with pytest.raises(NescioError, match="do not fit together"):
+        ensemble([narrow, nn.Linear(4, 2)])(x)
 
 
 def test_evaluating_restores_every_mode_also_after_an_error():

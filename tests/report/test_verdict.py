@@ -11,10 +11,10 @@ def test_a_predictor_that_is_surer_far_away_is_told_so(result):
     assert plain == (
         "plain: right on 90.0 % of the test data, 98.1 % sure on average; 61.3 % sure on noise; "
         "99.7 % sure on inputs scaled by 100. On the test data it is 8.1 percentage points surer "
-        "than it is right. It is surer on inputs scaled by 100 than on its own data; "
+        "than it is right. To it, inputs scaled by 100 look more certain than its own data; "
         "its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
     )
-    assert other.endswith("It is less sure on every outside set than on its own data.")
+    assert other.endswith("Every outside set looks less certain to it than its own data.")
     assert (
         "percentage points" not in other
     )  # 1.1 points are within two standard errors of 100 cases
@@ -24,7 +24,7 @@ def test_several_places_are_listed_in_one_sentence(result):
     outside = result["predictors"]["plain"]["outside"]
     outside["noise"]["mean_max_confidence"] = 0.99
     assert (
-        "It is surer on noise and inputs scaled by 100 than on its own data; "
+        "To it, noise and inputs scaled by 100 look more certain than its own data; "
         "its best measure reaches an AUROC of 0.91 and 0.10 there"
     ) in verdict(result)[0]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from nescio.calibration.scaled import Scaled, held_out, refuse_perfect, scale
+from nescio.calibration.scaled import Scaled, as_predictor, held_out, refuse_perfect, scale
 from nescio.errors import NescioError
 from nescio.prediction import Categorical
 from nescio.predictors.predictor import Predictor
@@ -18,8 +18,9 @@ from nescio.registry import calibrators
 
 
 @calibrators.register
-def platt(predictor: Predictor, data: tuple[Any, Any]) -> Scaled:
+def platt(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Scaled:
     """A slope and class intercepts, fitted on held-out `(x, y)` by the mixture's likelihood."""
+    predictor = as_predictor(predictor)
     prediction, labels = held_out(predictor, data)
     slope, intercept = fit_platt(prediction, labels)
     return Scaled(predictor, slope, intercept)

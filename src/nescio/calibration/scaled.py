@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.checks import as_targets
 from nescio.errors import NescioError
 from nescio.prediction import Categorical, Prediction, check_labels
+from nescio.predictors.plain import plain
 from nescio.predictors.predictor import Predictor
 
 
@@ -42,8 +43,15 @@ def as_categorical(prediction: Prediction) -> Categorical:
     return prediction
 
 
+def as_predictor(predictor: Predictor | nn.Module) -> Predictor:
+    """A predictor; a bare network is taken as it is."""
+    return plain(predictor) if isinstance(predictor, nn.Module) else predictor
+
+
 def held_out(predictor: Predictor, data: tuple[Any, Any]) -> tuple[Categorical, Tensor]:
     """Predictions and labels of held-out data, checked."""
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise NescioError("calibration needs held-out data as a pair (x, y)")
     prediction = as_categorical(predictor(data[0]))
     labels = as_targets(data[1], len(prediction), task="classification")
     return prediction, check_labels(labels, prediction.classes, prediction.batch_shape)

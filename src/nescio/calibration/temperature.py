@@ -8,9 +8,9 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from nescio.calibration.scaled import Scaled, held_out, refuse_perfect
+from nescio.calibration.scaled import Scaled, as_predictor, held_out, refuse_perfect
 from nescio.errors import NescioError
 from nescio.prediction import Categorical
 from nescio.predictors.predictor import Predictor
@@ -21,8 +21,9 @@ CHUNK = 1 << 20  # numbers of a chunk in float64
 
 
 @calibrators.register
-def temperature(predictor: Predictor, data: tuple[Any, Any]) -> Scaled:
+def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Scaled:
     """One temperature for all logits, fitted on held-out `(x, y)`; the order of classes stays."""
+    predictor = as_predictor(predictor)
     prediction, labels = held_out(predictor, data)
     slope = 1 / fit_temperature(prediction, labels)
     return Scaled(predictor, slope, (0.0,) * prediction.classes)
@@ -39,6 +40,8 @@ def fit_temperature(prediction: Categorical, labels: Tensor) -> float:
         _, first, second = _derivatives(logits, labels, math.exp(point))
         low, high = (low, point) if first > 0 else (point, high)
         newton = point - first / second if second > 0 else math.nan
+        if abs(newton - point) < 1e-12:
+            break
         following = newton if low < newton < high else 0.5 * (low + high)
         if abs(following - point) < 1e-12:
             break

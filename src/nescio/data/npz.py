@@ -13,6 +13,11 @@ from nescio.errors import NescioError
 PARTS = ("train", "validation", "test")
 
 
+def arrays_of(path: str | Path) -> list[str]:
+    """The names of the arrays in a file."""
+    return read_arrays(path, set())[1]
+
+
 def read_npz(path: str | Path) -> tuple[Tensor, Tensor | None]:
     """Read the inputs `x` and, where the file has them, the targets `y`.
 
@@ -97,4 +102,11 @@ def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
         )
     if kinds == {torch.float32}:
         return None
-    return max(2, 1 + max(int(y.max()) for y in targets_given))
+    classes = max(2, 1 + max(int(y.max()) for y in targets_given))
+    cases = sum(map(len, targets_given))
+    if classes > max(2, cases):
+        raise NescioError(
+            f"y in {path} has labels up to {classes - 1} for {cases} cases; number the classes "
+            "0, 1, 2, ... (numpy.unique(y, return_inverse=True) does), or use floats to regress"
+        )
+    return classes

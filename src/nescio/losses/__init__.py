@@ -4,8 +4,10 @@ from nescio.losses.absolute_error import absolute_error as absolute_error
 from nescio.losses.adversarial import adversarial as adversarial
 from nescio.losses.anchored import anchored as anchored
 from nescio.losses.brier import brier as brier
+from nescio.losses.elbo import elbo as elbo
 from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
+from nescio.losses.loss import as_loss as as_loss
 from nescio.losses.loss import plus as plus
 from nescio.losses.loss import pointwise as pointwise
 from nescio.losses.nll import nll as nll

@@ -6,6 +6,7 @@ half-moons paper takes an unsquared norm and the batch size instead; this is the
 """
 
 import fnmatch
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -31,13 +32,18 @@ def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = 
     """
     if noise is not None and not noise > 0:
         raise NescioError(f"noise must be a positive variance, got {noise}")
+    if noise is not None and base.score is base.head.nll:
+        raise NescioError("noise is for a squared error; a likelihood knows the noise by its head")
     factor = 0.5 if noise is None else noise
+    patterns = tuple(prior_variance.items()) if isinstance(prior_variance, Mapping) else None
 
     def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        weights = forward.parameters
+        shapes = tuple((name, tuple(weight.shape[1:])) for name, weight in weights.items())
+        variances = prior_variances(shapes, patterns or prior_variance)
+        anchors = draw_anchors(rng.seed, rng.members, shapes)
         total = torch.zeros(len(batch.x), dtype=batch.x.dtype, device=batch.x.device)
-        for name, weight in forward.parameters.items():
-            variance = variance_of(name, weight.shape[1:], prior_variance)
-            anchor = draw_anchor(rng.seed, rng.members, name, tuple(weight.shape[1:]))
+        for weight, variance, anchor in zip(weights.values(), variances, anchors, strict=True):
             gap = weight - anchor.to(weight) * variance**0.5
             total = total + gap.flatten(1).square().sum(1) / variance
         return factor / batch.points * total
@@ -46,22 +52,37 @@ def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = 
     return plus(base, text, term)
 
 
-def variance_of(name: str, shape: torch.Size, prior: Prior) -> float:
-    """The prior variance of one parameter."""
-    if prior is None:
-        return 1.0 if len(shape) < 2 else 1.0 / shape[1:].numel()
-    if isinstance(prior, Mapping):
-        found = [v for pattern, v in prior.items() if fnmatch.fnmatchcase(name, pattern)]
-        if not found:
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@lru_cache(maxsize=8)
+def prior_variances(
+    shapes: Shapes, prior: tuple[tuple[str, float], ...] | float | None
+) -> tuple[float, ...]:
+    """The prior variance of each parameter; input scaling does not change a parameter's name."""
+    if not isinstance(prior, tuple):
+        prior = (("*", prior),) if prior is not None else ()
+    names = [name.removeprefix("net.") for name, _ in shapes]
+    for pattern, value in prior:
+        if not value > 0:
+            raise NescioError(f"prior variances must be positive, got {value} for {pattern!r}")
+        if not fnmatch.filter(names, pattern):
+            known = ", ".join(names)
+            raise NescioError(f"the pattern {pattern!r} fits no parameter; there are: {known}")
+    found = []
+    for name, (_, shape) in zip(names, shapes, strict=True):
+        fitting = [value for pattern, value in prior if fnmatch.fnmatchcase(name, pattern)]
+        if prior and not fitting:
             raise NescioError(f"no prior variance for {name}; add a pattern for it, or '*'")
-        prior = found[0]
-    if not prior > 0:
-        raise NescioError(f"prior variances must be positive, got {prior} for {name}")
-    return prior
+        by_size = 1.0 if len(shape) < 2 else 1.0 / math.prod(shape[1:])
+        found.append(fitting[0] if prior else by_size)
+    return tuple(found)
 
 
-@lru_cache(maxsize=256)
-def draw_anchor(seed: int, members: tuple[int, ...], name: str, shape: tuple[int, ...]) -> Tensor:
-    """Standard normal anchors `(M, ...)`: a function of seed, member and name, not of the start."""
-    draws = [torch.randn(shape, generator=generator(seed, "anchor", m, name)) for m in members]
-    return torch.stack(draws)
+@lru_cache(maxsize=2)
+def draw_anchors(seed: int, members: tuple[int, ...], shapes: Shapes) -> tuple[Tensor, ...]:
+    """Standard normal anchors `(M, ...)`: functions of seed, member and name, not of the start."""
+    return tuple(
+        torch.stack([torch.randn(s, generator=generator(seed, "anchor", m, n)) for m in members])
+        for n, s in shapes
+    )

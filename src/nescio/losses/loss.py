@@ -1,12 +1,15 @@
 """What a loss is: `(forward, batch, rng) -> (M,)`, one number a member."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from nescio.heads import Head, Slope
+from nescio.errors import NescioError
+from nescio.heads import Head, Slope, categorical
 from nescio.randomness import Rng
+from nescio.registry import losses
 from nescio.stacking import Forward
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
@@ -22,6 +25,7 @@ class Batch:
     points: int  # size of the training set
     low: Tensor  # smallest and largest training value of each feature
     high: Tensor
+    steps: int = 1  # batches an epoch
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,21 @@ class Loss:
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch, rng)
+
+
+def as_loss(loss: object) -> Loss:
+    """A loss, or a plain function `(forward, batch, rng) -> (M,)` of classes as one."""
+    if isinstance(loss, Loss):
+        return loss
+    name = getattr(loss, "__name__", type(loss).__name__)
+    if name in losses or not inspect.isfunction(loss):
+        raise NescioError(
+            f"loss must be a loss such as losses.nll(), got {name}; call it: losses.{name}()"
+            if name in losses
+            else f"loss must be a loss such as losses.nll(), or a function, got {name}"
+        )
+    head = categorical()
+    return Loss(f"{loss.__module__}.{loss.__qualname__}", head, head.nll, loss)
 
 
 def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:

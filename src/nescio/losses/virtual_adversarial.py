@@ -27,9 +27,9 @@ def virtual_adversarial(
         raise NescioError("virtual_adversarial needs radius > 0, weight >= 0 and iterations >= 1")
 
     def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        outputs = forward(batch.x)
-        unit = batch.high - batch.low
-        gap = _gap(forward, base.head, batch.x, outputs.detach(), unit)
+        with torch.no_grad():  # the answers at x are constants
+            outputs = forward(batch.x)
+        gap = _gap(forward, base.head, batch.x, outputs, batch.high - batch.low)
         draw = rng.normal(batch.x.shape[1:], "virtual", like=batch.x)
         direction = _unit(draw, draw)
         for _ in range(iterations):

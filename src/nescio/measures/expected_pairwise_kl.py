@@ -26,6 +26,6 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     else:
         logs = prediction.member_log_probs.double()
     terms = ((probs - probs.mean(0)) * (logs - logs.mean(0))).mean(0)
-    zero = probs == 0
+    zero = logs == -math.inf  # not where probabilities only underflow
     terms = torch.where(zero.any(0), torch.where(zero.all(0), 0.0, math.inf), terms)
     return (terms.sum(-1).clamp_min(0) + within).to(prediction.member_probs.dtype)

@@ -50,14 +50,22 @@ def reliability(confidence: Numbers, correct: Numbers, *, bins: int = 15) -> Rel
     totals = np.zeros((3, bins))  # cases, sum of confidence, sum of correct
     for start in range(0, len(sure), BLOCK):
         part = slice(start, start + BLOCK)
-        index = np.searchsorted(edges.astype(sure.dtype), sure[part], "left") - 1
-        index = index.clip(0, bins - 1)
+        index = _bin(sure[part], edges.astype(sure.dtype))
         totals[0] += np.bincount(index, minlength=bins)
         totals[1] += np.bincount(index, weights=sure[part], minlength=bins)
         totals[2] += np.bincount(index, weights=right[part], minlength=bins)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
         mean, accuracy = totals[1:] / totals[0]
     return Reliability(edges, totals[0].astype(np.int64), mean, accuracy)
+
+
+def _bin(sure: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.int64]:
+    """The bin ((m-1)/M, m/M] of each confidence: by multiplication, then exact at the edges."""
+    bins = len(edges) - 1
+    index = np.minimum((sure * bins).astype(np.int64), bins - 1)
+    index -= sure <= edges[index]  # on the lower edge, or rounded up to it
+    index += sure > edges[index + 1]  # rounded down from above the upper edge
+    return index.clip(0, bins - 1)
 
 
 def _cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:

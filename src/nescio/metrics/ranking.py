@@ -4,10 +4,10 @@ Scores are larger when further out, and outside is the positive class. Each side
 everything else is a count in a sorted array.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from nescio.registry import metrics
 
 Positive: TypeAlias = Literal["outside", "inside"]
 
-BLOCK = 1 << 16  # needles in one searchsorted: the counts stay in the cache
+BLOCK = 1 << 14  # scores of one step: the counts stay in the cache
 THREADED = 200_000  # scores from which the two sorts are worth two threads
 
 
@@ -79,21 +79,35 @@ class Ranking:
     @property
     def auroc(self) -> float:
         """Area under the ROC curve; ties count one half."""
-        twice = 0  # outside score s: inside scores below s, plus those not above it
-        for scores in _blocks(self.outside):
-            twice += int(np.searchsorted(self.inside, scores, "left").sum())
-            twice += int(np.searchsorted(self.inside, scores, "right").sum())
-        return twice / (2 * len(self.inside) * len(self.outside))
+        return self._areas[0]
 
     @property
     def aupr(self) -> float:
         """Mean, over the outside scores, of the precision at that score as a threshold."""
-        total = 0.0
-        for scores in _blocks(self.outside):
-            true = len(self.outside) - np.searchsorted(self.outside, scores, "left")
-            false = len(self.inside) - np.searchsorted(self.inside, scores, "left")
-            total += float((true / (true + false)).sum())
-        return total / len(self.outside)
+        return self._areas[1]
+
+    @cached_property
+    def _areas(self) -> tuple[float, float]:
+        """AUROC and AUPR from one walk along both sorted sides."""
+        twice, precision, low = 0, 0.0, 0
+        for start in range(0, len(self.outside), BLOCK):
+            scores = self.outside[start : start + BLOCK]
+            high = int(np.searchsorted(self.inside, scores[-1], "right"))
+            near = self.inside[low:high]  # where this block's scores can fall
+            below = low + np.searchsorted(near, scores, "left")
+            twice += int(below.sum()) + int(np.searchsorted(near, scores, "right").sum())
+            twice += low * len(scores)
+            true = len(self.outside) - self._first_of_ties(start, scores)
+            precision += float((true / (true + (len(self.inside) - below))).sum())
+            low = int(below[-1])
+        return twice / (2 * len(self.inside) * len(self.outside)), precision / len(self.outside)
+
+    def _first_of_ties(self, start: int, scores: NDArray[Any]) -> NDArray[np.int64]:
+        """Place, among all outside scores, of the first score equal to each of a block."""
+        place = np.arange(start, start + len(scores))
+        place[1:][scores[1:] == scores[:-1]] = 0
+        place[0] = np.searchsorted(self.outside, scores[0], "left")
+        return np.maximum.accumulate(place)
 
     def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "outside") -> float:
         """False positive rate at the first threshold of the exact ROC that reaches `tpr`."""
@@ -120,8 +134,3 @@ def _sort(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(np.sort, second)
         return np.sort(first), other.result()
-
-
-def _blocks(scores: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for start in range(0, len(scores), BLOCK):
-        yield scores[start : start + BLOCK]

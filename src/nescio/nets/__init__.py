@@ -1,5 +1,6 @@
 """Networks: functions that return an `nn.Module` from inputs `(N, ...)` to outputs `(N, C)`."""
 
+from nescio.nets.bayesian_mlp import bayesian_mlp as bayesian_mlp
 from nescio.nets.digit_cnn import digit_cnn as digit_cnn
 from nescio.nets.mlp import mlp as mlp
 from nescio.nets.network import network as network

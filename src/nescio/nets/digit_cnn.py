@@ -11,6 +11,10 @@ def digit_cnn(
     inputs: tuple[int, int, int] = (1, 8, 8), outputs: int = 10, *, dropout: float = 0.0
 ) -> nn.Module:
     """Two 3x3 convolutions, the second strided, and two linear layers; dropout before the last."""
+    if isinstance(inputs, int) or len(inputs) != 3:
+        raise NescioError(
+            f"digit_cnn reads images (channels, height, width), got {inputs}; use mlp"
+        )
     channels, height, width = inputs
     if not 0 <= dropout < 1:
         raise NescioError(f"dropout must be in [0, 1), got {dropout}")

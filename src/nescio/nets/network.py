@@ -39,6 +39,6 @@ def rebuild(made: dict[str, Any] | None) -> nn.Module:
     if made is None:
         raise NescioError(
             "this model was trained on a network of your own; a file never names code to run, "
-            "so pass the network: load(folder, net=make_net())"
+            "so pass the network: load(folder, net=make_net()), or --net package.module:factory"
         )
     return nets[made["net"]](**made["options"])  # type: ignore[no-any-return]

@@ -1,5 +1,7 @@
 """Input scaling as the first layer of a network, so that it is saved and analysed with it."""
 
+from collections import OrderedDict
+
 import torch
 from torch import Tensor, nn
 
@@ -19,10 +21,22 @@ class Standardise(nn.Module):
         return (x - self.mean) / self.scale
 
 
+def scaled(net: nn.Module, mean: Tensor, scale: Tensor) -> nn.Sequential:
+    """`net` behind a `Standardise`, as the layers `scaling` and `net`."""
+    return nn.Sequential(OrderedDict(scaling=Standardise(mean, scale), net=net))
+
+
+def is_scaled(net: nn.Module) -> bool:
+    """Whether `net` was made by `scaled`."""
+    return isinstance(net, nn.Sequential) and len(net) == 2 and isinstance(net[0], Standardise)
+
+
 def standardised(net: nn.Module, x: Tensor) -> nn.Sequential:
     """Put a `Standardise` with the mean and deviation of `x` `(N, ...)` before `net`.
 
     A feature that never varies is only centred.
     """
-    scale = x.std(0, correction=0)
-    return nn.Sequential(Standardise(x.mean(0), torch.where(scale > 0, scale, 1.0)), net)
+    wide = x.double()  # in float32 a constant feature has a deviation of rounding noise
+    varies = x.amax(0) > x.amin(0)
+    scale = torch.where(varies, wide.std(0, correction=0), 1.0)
+    return scaled(net, wide.mean(0).to(x.dtype), scale.to(x.dtype))

@@ -1,19 +1,43 @@
 """Deep ensembles (Lakshminarayanan et al., 2017): networks of one architecture, averaged."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
 from nescio.errors import NescioError
 from nescio.heads import Head, categorical
 from nescio.model import Model
+from nescio.prediction import Prediction
+from nescio.predictors.plain import plain
+from nescio.predictors.predictor import Predictor
 from nescio.registry import predictors
 from nescio.stacking import stack
 
 
 @predictors.register
-def ensemble(nets: Sequence[nn.Module], *, head: Head | None = None) -> Model:
-    """The uniform mixture of networks that were trained apart; `train(members=M)` makes one."""
-    if isinstance(nets, nn.Module) or not nets:
+def ensemble(
+    nets: Sequence[nn.Module | Predictor], *, head: Head | None = None
+) -> "Model | Pooled":
+    """The uniform mixture of networks that were trained apart; `train(members=M)` makes one.
+
+    Networks of one architecture are stacked. Others, and predictors, answer one after the other.
+    """
+    if isinstance(nets, (nn.Module, Model)) or not nets:
         raise NescioError("ensemble reads a list of networks: ensemble([net_a, net_b])")
-    return Model(nets[0], stack(nets), head or categorical())
+    head = head or categorical()
+    if all(isinstance(net, nn.Module) for net in nets) and len(set(map(str, nets))) == 1:
+        same = [net for net in nets if isinstance(net, nn.Module)]
+        return Model(same[0], stack(same), head)
+    return Pooled(tuple(plain(n, head=head) if isinstance(n, nn.Module) else n for n in nets))
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Several predictors as one: their members together."""
+
+    predictors: tuple[Predictor, ...]
+
+    def __call__(self, x: Any) -> Prediction:
+        return Prediction.pool([predictor(x) for predictor in self.predictors])

@@ -16,7 +16,7 @@ from nescio.checks import as_inputs
 from nescio.dropout import MaskPerPass
 from nescio.errors import NescioError
 from nescio.heads import Head, categorical
-from nescio.model import Model
+from nescio.model import Model, refusing_shapes
 from nescio.prediction import Prediction
 from nescio.predictors.predictor import evaluating
 from nescio.randomness import generator
@@ -34,8 +34,8 @@ def mc_dropout(
 
     Of a model with M networks, each gives `passes` members.
     """
-    if passes < 1:
-        raise NescioError(f"passes must be at least 1, got {passes}")
+    if not isinstance(passes, int) or passes < 1:
+        raise NescioError(f"passes must be a whole number from 1 up, got {passes}")
     if not isinstance(net, (nn.Module, Model)) or not list(_weights(net)):
         raise NescioError("mc_dropout reads an nn.Module with weights, or a model")
     if isinstance(net, Model):
@@ -67,15 +67,12 @@ class MCDropout:
         x = as_inputs(x, dtype=first.dtype)
         parts = []
         for net in self.nets:
-            with evaluating(net):
+            with evaluating(net), refusing_shapes(x):
                 parts.append(self._sample(net, x.to(first.device)))
         return torch.cat(parts).to(x.device)
 
     def _sample(self, net: nn.Module, x: Tensor) -> Tensor:
-        cases, width = self._try(net, x)
-        size = x.element_size()
-        passes = 1 if width is None else min(self.passes, max(1, BYTES // (size * width)))
-        cases = cases if width is None else max(1, min(cases, BYTES // (size * width * passes)))
+        cases, passes = self._sizes(net, x)
         chunks = [
             torch.cat(
                 [
@@ -87,26 +84,38 @@ class MCDropout:
         ]
         return torch.cat(chunks, dim=1)
 
-    def _try(self, net: nn.Module, x: Tensor) -> tuple[int, int | None]:
-        """Cases in one go, and the widest row; None where passes must run one by one."""
+    def _sizes(self, net: nn.Module, x: Tensor) -> tuple[int, int]:
+        """Cases and passes in one go, from a trial; one pass where they cannot run together."""
         probe = x[:2] if len(x) > 1 else torch.cat([x, x])
-        count = range(min(2, self.passes))
-        single = [self._run(net, probe, range(t, t + 1)) for t in count]
         _refuse_hidden(net)
-        if not single[0][1].drawn:
+        truth, mode = self._run(net, probe, range(1))
+        if not mode.drawn:
             raise NescioError(
                 "no dropout layer with p > 0 drew a mask, so all passes would be the same; "
                 "add nn.Dropout layers, or use an ensemble"
             )
-        truth = torch.cat([outputs for outputs, _ in single])
+        if not _close(self._run(net, probe[1:], range(1))[0], truth[:, 1:]):
+            raise NescioError(
+                "the answer for a case depends on the other cases of its batch; the cases must be "
+                "the first axis wherever dropout acts"
+            )
+        limit = BYTES // x.element_size()
+        cases = max(1, min(CASES, limit // max(mode.before, mode.widest)))
+        wide = self._together(net, probe, truth)
+        if wide is None:
+            return cases, 1
+        passes = min(self.passes, max(1, limit // wide))
+        return max(1, min(cases, limit // (wide * passes))), passes
+
+    def _together(self, net: nn.Module, probe: Tensor, first: Tensor) -> int | None:
+        """Numbers a row when passes run together; None where that does not give the same."""
+        count = range(min(2, self.passes))
+        truth = torch.cat([first, *(self._run(net, probe, range(t, t + 1))[0] for t in count[1:])])
         try:
             together, mode = self._run(net, probe, count)
-        except (RuntimeError, ValueError, IndexError):
-            return CASES, None
-        near = 1e-4 * truth.abs().max().item()
-        if together.shape != truth.shape or not torch.allclose(together, truth, 1e-3, near):
-            return CASES, None
-        return CASES, mode.widest
+        except Exception:  # a user's forward may raise anything on a batch of another length
+            return None
+        return mode.widest if _close(together, truth) else None
 
     def _run(self, net: nn.Module, x: Tensor, passes: range) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
@@ -114,7 +123,14 @@ class MCDropout:
         with mode:
             outputs = net(x.clone())  # in-place layers must not reach the caller's inputs
         outputs = mode.expanded(outputs)
+        if not isinstance(outputs, Tensor):
+            raise NescioError("a network must return one tensor of outputs")
         return outputs.unflatten(0, (len(passes), len(x))), mode
+
+
+def _close(found: Tensor, truth: Tensor) -> bool:
+    near = 1e-4 * truth.abs().max().item()
+    return found.shape == truth.shape and torch.allclose(found, truth, 1e-3, near)
 
 
 def _refuse_hidden(net: nn.Module) -> None:

@@ -40,7 +40,9 @@ def far_separation(result: Result) -> str:
         end
         for name in telling_measures(result)
         for curve in curves
-        if name in curve and (end := known(curve[name][-1])) is not None
+        if name in curve
+        and set(curve[name]) != {0.5}  # the same score everywhere
+        and (end := known(curve[name][-1])) is not None
     ]
     if not ends:
         return "How well the far inputs are told from the test data is not known"

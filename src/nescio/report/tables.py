@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 Result = Mapping[str, Any]
-FAR = "scaled x "  # how the audit names the test inputs times its last factor
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,11 @@ def measure_names(result: Result) -> list[str]:
     return _union([*sets, *curves])
 
 
+def constant(numbers: Result) -> bool:
+    """Whether a measure gave every case the same score, so that it tells nothing apart."""
+    return numbers.get("auroc") == 0.5 and numbers.get("fpr_at_95_tpr") == 1.0
+
+
 def known(value: Any) -> float | None:
     """The number, or None if it is missing or not finite."""
     if value is None or not abs(value) < float("inf"):
@@ -79,6 +83,8 @@ def decimal(value: Any, digits: int, *, scale: float = 1.0, missing: str) -> str
 
 
 def _separation(numbers: Mapping[str, Any]) -> Separation:
+    if constant(numbers):
+        return Separation(None, None)
     return Separation(known(numbers.get("auroc")), known(numbers.get("fpr_at_95_tpr")))
 
 

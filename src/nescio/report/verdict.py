@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from nescio.evaluate import FAR
 from nescio.report.findings import far_confidence, scaled
-from nescio.report.tables import FAR, Result, known
+from nescio.report.tables import Result, constant, known
 
 LISTED = 4  # outside sets named in a sentence; the tables have them all
 
@@ -68,17 +69,27 @@ def _too_sure(found: Result) -> list[str]:
     own, confidence = known(found["test"]["mean_max_confidence"]), _outside_confidence(found)
     if own is None or not confidence:
         return []
-    surer = [where for where, sure in confidence.items() if sure > own]
-    if not surer:
-        return ["It is less sure on every outside set than on its own data."]
-    return [_surer(surer, found)]
+    blind = [where for where, sure in confidence.items() if sure > own or _blind(found, where)]
+    if not blind:
+        return ["Every outside set looks less certain to it than its own data."]
+    return [_surer(blind, found)]
+
+
+def _blind(found: Result, where: str) -> bool:
+    """Whether a set looks more certain than the test data to the predictive entropy."""
+    area = known(found["outside"][where]["measures"].get("predictive_entropy", {}).get("auroc"))
+    return area is not None and area < 0.5
 
 
 def _surer(places: Sequence[str], found: Result) -> str:
-    """Where it is surer than on its own data, and whether any measure sees the difference."""
+    """Which sets look more certain than its own data, and whether any measure tells them apart."""
     listed = places[:LISTED]
     rest = [f"{len(places) - LISTED} more"] if len(places) > LISTED else []
-    start = f"It is surer on {_listed([*map(_place, listed), *rest])} than on its own data"
+    verb = "look" if len(places) > 1 or _place(places[0]).endswith("s") else "looks"
+    names = _listed([*map(_place, listed), *rest])
+    start = f"To it, {names} {verb} more certain than its own data"
+    if places[0].startswith(FAR):
+        start = f"To it, {names} look more certain than its own data"
     areas = [_best_area(found["outside"][where]) for where in listed]
     if None in areas:
         return f"{start}."
@@ -87,7 +98,7 @@ def _surer(places: Sequence[str], found: Result) -> str:
 
 
 def _best_area(part: Result) -> float | None:
-    areas = [known(numbers["auroc"]) for numbers in part["measures"].values()]
+    areas = [known(n["auroc"]) for n in part["measures"].values() if not constant(n)]
     return max((area for area in areas if area is not None), default=None)
 
 

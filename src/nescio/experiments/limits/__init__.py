@@ -1,0 +1,1 @@
+"""The parts of `know-your-limits`: blobs, half-moons, rays, and the flow chart."""

@@ -1,0 +1,65 @@
+"""Linear layers with a normal distribution over each weight (Blundell et al., 2015).
+
+In training the outputs are sampled, not the weights (local reparameterisation, Kingma et al. 2015):
+the same distribution with less noisy gradients. In evaluation the mean weights are used;
+`predictors.weight_samples` draws whole networks.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nescio.errors import NescioError
+from nescio.nets.mlp import mlp
+from nescio.nets.network import network
+from nescio.randomness import layer_noise
+
+
+class VariationalLinear(nn.Module):
+    """A linear layer whose weights are normal with mean and spread softplus(rho)."""
+
+    def __init__(self, inputs: int, outputs: int, *, spread: float) -> None:
+        super().__init__()
+        start = nn.Linear(inputs, outputs)
+        rho = math.log(math.expm1(spread))  # the inverse of softplus
+        self.weight_mean = nn.Parameter(start.weight.detach().clone())
+        self.bias_mean = nn.Parameter(start.bias.detach().clone())
+        self.weight_rho = nn.Parameter(torch.full_like(start.weight, rho))
+        self.bias_rho = nn.Parameter(torch.full_like(start.bias, rho))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = F.linear(x, self.weight_mean, self.bias_mean)
+        if not self.training:
+            return mean
+        weight, bias = F.softplus(self.weight_rho).square(), F.softplus(self.bias_rho).square()
+        spread = F.linear(x.square(), weight, bias).sqrt()
+        return mean + spread * layer_noise(mean.shape, mean)
+
+
+@network
+def bayesian_mlp(
+    inputs: int | Sequence[int],
+    outputs: int,
+    *,
+    widths: Sequence[int] = (100, 100),
+    activation: str = "relu",
+    spread: float = 0.02,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """An mlp with a distribution over each weight, for the loss `elbo` (Bayes-by-backprop).
+
+    `spread` is the standard deviation of the weights at the start.
+    """
+    if not spread > 0:
+        raise NescioError(f"spread must be positive, got {spread}")
+    plain = mlp(inputs, outputs, widths=widths, activation=activation, dropout=dropout)
+    layers = [
+        VariationalLinear(layer.in_features, layer.out_features, spread=spread)
+        if isinstance(layer, nn.Linear)
+        else layer
+        for layer in plain.children()
+    ]
+    return nn.Sequential(*layers)

@@ -1,0 +1,3 @@
+"""The version, for files and people."""
+
+VERSION = "0.1.0"
