@@ -97,18 +97,9 @@ def _dirichlet_logs(floor: float, outputs: Tensor) -> Tensor:
 def gaussian(*, floor: float = 1e-6) -> Head:
     """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs."""
     _positive(floor, "floor")
-    split = partial(_split, floor)
-    return Head(
-        "gaussian",
-        {"floor": floor},
-        "regression",
-        2,
-        lambda outputs: Gaussian(*split(outputs)),
-        lambda outputs: split(outputs)[0],
-        lambda outputs, y: _gaussian_nll(*split(outputs), y),
-        lambda p, q: _kl_gaussian(*split(p), *split(q)),
-        partial(_gaussian_slope, floor),
-    )
+    slope, options = partial(_gaussian_slope, floor), {"floor": floor}
+    densities = Gaussian, _gaussian_nll, _kl_gaussian
+    return _regression("gaussian", options, 2, partial(_split, floor), *densities, slope)
 
 
 @heads.register
@@ -119,15 +110,39 @@ def fixed_variance(*, variance: float = 1.0) -> Head:
     def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
         return outputs, torch.full_like(outputs, variance)
 
+    densities = Gaussian, _gaussian_nll, _kl_gaussian
+    return _regression("fixed_variance", {"variance": variance}, 1, split, *densities)
+
+
+@heads.register
+def double_exponential(*, floor: float = 1e-6) -> Head:
+    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs."""
+    _positive(floor, "floor")
+    densities = DoubleExponential, _laplace_nll, _kl_laplace
+    options = {"floor": floor}
+    return _regression("double_exponential", options, 2, partial(_split, floor), *densities)
+
+
+def _regression(
+    name: str,
+    options: Mapping[str, float],
+    width: int,
+    split: Callable[[Tensor], tuple[Tensor, Tensor]],  # outputs -> mean, spread
+    value: Callable[[Tensor, Tensor], Prediction],
+    nll: Callable[[Tensor, Tensor, Tensor], Tensor],
+    divergence: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+    slope: Slope | None = None,
+) -> Head:
     return Head(
-        "fixed_variance",
-        {"variance": variance},
+        name,
+        options,
         "regression",
-        1,
-        lambda outputs: Gaussian(*split(outputs)),
+        width,
+        lambda outputs: value(*split(outputs)),
         lambda outputs: split(outputs)[0],
-        lambda outputs, y: _gaussian_nll(*split(outputs), y),
-        lambda p, q: _kl_gaussian(*split(p), *split(q)),
+        lambda outputs, y: nll(*split(outputs), y),
+        lambda p, q: divergence(*split(p), *split(q)),
+        slope,
     )
 
 
@@ -149,23 +164,6 @@ def _gaussian_slope(floor: float, outputs: Tensor, y: Tensor) -> tuple[Tensor, T
 def _kl_gaussian(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Tensor:
     ratio = v1 / v2
     return 0.5 * (ratio - 1 - ratio.log() + (m1 - m2).square() / v2).sum(-1)
-
-
-@heads.register
-def double_exponential(*, floor: float = 1e-6) -> Head:
-    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs."""
-    _positive(floor, "floor")
-    split = partial(_split, floor)
-    return Head(
-        "double_exponential",
-        {"floor": floor},
-        "regression",
-        2,
-        lambda outputs: DoubleExponential(*split(outputs)),
-        lambda outputs: split(outputs)[0],
-        lambda outputs, y: _laplace_nll(*split(outputs), y),
-        lambda p, q: _kl_laplace(*split(p), *split(q)),
-    )
 
 
 def _laplace_nll(mean: Tensor, scale: Tensor, target: Tensor) -> Tensor:

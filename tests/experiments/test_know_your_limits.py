@@ -12,7 +12,7 @@ from nescio import losses, nets
 from nescio.experiments import Settings, named, run_experiment
 from nescio.experiments.limits import models as world_models
 from nescio.experiments.limits.blobs import blobs
-from nescio.experiments.limits.half_moons import CHOSEN, surfaces
+from nescio.experiments.limits.half_moons import CHOSEN, _Drawing, maps
 from nescio.experiments.limits.models import (
     BAYES,
     DROPOUT,
@@ -104,7 +104,7 @@ def test_figures_claims_and_summary_are_written(folder):
         for claim in found["claims"]:
             assert claim["verdict"] in ("holds", "partly", "fails", "open")
             assert any(letter.isdigit() for letter in claim["measured"])
-    assert "Not run: blobs, surfaces, activations." in summary
+    assert "Not run: blobs, surfaces, activations" in summary
 
 
 def test_done_parts_are_not_run_again(folder):
@@ -185,8 +185,6 @@ def test_measures_of_sampling_models_are_not_flat():
 
 
 def test_maps_are_drawn_for_the_chosen_models():
-    from nescio.experiments.limits.half_moons import _Drawing, maps
-
     grid = Grid((-2, 2, -2, 2), 1.0)
     grids = {False: grid, True: grid}
     found = maps(QUICK, grid)
@@ -209,10 +207,8 @@ def test_blobs_count_zero_entries_and_find_the_boundary():
 def test_parts_are_deterministic_and_named():
     experiment = named("know-your-limits")
     names = [part.name for part in experiment.parts]
-    assert names == [
-        "blobs", "models", "surfaces", "rays", "activations", "softmax", "flow-chart"
-    ]  # fmt: skip
-    assert surfaces in [part.run for part in experiment.parts]
+    assert names[:4] == ["blobs", "models", "surfaces", "rays"]
+    assert {"activations", "softmax", "flow-chart"} < set(names)
     first = trained(QUICK, PAPER)[PLAIN][0].model.tensors
     second = trained.__wrapped__(QUICK, PAPER)[PLAIN][0].model.tensors
     assert all(torch.equal(first[name], second[name]) for name in first)

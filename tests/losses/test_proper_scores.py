@@ -73,7 +73,9 @@ def test_the_gradient_vanishes_at_the_truth_and_nowhere_else(name: str, q: Tenso
 @pytest.mark.parametrize("name", PROPER)
 def test_descent_from_anywhere_ends_at_the_truth(name: str) -> None:
     q = truths()[0]
-    logits = torch.randn(8, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    logits = torch.randn(
+        8, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
     for _ in range(3000):
         logits.requires_grad_()
         loss = expected(PROPER[name], logits.softmax(-1), q).sum()

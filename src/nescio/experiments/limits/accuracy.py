@@ -142,9 +142,9 @@ def _text(numbers: dict[str, Any], count: int) -> str:
         "The plain network is the first member of the ensemble. AUROC is that of the class "
         "probability on validation data; the paper's is that of hard labels on training data. "
         "Patience and Platt scaling look at the validation points; the 2000 fresh points are "
-        "untouched. The paper's budget is 20 epochs, 160 steps, at its own rates; it names none for "
-        "Bayes by backprop, which has 0.01 in both. NLL in nats. Where all validation points are right, no slope of Platt scaling "
-        "is best; then Platt's smoothed targets are used."
+        "untouched. The paper's budget is 20 epochs, 160 steps, at its own rates; it names none "
+        "for Bayes by backprop, which has 0.01 in both. NLL in nats. Where all validation points "
+        "are right, no slope of Platt scaling is best; then Platt's smoothed targets are used."
     )
     return about + "\n\n" + "\n".join(rows)
 
@@ -218,7 +218,7 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     add_title(
         figure,
-        "Twenty epochs are too few; trained to the end, every model but one is right "
-        "on nearly all points",
+        "Twenty epochs at the paper's rates are too few; trained to the end, every model but one "
+        "is right on nearly all points",
     )
     return figure

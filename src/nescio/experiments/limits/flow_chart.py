@@ -48,14 +48,17 @@ def flow_chart(settings: Settings, done: Done) -> Findings:
     found = done.get("rays") or rays(settings, done).numbers
     boxes = _boxes(found)
     counts = {v: sum(box.verdict == v for box in boxes.values()) for v in FILLS}
-    shown = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    shown = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
     return Findings(
         numbers={
             "verdicts": {key: box.verdict for key, box in boxes.items()},
             "counts": counts,
         },
         figures={FIGURE: _figure(boxes)},
-        captions={FIGURE: f"The paper's statements and how they depend on each other: {shown}."},
+        captions={
+            FIGURE: f"The paper's statements and how they depend on each other: {shown}. "
+            "Lemmas 3 to 7 inherit the gap of Proposition 1, and hold under its extra condition."
+        },
     )
 
 

@@ -71,9 +71,10 @@ def surfaces(settings: Settings, done: Done) -> Findings:
         claims=surface_claims(numbers, settings.unit),
         text=(
             f"Maps show the first of {seeds(settings)} trainings to the end; numbers are over all "
-            "of them. Dots are training points. Colours run over the whole range a measure can have, and are the same for "
-            f"all models. Entropies are in {settings.unit}. Rings by the distance from the nearest "
-            "training point: on the data below 0.2, near to 1, away to 3, far beyond."
+            "of them. Dots are training points. Colours run over the whole range a measure can "
+            f"have, and are the same for all models. Entropies are in {settings.unit}. Rings by "
+            "the distance from the nearest training point: on the data below 0.2, near to 1, away "
+            "to 3, far beyond, up to the border of the plot."
         ),
     )
 

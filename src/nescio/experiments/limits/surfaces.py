@@ -10,6 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -212,8 +213,14 @@ class Sheet:
 
     def bar(self, image: Any, where: Any, label: str, *, wide: bool = False) -> Any:
         """A colour bar below some of the panels."""
+        tall = len(self.axes) > 2
         bar = self.figure.colorbar(
-            image, ax=where, location="bottom", label=label, aspect=60 if wide else 25
+            image,
+            ax=where,
+            location="bottom",
+            label=label,
+            aspect=60 if wide else 25,
+            pad=0.01 if tall else 0.04,
         )
         if wide:
             bar.ax.minorticks_off()
@@ -226,7 +233,8 @@ def sheet(
     """Maps in rows and columns with the training points on top; grids for values and gradients."""
     columns, wide = len(rows[0]), len(rows) > 2
     size = (max(10.8, 3.3 * columns + 0.4), 3.1 * len(rows) + 1.8)
-    figure = Figure(figsize=size, layout="constrained")
+    engine = ConstrainedLayoutEngine(rect=(0, 0.006, 1, 0.994))
+    figure = Figure(figsize=size, layout=engine)
     axes = figure.subplots(len(rows), columns, squeeze=False)
     images: list[list[Any]] = []
     for i, row in enumerate(rows):

@@ -13,7 +13,7 @@ from nescio import losses, nets
 from nescio.data import Dataset, spiral
 from nescio.data.toy import ARMS, TURN
 from nescio.experiments.experiment import Settings
-from nescio.experiments.practical.worlds import SHARE, one_thread, seeds, train, warm_cosine
+from nescio.experiments.practical.worlds import SHARE, seeds, train, warm_cosine
 from nescio.losses import Loss
 from nescio.model import Model
 from nescio.prediction import Classification
@@ -65,8 +65,7 @@ def classifier(
 
 def says(model: Model, x: Tensor) -> Classification:
     """What a classifier says, as a prediction of classes."""
-    with one_thread():
-        return cast(Classification, model(x))
+    return cast(Classification, model(x))
 
 
 @cache

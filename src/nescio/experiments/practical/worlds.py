@@ -17,7 +17,7 @@ SHARE = 0.01  # of the range of an input: the practical's 0.08 of 8 and 0.02 of 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block on one thread: the same bits on any machine, and no slower for small networks."""
+    """Run a block on one thread, then put the number back."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -38,9 +38,8 @@ def warm_cosine(step: int, steps: int) -> float:
 
 
 def train(make: Callable[[], nn.Module], data: Any, **options: Any) -> Model:
-    """`nescio.train` on one thread, without a progress bar of its own."""
-    with one_thread():
-        return training.train(make, data, progress=False, **options)
+    """`nescio.train` without a progress bar of its own."""
+    return training.train(make, data, progress=False, **options)
 
 
 def fast_gradient(
@@ -50,10 +49,7 @@ def fast_gradient(
     x = x.detach().requires_grad_()
     members = slice(None) if member is None else slice(member, member + 1)
     tensors = {name: tensor[members] for name, tensor in model.tensors.items()}
-    with one_thread():
-        outputs = model.architecture(
-            tensors, x.expand(len(range(model.members)[members]), *x.shape)
-        )
-        score = -model.head(outputs).log_prob(y).sum()
-        (slope,) = torch.autograd.grad(score, x)
+    outputs = model.architecture(tensors, x.expand(len(range(model.members)[members]), *x.shape))
+    score = -model.head(outputs).log_prob(y).sum()
+    (slope,) = torch.autograd.grad(score, x)
     return (x + radius * slope.sign()).detach()
