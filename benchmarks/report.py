@@ -54,8 +54,12 @@ def _rows(result: Result) -> Iterator[str]:
             if label == OURS.label:
                 continue
             own = duration(ours[measure]) if ours else "-"
-            ratio = f"{found[measure][label]:.2g}" if ours else "-"
+            ratio = _ratio(found[measure][label]) if ours else "-"
             yield f"| {work} | {own} | {label}: {duration(numbers[measure])} | {ratio} |"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def duration(value: float) -> str:

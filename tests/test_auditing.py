@@ -23,15 +23,15 @@ def linear(scale: float = 1.0) -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def test_data() -> tuple[torch.Tensor, torch.Tensor]:
+def labelled() -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(200, 2, generator=draw)
     return x, (x[:, 0] + 0.3 * torch.randn(200, generator=draw) > 0).long()
 
 
-def test_quality_equals_the_metrics(test_data) -> None:
-    x, y = test_data
-    found = audit(linear(), test_data).result["predictors"]["network"]
+def test_quality_equals_the_metrics(labelled) -> None:
+    x, y = labelled
+    found = audit(linear(), labelled).result["predictors"]["network"]
     probs = linear()(x).softmax(-1).double()
     assert found["test"]["accuracy"] == pytest.approx(metrics.accuracy(probs, y))
     assert found["test"]["nll"] == pytest.approx(metrics.nll(probs, y), rel=1e-6)
@@ -42,9 +42,9 @@ def test_quality_equals_the_metrics(test_data) -> None:
     assert sum(found["confidence_histograms"]["test"]) == 200
 
 
-def test_confidence_along_the_ray_is_exact_and_tends_to_one(test_data) -> None:
-    x, _ = test_data
-    ray = audit(linear(), test_data).result["predictors"]["network"]["scaling"]
+def test_confidence_along_the_ray_is_exact_and_tends_to_one(labelled) -> None:
+    x, _ = labelled
+    ray = audit(linear(), labelled).result["predictors"]["network"]["scaling"]
     for alpha, confidence in zip(ray["alpha"], ray["mean_max_confidence"], strict=True):
         truth = torch.sigmoid(2 * alpha * x[:, 0].abs().double()).mean().item()
         assert confidence == pytest.approx(truth, rel=1e-5)
@@ -54,9 +54,9 @@ def test_confidence_along_the_ray_is_exact_and_tends_to_one(test_data) -> None:
     assert ray["auroc"]["least_confidence"][-1] < 0.05
 
 
-def test_the_separation_is_the_ranking_of_each_measure(test_data) -> None:
+def test_the_separation_is_the_ranking_of_each_measure(labelled) -> None:
     outside = torch.zeros(50, 2)  # on the boundary: as unsure as can be
-    result = audit(linear(), test_data, outside={"boundary": outside}).result
+    result = audit(linear(), labelled, outside={"boundary": outside}).result
     numbers = result["predictors"]["network"]["outside"]["boundary"]["measures"]
     assert numbers["least_confidence"]["auroc"] == 1.0
     assert numbers["least_confidence"]["fpr_at_95_tpr"] == 0.0
@@ -64,9 +64,9 @@ def test_the_separation_is_the_ranking_of_each_measure(test_data) -> None:
     assert result["sets"]["boundary"] == 50
 
 
-def test_several_predictors_and_the_table(test_data) -> None:
+def test_several_predictors_and_the_table(labelled) -> None:
     both = {"one": linear(), "two": ensemble([linear(), linear(3.0)]), "three": plain(linear(2.0))}
-    findings = audit(both, test_data, train=test_data, alphas=(1.0, 10.0))
+    findings = audit(both, labelled, train=labelled, alphas=(1.0, 10.0))
     rows = findings.table
     assert {row["predictor"] for row in rows} == {"one", "two", "three"}
     assert {row["data"] for row in rows} == {
@@ -82,8 +82,8 @@ def test_images_get_permuted_pixels() -> None:
     assert "permuted pixels" in result["sets"]
 
 
-def test_saving_writes_a_page_and_the_numbers(test_data, tmp_path: Path) -> None:
-    findings = audit(linear(), test_data, alphas=(1.0, 10.0))
+def test_saving_writes_a_page_and_the_numbers(labelled, tmp_path: Path) -> None:
+    findings = audit(linear(), labelled, alphas=(1.0, 10.0))
     page = findings.save(tmp_path / "out")
     assert page.read_text().startswith("<!DOCTYPE html>")
     saved = json.loads((tmp_path / "out" / "audit.json").read_text())
@@ -94,10 +94,10 @@ def test_saving_writes_a_page_and_the_numbers(test_data, tmp_path: Path) -> None
     assert "AUROC" in str(findings)
 
 
-def test_the_same_seed_gives_the_same_audit(test_data) -> None:
-    first, second = (audit(linear(), test_data, seed=4).result for _ in range(2))
+def test_the_same_seed_gives_the_same_audit(labelled) -> None:
+    first, second = (audit(linear(), labelled, seed=4).result for _ in range(2))
     assert first == second
-    assert audit(linear(), test_data, seed=5).result != first
+    assert audit(linear(), labelled, seed=5).result != first
 
 
 def test_the_demo_shows_what_helps_and_what_does_not() -> None:
@@ -126,14 +126,14 @@ def test_the_demo_shows_what_helps_and_what_does_not() -> None:
         ({"alphas": ()}, "increasing"),
     ],
 )
-def test_bad_input_is_refused(change: dict, said: str, test_data) -> None:
-    given = {"net": linear(), "data": test_data, **change}
+def test_bad_input_is_refused(change: dict, said: str, labelled) -> None:
+    given = {"net": linear(), "data": labelled, **change}
     with pytest.raises(NescioError, match=said):
         audit(given.pop("net"), given.pop("data"), **given)
 
 
-def test_regression_models_are_refused(test_data) -> None:
-    x, _ = test_data
+def test_regression_models_are_refused(labelled) -> None:
+    x, _ = labelled
     net = plain(linear(), head=nescio.heads.gaussian())
     with pytest.raises(NescioError, match="class probabilities"):
         audit(net, (x, torch.zeros(200).long()))

@@ -187,14 +187,15 @@ def _figure(results: Results) -> "Figure":
 
     @with_look
     def draw() -> "Figure":
-        figure, axes = panels(len(results), height=4, title="Every trial by its learning rate")
+        title = "The published learning rates are far below the best ones"
+        figure, axes = panels(len(results), height=4, title=title)
         whole = {m: [r for r in rows if r["nll"] is not None] for m, rows in results.items()}
         scores = [record["nll"] for records in whole.values() for record in records]
         for axis, (model, records) in zip(axes, whole.items(), strict=True):
             _scatter(axis, model, records)
             axis.set_ylim(0.7 * min(scores), 1.4 * max(scores))
         axes[0].set_ylabel("validation NLL in nats (log scale)")
-        axes[0].legend(title="hidden layers", loc="best", fontsize=9)
+        axes[-1].legend(title="hidden layers", loc="lower left", fontsize=9)
         return figure
 
     figure: Figure = draw()
