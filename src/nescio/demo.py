@@ -35,11 +35,9 @@ def audit_digits(
     assert digits.validation is not None
     assert digits.test is not None
     net = ensemble.member(0)
-    predictors: dict[str, nn.Module | Predictor] = {
-        "single network": plain(net),
-        "MC dropout": mc_dropout(net, passes=PASSES, seed=seed),
-        "deep ensemble": ensemble,
-    }
+    predictors: dict[str, nn.Module | Predictor] = {"single network": plain(net)}
     with suppress(NescioError):  # a network without an error on held-out data has no temperature
-        predictors["temperature"] = temperature(plain(net), digits.validation)
+        predictors["temperature"] = temperature(net, digits.validation)
+    predictors["MC dropout"] = mc_dropout(net, passes=PASSES, seed=seed)
+    predictors["deep ensemble"] = ensemble
     return audit(predictors, digits.test, train=digits.train, seed=seed, progress=progress)

@@ -104,7 +104,7 @@ def cubic_runs(
     """Six networks on each of several draws of the cubic, with or without adversarial training."""
     loss = losses.adversarial(plain_loss(), share=SHARE) if adversarial else plain_loss()
     found = []
-    for seed in seeds(settings, 3 if settings.quick else 10):
+    for seed in seeds(settings, 2 if settings.quick else 10):
         data = cubic(seed=seed)
         found.append((data, regressor(data, loss=loss, seed=seed)))
     return tuple(found)

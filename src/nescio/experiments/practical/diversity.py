@@ -46,7 +46,7 @@ Rows = dict[str, dict[str, Sample]]
 def run(settings: Settings, done: Done) -> Findings:
     """The spread of members on and off the data, by what makes them differ."""
     del done
-    repeats = seeds(settings, 3 if settings.quick else 8)
+    repeats = seeds(settings, 2 if settings.quick else 8)
     ways = (*WAYS, SHUFFLED)
     cubics = _rows({way: [_cubic(way, seed) for seed in repeats] for way in ways})
     spirals = _rows({way: [_spiral(way, seed, settings) for seed in repeats[:3]] for way in WAYS})
@@ -135,9 +135,9 @@ def _spiral_members(way: str, data: Dataset, seed: int, settings: Settings) -> M
     make = spiral_net if own else same_start(spiral_net, seed)
     bootstrap = way in ("bootstrap", "all three")
     if way in ("initialisation", "bootstrap"):
-        steps = 60 if settings.quick else 300
+        steps = 40 if settings.quick else 300
         return corrected(data, seed, steps, make=make, bootstrap=bootstrap)
-    epochs = 15 if settings.quick else 40
+    epochs = 10 if settings.quick else 40
     return classifier(data, make=make, epochs=epochs, bootstrap=bootstrap, seed=seed)
 
 
