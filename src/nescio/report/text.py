@@ -30,7 +30,8 @@ RULE = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 NOTE = (
     "AUROC / FPR95. Outside is the positive class. AUROC: larger is better, 0.5 is chance, below "
     "0.5 the outside looks more certain than the test data. FPR95: share of the test data flagged "
-    "when 95 % of the outside is caught; smaller is better."
+    "when 95 % of the outside is caught; smaller is better. A dash: the measure is "
+    "the same for every case."
 )
 
 
