@@ -86,7 +86,7 @@ def _static(end: Numbers) -> list[Claim]:
             "large regions of constant uncertainty.",
             "share of the far plane where the gradient of the entropy is below 0.001: "
             + _shares(end, MANY, ENTROPY, "far and flat"),
-            "holds" if min(many) > 0.25 else "partly",
+            "holds" if min(many) > 0.5 else "partly",
         ),
         Claim(
             CAPTION,
