@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,33 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[st
 
 def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and manifest of the given kind; a damaged or foreign file is refused."""
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        return tensors, _manifest(path, file.metadata() or {}, kind)
+
+
+def load_manifest(path: Path, kind: str) -> dict[str, Any]:
+    """Read the manifest alone, with the same checks."""
+    with _opened(path) as file:
+        return _manifest(path, file.metadata() or {}, kind)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         raise NescioError(f"no file {path}; check the name")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            yield file
     except (SafetensorError, OSError) as error:
         raise NescioError(
             f"{path} is damaged or not a safetensors file ({error}); delete it to start again"
         ) from error
+
+
+def _manifest(path: Path, metadata: Mapping[str, str], kind: str) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(metadata["nescio"])
         written = int(manifest["format"])
@@ -92,7 +108,7 @@ def load_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         raise NescioError(f"{path} holds a {manifest.get('kind')}, expected a {kind}")
     if written > FORMAT:
         raise NescioError(f"{path} was written by a newer nescio; upgrade to read it")
-    return tensors, manifest
+    return manifest
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from nescio.progress import progress
 from nescio.randomness import Rng
 from nescio.schedules import Schedule
 from nescio.stacking import Forward, Stack
+from nescio.threads import one_thread
 
 TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
 Pair = tuple[Tensor, Tensor]
@@ -104,13 +105,8 @@ def _prepared(work: int) -> Iterator[None]:
     # returning them to the system after each step and faulting them in again.
     block = torch.empty(31 << 18)
     del block
-    threads = torch.get_num_threads()
-    if work < TINY:
-        torch.set_num_threads(1)
-    try:
+    with one_thread() if work < TINY else nullcontext():
         yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:

@@ -23,7 +23,7 @@ from nescio.prediction import Prediction, Regression
 from nescio.predictors import Predictor, mc_dropout
 from nescio.recipes import Recipe, recipe_options
 from nescio.registry import calibrators, nets, recipes
-from nescio.saving import save_predictor
+from nescio.saving import save_settings
 from nescio.training import train
 
 
@@ -69,7 +69,7 @@ def run_recipe(
     if calibrate is not None:
         predictor = calibrators[calibrate](predictor, dataset.validation)
     scaled = predictor if isinstance(predictor, Scaled) else None
-    save_predictor(model, run, sampler=recipe.sampler, sampling=recipe.sampling, scaled=scaled)
+    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, scaled=scaled)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
 

@@ -17,16 +17,14 @@ from nescio.registry import predictors
 FILE = "predictor.json"
 
 
-def save_predictor(
-    model: Model,
+def save_settings(
     folder: str | Path,
     *,
     sampler: str | None = None,
     sampling: Mapping[str, Any] | None = None,
     scaled: Scaled | None = None,
 ) -> None:
-    """Write a model, the predictor that draws its members (by name), and how logits are scaled."""
-    model.save(folder)
+    """Beside a saved model: the predictor that draws its members, and how logits are scaled."""
     scaling = None
     if scaled is not None:
         scaling = {"slope": scaled.slope, "intercept": list(scaled.intercept)}

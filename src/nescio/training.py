@@ -13,7 +13,7 @@ from nescio.checkpoints import State, check_same_run, digest
 from nescio.checks import as_inputs, as_targets
 from nescio.dense import dense
 from nescio.errors import NescioError
-from nescio.files import load_tensors, make_folder
+from nescio.files import load_manifest, make_folder
 from nescio.heads import Head
 from nescio.loop import Pair, Plan, Saver, diverged
 from nescio.loop import run as run_loop
@@ -207,7 +207,7 @@ def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) ->
 def _finished(
     folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
 ) -> Model:
-    _, manifest = load_tensors(folder / FILE, "model")
+    manifest = load_manifest(folder / FILE, "model")
     check_same_run(folder / FILE, manifest.get("notes", {}), config)
     model = Model.load(folder, net=net[1] if config["standardise"] else net)  # type: ignore[index]
     return model.to(device)

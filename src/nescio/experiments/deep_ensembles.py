@@ -1,8 +1,6 @@
 """The deep-ensembles practical: its toy worlds, whole, as they were and corrected."""
 
-from collections.abc import Callable
-
-from nescio.experiments.experiment import Done, Experiment, Findings, Part, Settings
+from nescio.experiments.experiment import Experiment, Part
 from nescio.experiments.practical import (
     adversarial,
     density,
@@ -12,8 +10,8 @@ from nescio.experiments.practical import (
     regression,
     spiral,
 )
-from nescio.experiments.practical.worlds import one_thread
 from nescio.registry import experiments
+from nescio.threads import one_thread
 
 PARTS = {
     "regression": ("The cubic by six networks, faithful and corrected", regression.run),
@@ -26,16 +24,6 @@ PARTS = {
 }
 
 
-def _part(name: str, title: str, run: Callable[[Settings, Done], Findings]) -> Part:
-    """A part on one thread: the same bits on any machine, and small networks gain from no more."""
-
-    def alone(settings: Settings, done: Done) -> Findings:
-        with one_thread():
-            return run(settings, done)
-
-    return Part(name, title, alone)
-
-
 @experiments.register
 def deep_ensembles() -> Experiment:
     """The toy regression and spiral of the deep-ensembles practical, and its questions answered."""
@@ -45,5 +33,5 @@ def deep_ensembles() -> Experiment:
         "Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
         "no data, no extras",
         (0.8, 4),
-        tuple(_part(name, *rest) for name, rest in PARTS.items()),
+        tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
     )

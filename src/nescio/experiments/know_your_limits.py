@@ -1,9 +1,6 @@
 """Ulmer and Cinà, "Know your limits" (2021): the half-moons world, whole and corrected."""
 
-import functools
 from collections.abc import Callable
-
-import torch
 
 from nescio.experiments.experiment import Done, Experiment, Findings, Part, Settings
 from nescio.experiments.limits.accuracy import models
@@ -14,6 +11,7 @@ from nescio.experiments.limits.half_moons import surfaces
 from nescio.experiments.limits.rays import rays
 from nescio.experiments.limits.softmax import softmax
 from nescio.registry import experiments
+from nescio.threads import one_thread
 
 Run = Callable[[Settings, Done], Findings]
 PARTS: tuple[tuple[str, str, Run], ...] = (
@@ -37,20 +35,5 @@ def know_your_limits() -> Experiment:
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no data, no extras",
         minutes=(0.6, 2),
-        parts=tuple(Part(name, title, _one_thread(run)) for name, title, run in PARTS),
+        parts=tuple(Part(name, title, one_thread()(run)) for name, title, run in PARTS),
     )
-
-
-def _one_thread(run: Run) -> Run:
-    """Run a part on one thread: its products are so small that two wait for each other."""
-
-    @functools.wraps(run)
-    def inside(settings: Settings, done: Done) -> Findings:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return run(settings, done)
-        finally:
-            torch.set_num_threads(threads)
-
-    return inside

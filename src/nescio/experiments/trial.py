@@ -1,8 +1,7 @@
 """One evaluation of a search: hyper-parameters drawn by Optuna, a network, its validation score."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from nescio.evaluate import quality, see
 from nescio.predictors import Predictor, mc_dropout, plain, weight_samples
 from nescio.randomness import derive
 from nescio.registry import unknown
+from nescio.threads import one_thread
 from nescio.training import train
 
 if TYPE_CHECKING:
@@ -127,20 +127,9 @@ def scores(
     found = []
     for index, ran in enumerate(trained.history.stopped):
         predictor = _predictor(model, trained.member(index))
-        with _one_thread():
+        with one_thread():
             found.append({**_numbers(predictor, *moons.validation), "epochs": ran})
     return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Networks this small are faster without a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _numbers(predictor: Predictor, x: Tensor, y: Tensor) -> Record:

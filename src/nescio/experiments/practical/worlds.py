@@ -1,8 +1,7 @@
 """What both worlds share: seeds, the training recipe, and the worst point nearby."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,17 +12,6 @@ from nescio.experiments.experiment import Settings
 from nescio.model import Model
 
 SHARE = 0.01  # of the range of an input: the practical's 0.08 of 8 and 0.02 of 2
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run a block on one thread, then put the number back."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def seeds(settings: Settings, count: int) -> list[int]:
