@@ -2,6 +2,7 @@
 
 from nescio import calibration as calibration
 from nescio import data as data
+from nescio import geometry as geometry
 from nescio import heads as heads
 from nescio import losses as losses
 from nescio import measures as measures

@@ -19,6 +19,8 @@ EXAMPLES = [
     ("mlp", ([2, 3], 7), {"activation": "leaky_relu", "slope": 0.3}, (2, 3)),
     ("bayesian_mlp", (4, 3), {}, (4,)),
     ("bayesian_mlp", ((1, 6, 5), 7), {"widths": [8], "spread": 0.3, "dropout": 0.2}, (1, 6, 5)),
+    ("rbf", (4, 3), {"gamma": 0.2}, (4,)),
+    ("rbf", ((1, 3, 2), 4), {"centres": 7}, (1, 3, 2)),
     ("digit_cnn", (), {}, (1, 8, 8)),
     ("digit_cnn", ((3, 7, 10), 4), {"dropout": 0.5}, (3, 7, 10)),
 ]

@@ -4,5 +4,8 @@ from nescio.nets.bayesian_mlp import bayesian_mlp as bayesian_mlp
 from nescio.nets.digit_cnn import digit_cnn as digit_cnn
 from nescio.nets.mlp import mlp as mlp
 from nescio.nets.network import network as network
+from nescio.nets.rbf import centred as centred
+from nescio.nets.rbf import median_gamma as median_gamma
+from nescio.nets.rbf import rbf as rbf
 from nescio.nets.standardise import Standardise as Standardise
 from nescio.nets.standardise import standardised as standardised

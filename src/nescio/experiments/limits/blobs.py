@@ -11,7 +11,7 @@ from nescio import nets
 from nescio.data import blobs as draw_blobs
 from nescio.experiments.experiment import Claim, Comparison, Done, Findings, Settings
 from nescio.experiments.limits.models import Network, Pair, choose
-from nescio.experiments.limits.shares import Bools, median, percent, share
+from nescio.experiments.limits.shares import median, percent, share
 from nescio.experiments.limits.surfaces import (
     ENTROPY,
     Field,
@@ -23,10 +23,10 @@ from nescio.experiments.limits.surfaces import (
     draw_values,
     fields,
     gradient_label,
-    slopes,
     titled,
     top,
 )
+from nescio.geometry.pieces import monotone
 from nescio.metrics import accuracy
 from nescio.model import Model
 from nescio.report.drawing import add_title, with_look
@@ -38,7 +38,7 @@ FIGURE = "figure-1.png"
 
 
 @cache
-def _trained(seed: int, count: int) -> tuple[Model, Pair]:
+def trained_blobs(seed: int, count: int) -> tuple[Model, Pair]:
     """Networks from `count` starts on the same blobs; the first is the one that is drawn."""
     data = draw_blobs(seed=1234 + seed)
     model = train(
@@ -61,14 +61,14 @@ def _network(model: Model, which: int) -> Network:
 def blobs(settings: Settings, done: Done) -> Findings:
     """Figures 1a and 1c: entropy on [-5, 5]^2 and the norm of its gradient."""
     del done
-    model, data = _trained(settings.seed, 5 if settings.quick else 20)
+    model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     network = _network(model, 0)
     grid = Grid((-5, 5, -5, 5), 0.2 if settings.quick else 0.1)
     field = fields(network, grid.points, [ENTROPY], settings.base)[ENTROPY]
     numbers = _numbers(network, data, grid, field, settings.base)
-    numbers["zero_of_starts"] = [
-        share(_has_zero(_network(model, i), grid)) for i in range(model.members)
-    ]
+    starts = monotone(model, grid.points).monotone  # (M, N): no entry of V is exactly zero
+    numbers["zero_of_starts"] = [share(~of_start) for of_start in starts]
+    numbers["zero"] = numbers["zero_of_starts"][0]
     caption = (
         f"A 2-5-5-9 ReLU network on nine blobs. Left: predictive entropy; "
         f"{percent(numbers['ring_below_tenth'])} of the outer ring (|x| > 4) is below a tenth of "
@@ -95,7 +95,6 @@ def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float
     box = ((x >= low) & (x <= high)).all(1).numpy()
     ring = (x.abs().amax(1) > RING).numpy()
     edge = distance(x, boundary(grid, network(x).labels.numpy()))
-    zero = _has_zero(network, grid)
     steep = ring & (field.slope > median(field.slope[box]))
     return {
         "accuracy": accuracy(network(data[0]).probs, data[1]),
@@ -108,14 +107,7 @@ def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float
         "ring_steep": share(steep[ring]),
         "edge_of_steep": median(edge[steep]),
         "edge_of_ring": median(edge[ring]),
-        "zero": share(zero),
     }
-
-
-def _has_zero(network: Network, grid: Grid) -> Bools:
-    """Whether V, the slopes of the logits, has an entry that is exactly zero."""
-    found: Bools = (slopes(network, grid.points)[0] == 0).any(-1).any(-1).numpy()
-    return found
 
 
 @with_look

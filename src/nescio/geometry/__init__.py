@@ -1,0 +1,30 @@
+"""The affine pieces of ReLU networks: exact rays, regions and limits."""
+
+from nescio.geometry.asymptotics import FarField as FarField
+from nescio.geometry.asymptotics import LastPiece as LastPiece
+from nescio.geometry.asymptotics import along_axis as along_axis
+from nescio.geometry.asymptotics import far_field as far_field
+from nescio.geometry.asymptotics import through_origin as through_origin
+from nescio.geometry.boundaries import Boundaries as Boundaries
+from nescio.geometry.certificates import Certificate as Certificate
+from nescio.geometry.certificates import certificate as certificate
+from nescio.geometry.confidence import FirstConfident as FirstConfident
+from nescio.geometry.confidence import first_confident as first_confident
+from nescio.geometry.drawing import draw_regions as draw_regions
+from nescio.geometry.fan import LimitMap as LimitMap
+from nescio.geometry.fan import limit_map as limit_map
+from nescio.geometry.limit_measures import Limits as Limits
+from nescio.geometry.limit_measures import limits as limits
+from nescio.geometry.pieces import Affine as Affine
+from nescio.geometry.pieces import Monotone as Monotone
+from nescio.geometry.pieces import affine as affine
+from nescio.geometry.pieces import monotone as monotone
+from nescio.geometry.rational import exact_far_field as exact_far_field
+from nescio.geometry.rational import exact_ray as exact_ray
+from nescio.geometry.rational import exact_regions as exact_regions
+from nescio.geometry.rays import Rays as Rays
+from nescio.geometry.rays import ray as ray
+from nescio.geometry.subdivision import around as around
+from nescio.geometry.subdivision import regions as regions
+from nescio.geometry.subdivision import stream_regions as stream_regions
+from nescio.geometry.tilings import Regions as Regions

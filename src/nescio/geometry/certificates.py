@@ -1,0 +1,135 @@
+"""Far from its centres an rbf network is unsure, provably (Hein et al., 2019, theorem 3.2).
+
+With `alpha = max over classes r, k of sum_l |alpha_rl - alpha_kl|`, K classes and the distance r to
+the nearest centre, every probability is within epsilon of 1 / K where
+`r^2 >= log(alpha / log(1 + K epsilon)) / gamma`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, log1p, sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.errors import NescioError
+from nescio.geometry.instances import as_points, blocks
+from nescio.model import Model
+from nescio.nets.rbf import RBF, find_rbf
+from nescio.nets.standardise import is_scaled
+
+OUTWARD = 1 + 1e-12  # the radius is rounded up
+BYTES = 64 << 20  # of the distances of one block of points
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Beyond `radius` from every centre all probabilities are within `epsilon` of 1 / classes.
+
+    Distances are those the network sees: of scaled inputs where it scales them.
+    """
+
+    radius: Tensor  # (), or (M,) of a model; 0 where the bound holds everywhere
+    epsilon: float
+    classes: int
+    alpha: Tensor  # as radius: what the difference of two logits cannot exceed
+    gamma: Tensor  # as radius
+    centres: tuple[Tensor, ...]  # (L, F), one a member
+    scaling: tuple[tuple[Tensor, Tensor] | None, ...]  # mean and scale of the inputs
+
+    def distance(self, x: Any) -> Tensor:
+        """To the nearest centre, `(N,)`; `(M, N)` of a model."""
+        points = as_points(x, "x")
+        found = [
+            _nearest(points, centres, scaling)
+            for centres, scaling in zip(self.centres, self.scaling, strict=True)
+        ]
+        return torch.stack(found) if self.radius.ndim else found[0]
+
+    def covers(self, x: Any) -> Tensor:
+        """Whether the bound holds at each point, `(N,)`: of a model, for each of its members.
+
+        The mixture of members that are within epsilon is so too.
+        """
+        beyond = self.distance(x) >= self.radius[..., None]
+        return beyond.all(0) if self.radius.ndim else beyond
+
+
+def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
+    """How far from its centres an rbf network is within `epsilon` of the uniform answer.
+
+    net: a network of `nets.rbf`, by itself or behind a `Standardise`, or a model of such networks.
+    """
+    if not 0 < epsilon < 1:
+        raise NescioError(f"epsilon must be between 0 and 1, got {epsilon}")
+    if isinstance(net, Model):
+        members: Sequence[nn.Module] = [net.member(i) for i in range(net.members)]
+    else:
+        members = [net]
+    layers = [_rbf(member) for member in members]
+    classes = len(layers[0].alpha)
+    alphas = [_largest_difference(layer.alpha) for layer in layers]
+    radii = [
+        _radius(alpha, layer.gamma, classes, epsilon)
+        for alpha, layer in zip(alphas, layers, strict=True)
+    ]
+    gammas = [layer.gamma for layer in layers]
+    of_members = [torch.tensor(v, dtype=torch.float64) for v in (radii, alphas, gammas)]
+    radius, alpha, gamma = of_members if isinstance(net, Model) else (v[0] for v in of_members)
+    return Certificate(
+        radius=radius,
+        epsilon=float(epsilon),
+        classes=classes,
+        alpha=alpha,
+        gamma=gamma,
+        centres=tuple(layer.centres.detach().double().cpu() for layer in layers),
+        scaling=tuple(_scaling(member) for member in members),
+    )
+
+
+def _rbf(net: nn.Module) -> RBF:
+    layer = find_rbf(net) if isinstance(net, nn.Module) else None
+    if layer is None:
+        raise NescioError(
+            f"a certificate needs a network of nets.rbf, got {type(net).__name__}. A ReLU network "
+            "has none: far away it is sure nearly everywhere; geometry.far_field says how sure"
+        )
+    if len(layer.alpha) < 2:
+        raise NescioError(
+            "a certificate needs a classifier of at least two classes, got one output"
+        )
+    return layer
+
+
+def _largest_difference(alpha: Tensor) -> float:
+    """The largest `sum_l |alpha_rl - alpha_kl|` over pairs of classes."""
+    rows = alpha.detach().double().cpu()
+    return max(float((rows - row).abs().sum(1).max()) for row in rows)
+
+
+def _radius(alpha: float, gamma: float, classes: int, epsilon: float) -> float:
+    allowed = log1p(classes * epsilon)
+    return 0.0 if alpha <= allowed else sqrt(log(alpha / allowed) / gamma) * OUTWARD
+
+
+def _scaling(net: nn.Module) -> tuple[Tensor, Tensor] | None:
+    if not is_scaled(net):
+        return None
+    layer = net[0]  # type: ignore[index]
+    return layer.mean.double().cpu(), layer.scale.double().cpu()
+
+
+def _nearest(x: Tensor, centres: Tensor, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
+    size, wanted = x[0].numel(), centres.shape[1]
+    if size != wanted or (scaling is not None and scaling[0].shape != x.shape[1:]):
+        raise NescioError(
+            f"points of shape {tuple(x.shape[1:])}, the centres have {wanted} features"
+        )
+    x = (x if scaling is None else (x - scaling[0]) / scaling[1]).flatten(1)
+    rows = max(1, BYTES // (8 * len(centres)))
+    exact = "donot_use_mm_for_euclid_dist"
+    found = [
+        torch.cdist(x[block], centres, compute_mode=exact).amin(1) for block in blocks(len(x), rows)
+    ]
+    return torch.cat(found)

@@ -1,0 +1,240 @@
+"""Rows are rays, seen from infinity: a unit is `p * t + q`, and its sign is that for large t.
+
+One pass decides every unit for good: by the sign of p, and where p is exactly 0 by that of q. The
+last root of all units is the last breakpoint of the ray. Beside each part goes a bound on what
+rounding can have done to p and q: a p that is not 0 but within its bound is undecided.
+
+A ReLU waits until its result is used. If that is a maximum over a window, the maximum goes first,
+which is the same and leaves fewer units to decide; units that the winner hides have no breakpoint.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent
+
+EPSILON = 2.0**-53
+CHECKED = 1000  # sums that came out as 0 and are added up again, in one layer of one block
+SPLIT = 2.0**27 + 1
+TINY = 1e-300  # in place of a difference of slopes that is 0
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Bounds `(2, R)` on the rounding errors of slopes and intercepts; a ReLU that waits."""
+
+    bound: Tensor
+    relu: bool = False
+
+
+class Infinity(Domain):
+    """Coefs are `(2, R, *features)`: slopes and intercepts; errors are doubts."""
+
+    def __init__(self, rays: int) -> None:
+        super().__init__()
+        self.radius = torch.zeros(rays, dtype=torch.float64)
+        self.undecided = torch.zeros(rays, dtype=torch.bool)
+
+    def start(self, origin: Tensor, direction: Tensor) -> Part:
+        coefs = torch.stack([direction, origin])
+        return self.made(Part(coefs, error=Doubt(torch.zeros(2, len(origin), dtype=coefs.dtype))))
+
+    def current(self, part: Part) -> Part:
+        """The part with no ReLU waiting."""
+        if not part.error.relu:
+            return part
+        side = self.above(part.coefs.flatten(2), part.error.bound).unflatten(1, part.features)
+        return Part(torch.where(side, part.coefs, 0.0), error=Doubt(part.error.bound))
+
+    def map(
+        self,
+        part: Part,
+        function: Function,
+        *,
+        absolute: Function | None = None,
+        terms: int = 1,
+        constant: Tensor | float | None = None,
+    ) -> Part:
+        if absolute is None and terms == 1 and constant is None:  # a choice of units
+            return Part(super().map(part, function).coefs, error=part.error)
+        part = self.current(part)
+        out = super().map(part, function, constant=constant).coefs
+        if terms > 1:
+            self.undecided |= _cancelled(part.coefs[0], out[0], function, absolute or function)
+        gain = (absolute or function)(torch.ones(1, *part.features, dtype=out.dtype)).amax()
+        bound = gain * (part.error.bound + (terms + 2) * EPSILON * _size(part.coefs))
+        if constant is not None:
+            largest = float(torch.as_tensor(constant).abs().max())
+            bound = bound + EPSILON * (largest + gain * _size(part.coefs))
+        return Part(out, error=Doubt(bound))
+
+    def add(self, first: Part, second: Part) -> Part:
+        first, second = self.current(first), self.current(second)
+        out = super().add(first, second).coefs
+        bound = first.error.bound + second.error.bound + EPSILON * _size(out)
+        return Part(out, error=Doubt(bound))
+
+    def join(self, parts: Sequence[Part], dim: int) -> Part:
+        parts = [self.current(part) for part in parts]
+        return Part(super().join(parts, dim).coefs, error=_worst(parts))
+
+    def bend(self, part: Part, bend: Bend) -> Part:
+        if bend.points == (0.0,) and bend.slopes == (0.0, 1.0) and not part.error.relu:
+            return Part(part.coefs, error=Doubt(part.error.bound, relu=True))
+        part = self.current(part)
+        sides = []
+        for point in bend.points:
+            line = below_point(part.coefs, point).flatten(2)
+            sides.append(self.above(line, part.error.bound).unflatten(1, part.features))
+        steepest = max(float(torch.as_tensor(s).abs().max()) for s in bend.slopes)
+        bound = part.error.bound * max(1.0, steepest) + EPSILON * _size(part.coefs)
+        return self.made(Part(bent(part.coefs, sides, bend), error=Doubt(bound)))
+
+    def largest(self, parts: Sequence[Part]) -> Part:
+        relu = all(part.error.relu for part in parts)
+        parts = parts if relu else [self.current(part) for part in parts]
+        doubt = _worst(parts)
+        p, q = _winner(parts)
+        last, rivals = _rivals(p, q, parts, 2 * doubt.bound)
+        if rivals:  # equal slopes somewhere: the intercepts decide
+            p, q = _first_winner(parts)
+            last, _ = _rivals(p, q, parts, 2 * doubt.bound)
+            self.undecided |= _close(p, q, parts, 2 * doubt.bound)
+        if relu:  # a window that ends below 0 has its last breakpoint where its last member sinks
+            last = torch.where((p > 0) | ((p == 0) & (q > 0)), last, _sinks(parts))
+        torch.maximum(self.radius, last.flatten(1).amax(1), out=self.radius)
+        return self.made(Part(torch.stack([p, q]), error=Doubt(doubt.bound, relu)))
+
+    def above(self, lines: Tensor, error: Any = None) -> Tensor:
+        """Active for large t; keeps the last root and what rounding leaves open."""
+        p, q = lines.detach()
+        near = p.abs() <= (0.0 if error is None else error[0][:, None])
+        roots = q / p
+        active: Tensor = p > 0
+        if near.any():
+            level = p == 0
+            roots = torch.where(level, 0.0, roots)
+            active |= level & (q > 0)
+            if error is not None:
+                doubtful = near & ~level
+                doubtful |= level & (q != 0) & (q.abs() <= error[1][:, None])
+                self.undecided |= doubtful.any(1)
+        torch.maximum(self.radius, -roots.amin(1), out=self.radius)
+        return active
+
+
+@torch.no_grad()
+def _cancelled(p: Tensor, out: Tensor, function: Function, absolute: Function) -> Tensor:
+    """Rows with a slope that is 0 only because its sum was rounded.
+
+    A sum of nothing but zeros is 0. Any other sum that came out as 0 is added up again without
+    rounding; beyond so many of them, the rest is left open.
+    """
+    zero = (out == 0).flatten(1)
+    doubtful = torch.zeros(len(out), dtype=torch.bool)
+    rows = zero.any(1).nonzero()[:, 0]
+    if not len(rows):
+        return doubtful
+    terms = absolute(p[rows].abs()).flatten(1) > 0
+    places = (zero[rows] & terms).nonzero().tolist()
+    weights: dict[int, Tensor] = {}
+    for row, unit in places[:CHECKED]:
+        if unit not in weights:
+            weights[unit] = _weights(function, p.shape[1:], unit)
+        values = p[rows[row]].flatten()
+        doubtful[rows[row]] |= fsum(_products(weights[unit], values)) != 0
+    for row, _ in places[CHECKED:]:
+        doubtful[rows[row]] = True
+    return doubtful
+
+
+def _weights(function: Function, features: Sequence[int], unit: int) -> Tensor:
+    """The weights of one output of a linear function."""
+    with torch.enable_grad():
+        x = torch.zeros(1, *features, dtype=torch.float64, requires_grad=True)
+        return torch.autograd.grad(function(x).flatten()[unit], x)[0].flatten()
+
+
+def _products(a: Tensor, b: Tensor) -> list[float]:
+    """Numbers whose exact sum is that of the products (Dekker, 1971)."""
+    whole = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    rest = a_low * b_low - (((whole - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return [*whole.tolist(), *rest.tolist()]
+
+
+def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    high = x * SPLIT
+    high = high - (high - x)
+    return high, x - high
+
+
+def _winner(parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """Slope and intercept of the member with the largest slope."""
+    p, q = parts[0].coefs
+    for part in parts[1:]:
+        slope, intercept = part.coefs
+        q = torch.where(slope > p, intercept, q)
+        p = torch.maximum(p, slope)
+    return p, q
+
+
+def _first_winner(parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """The same where slopes are equal: by the intercept, then the first."""
+    p, q = parts[0].coefs
+    for part in parts[1:]:
+        slope, intercept = part.coefs
+        higher = (slope > p) | ((slope == p) & (intercept > q))
+        p, q = torch.where(higher, slope, p), torch.where(higher, intercept, q)
+    return p, q
+
+
+@torch.no_grad()
+def _rivals(p: Tensor, q: Tensor, parts: Sequence[Part], bound: Tensor) -> tuple[Tensor, bool]:
+    """When each winner took over for good, and whether a window has two with the same slope."""
+    near = bound[0].reshape(-1, *(1 for _ in p.shape[1:]))
+    last = torch.zeros_like(p)
+    count = torch.zeros(p.shape, dtype=torch.int8)
+    for part in parts:
+        gap = p - part.coefs[0]
+        count += gap <= near
+        took_over = (part.coefs[1] - q).div_(gap.clamp_min_(TINY))
+        torch.maximum(last, took_over, out=last)
+    return last, bool((count > 1).any())
+
+
+@torch.no_grad()
+def _sinks(parts: Sequence[Part]) -> Tensor:
+    """When the last member of each window falls below 0, if all of them end there."""
+    last = torch.zeros_like(parts[0].coefs[0])
+    for part in parts:
+        fall, start = part.coefs
+        torch.maximum(last, start / -fall.clamp_max(-TINY), out=last)
+    return last
+
+
+@torch.no_grad()
+def _close(p: Tensor, q: Tensor, parts: Sequence[Part], bound: Tensor) -> Tensor:
+    """Rows with a window whose winner rounding leaves open."""
+    steep, level = (b.reshape(-1, *(1 for _ in p.shape[1:])) for b in bound)
+    doubtful = torch.zeros(p.shape, dtype=torch.bool)
+    for part in parts:
+        rise, ahead = p - part.coefs[0], q - part.coefs[1]
+        doubtful |= (rise != 0) & (rise <= steep)
+        doubtful |= (rise == 0) & (ahead != 0) & (ahead <= level)
+    return doubtful.flatten(1).any(1)
+
+
+def _worst(parts: Sequence[Part]) -> Doubt:
+    return Doubt(torch.stack([part.error.bound for part in parts]).amax(0))
+
+
+def _size(coefs: Tensor) -> Tensor:
+    """Largest magnitude in each row, `(K, R)`."""
+    low, high = torch.aminmax(coefs.detach().flatten(2), dim=2)
+    return torch.maximum(-low, high)

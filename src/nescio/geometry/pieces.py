@@ -1,0 +1,165 @@
+"""The piece around a point: the affine map a ReLU network is there, and where the piece ends."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+from nescio.geometry.instances import (
+    Instance,
+    Source,
+    as_points,
+    blocks,
+    instances,
+    squeezed,
+)
+from nescio.geometry.points import Again, HalfSpaces, Points, generic
+
+BYTES = 24 << 20  # of the widest layer of one block of points
+WHOLE = 256 << 20  # of the widest layer of one block of points with their half-spaces
+LIMIT = 4 << 30  # bytes a result may have
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """The network on the piece of each point: `net(z) = V z + a`; unpacks as `V, a`.
+
+    Of a bare network the shapes are as below; of a model with M members `(M, ...)`.
+    """
+
+    V: Tensor  # (N, C, D)
+    a: Tensor  # (N, C)
+    normals: Tensor | None = None  # (N, U, D)
+    offsets: Tensor | None = None  # (N, U): the piece is where normals @ z + offsets >= 0
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.V, self.a))
+
+
+@dataclass(frozen=True, eq=False)
+class Monotone:
+    """Whether each logit rises or falls with each feature on the piece of a point."""
+
+    monotone: Tensor  # (N,) V has no zero entry; (M, N) of a model
+    zero_entries: Tensor  # (N,) how many entries of V are exactly 0
+    share: float  # of the points, those whose V has a zero entry
+
+
+def affine(source: Source, x: Any, *, direction: Any = None, half_spaces: bool = False) -> Affine:
+    """The affine map of each point's piece: `V, a = affine(net, x)` with `net(x) = V x + a`.
+
+    x: points `(N, *features)`. Features of images are flattened: D is channels x height x width,
+    in the order of `x.flatten(1)`, so that `V @ x.flatten(1)[..., None]` fits.
+    direction: `(*features)`; a point on a face gets the piece that this way leads into. By default
+    a fixed direction that lies in no face.
+    half_spaces: also give the closed piece as `normals @ z + offsets >= 0`, a row for each unit and
+    each bend of its activation; max pooling gives the winner minus each other member of a window.
+    A constant unit has a row of zeros. `(N, U, D)` is large: more than 4 GB are refused.
+    """
+    points = as_points(x, "x")
+    way = _direction(direction, points)
+    parts = [_of_one(instance, points, way, half_spaces) for instance in instances(source)]
+    V, a = (squeezed(source, [part[i] for part in parts]) for i in (0, 1))
+    if not half_spaces:
+        return Affine(V, a)
+    if len({part[2].shape for part in parts}) > 1:
+        raise NescioError(
+            "members of different architectures have different numbers of half-spaces; "
+            "call affine on each network"
+        )
+    normals, offsets = (squeezed(source, [part[i] for part in parts]) for i in (2, 3))
+    return Affine(V, a, normals, offsets)
+
+
+def monotone(source: Source, x: Any) -> Monotone:
+    """Whether V has a zero entry at each point, compared exactly: only a dead path gives one.
+
+    Where V has none, every logit is strictly monotone in every feature on that piece.
+    """
+    points = as_points(x, "x")
+    way = generic(points.shape[1:])
+    counts = []
+    for instance in instances(source):
+        zeros = [(V == 0).sum((1, 2)) for V, _ in _maps(instance, points, way)]
+        counts.append(torch.cat(zeros))
+    found = squeezed(source, counts)
+    return Monotone(found == 0, found, float((found > 0).double().mean()))
+
+
+def _direction(direction: Any, points: Tensor) -> Tensor:
+    if direction is None:
+        return generic(points.shape[1:])
+    way = as_points(direction, "direction")
+    if way.shape[1:] == points.shape[1:] and len(way) == 1:
+        way = way[0]
+    if way.shape != points.shape[1:]:
+        raise NescioError(
+            f"direction must have the shape of one point, {tuple(points.shape[1:])}, got "
+            f"{tuple(way.shape)}"
+        )
+    return way
+
+
+def _of_one(instance: Instance, x: Tensor, way: Tensor, half_spaces: bool) -> tuple[Tensor, ...]:
+    trial, classes = _trial(instance, x, way)
+    size = x[0].numel()
+    _refuse_large(len(x) * classes * size, "the maps")
+    if half_spaces:
+        _refuse_large(len(x) * trial.faces * (size + 1), f"{trial.faces} half-spaces a point")
+    maps = list(_maps(instance, x, way))
+    V, a = (torch.cat([part[i] for part in maps]) for i in (0, 1))
+    if not half_spaces:
+        return V, a
+    rows = max(1, WHOLE // (8 * (size + 1) * max(1, trial.widest, trial.faces)))
+    found = [_faces(instance, x[block], way) for block in blocks(len(x), rows)]
+    return V, a, *(torch.cat([part[i] for part in found]) for i in (0, 1))
+
+
+def _trial(instance: Instance, x: Tensor, way: Tensor) -> tuple[Points, int]:
+    """What one point takes: the widest layer, the faces, and the number of classes."""
+    domain = Points()
+    out = instance.run(domain, domain.start(x[:1], way))
+    return domain, out.features[0]
+
+
+def _refuse_large(numbers: int, what: str) -> None:
+    if 8 * numbers > LIMIT:
+        raise NescioError(
+            f"{what} would take {8 * numbers / 2**30:.1f} GB, more than {LIMIT >> 30} GB; pass "
+            "fewer points at a time"
+        )
+
+
+def _maps(instance: Instance, x: Tensor, way: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass a class.
+
+    The sides are found first; the gradient then runs through the linear part alone.
+    """
+    trial, _ = _trial(instance, x, way)
+    rows = max(1, BYTES // (24 * max(1, trial.widest)))
+    for block in blocks(len(x), rows):
+        points = Points()
+        with torch.no_grad():
+            a = instance.run(points, points.start(x[block], way)).coefs[2]
+        again = Again(points.sides)
+        inputs = x[block].clone().requires_grad_()
+        with torch.enable_grad():
+            out = instance.run(again, again.start(inputs)).coefs[0]
+            V = [_gradient(out[:, c], inputs) for c in range(out.shape[1])]
+        yield torch.stack(V, 1), a.clone()
+
+
+def _gradient(output: Tensor, inputs: Tensor) -> Tensor:
+    if not output.requires_grad:  # a constant network
+        return torch.zeros_like(inputs).flatten(1)
+    found = torch.autograd.grad(output.sum(), inputs, retain_graph=True)[0]
+    return found.flatten(1)
+
+
+def _faces(instance: Instance, x: Tensor, way: Tensor) -> tuple[Tensor, Tensor]:
+    domain = HalfSpaces(x, way)
+    instance.run(domain, domain.whole())
+    return domain.half_spaces()
