@@ -14,6 +14,8 @@ from nescio import metrics
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
 from nescio.evaluate import FAR, Seen, quality, see, separation
+from nescio.faraway import RAYS as RAYS
+from nescio.faraway import Rays, far_away, rays_from
 from nescio.files import finite, make_folder, write_atomically, write_json
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
@@ -66,6 +68,7 @@ def audit(
     train: tuple[Any, Any] | None = None,
     outside: Mapping[str, Any] | None = None,
     alphas: Sequence[float] = ALPHAS,
+    rays: int = RAYS,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -74,6 +77,7 @@ def audit(
     net: a network, a predictor, or several by name. data: test inputs and labels.
     train: training data, for the range of the noise. outside: other inputs by name, for example
     `{"letters": z}`; uniform noise and permuted pixels are always there.
+    rays: how many of each kind to follow to infinity, exactly; 0 leaves the far field out.
     """
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
@@ -84,14 +88,17 @@ def audit(
     if outside is not None and not isinstance(outside, Mapping):
         raise NescioError('outside data come by name: outside={"letters": z}')
     _check_alphas(alphas)
+    if not isinstance(rays, int) or rays < 0:
+        raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
     others = _outside(x, train, outside or {}, seed)
+    ways = rays_from(x, count=rays, seed=seed) if rays else {}
     result = {
         "nescio": VERSION,
         "cases": len(x),
         "features": list(x.shape[1:]),
         "seed": seed,
         "sets": {name: len(inputs) for name, inputs in others.items()},
-        "predictors": _findings(predictors, x, y, others, alphas, progress),
+        "predictors": _findings(predictors, x, y, others, alphas, ways, progress),
     }
     return Audit(finite(result))  # empty bins have no mean: None, as in the file
 
@@ -133,10 +140,11 @@ def _findings(
     y: Tensor,
     others: Mapping[str, Tensor],
     alphas: Sequence[float],
+    rays: dict[str, Rays],
     show: bool | None,
 ) -> dict[str, Any]:
     found = {}
-    total = len(predictors) * (1 + len(others) + len(alphas))
+    total = len(predictors) * (1 + len(others) + len(alphas) + len(rays))
     with progress(total, "auditing", show=show) as advance:
         for name, predictor in predictors.items():
 
@@ -145,7 +153,12 @@ def _findings(
                 advance(1, lambda: name)
                 return seen
 
+            def tick(name: str = name) -> None:
+                advance(1, lambda: f"{name}, far away")
+
             found[name] = _examine(look, x, y, others, alphas)
+            if rays:
+                found[name]["far_field"] = far_away(predictor, rays, tick=tick)
     return found
 
 

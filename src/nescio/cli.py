@@ -54,7 +54,7 @@ def main() -> None:
     """Tell when a network does not know.
 
     \b
-    nescio audit                                   a small network on digits, in half a minute
+    nescio audit                                   a small network on digits, in a minute
     nescio audit mymodule:make_net --weights w.safetensors --data test.npz
     nescio train deep_ensemble --data digits --run runs/digits
     nescio predict runs/digits --data new.npz --out answers.csv
@@ -77,6 +77,13 @@ def main() -> None:
 )
 @click.option("--validation", "validation_path", help="Held-out data (.npz): adds temperature.")
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
+@click.option(
+    "--rays",
+    default=200,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Rays of each kind to follow to infinity; 0: none.",
+)
 @click.option("--out", default="nescio-audit", show_default=True, help="Folder for the results.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 def audit(
@@ -88,10 +95,11 @@ def audit(
     validation_path: str | None,
     outside: tuple[str, ...],
     passes: int | None,
+    rays: int,
     out: str,
     seed: int,
 ) -> None:
-    """Say how far a network can be trusted: on its data, on noise, and far away.
+    """Say how far a network can be trusted: on its data, on noise, and infinitely far away.
 
     NETWORK is package.module:factory (a function without arguments that returns the nn.Module),
     or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
@@ -111,7 +119,7 @@ def audit(
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.demo import audit_digits
 
-        findings = audit_digits(seed=seed)
+        findings = audit_digits(seed=seed, rays=rays)
     else:
         from nescio.running import audit_files
 
@@ -122,6 +130,7 @@ def audit(
             validation_path=validation_path,
             outside=outside,
             passes=passes,
+            rays=rays,
             seed=seed,
             note=lambda text: click.echo(text, err=True),
         )

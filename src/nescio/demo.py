@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from nescio import data, nets
-from nescio.auditing import Audit, audit
+from nescio.auditing import RAYS, Audit, audit
 from nescio.calibration import temperature
 from nescio.errors import NescioError
 from nescio.predictors import Predictor, mc_dropout, plain
@@ -17,7 +17,12 @@ EPOCHS, DROPOUT, PASSES = 25, 0.25, 50
 
 
 def audit_digits(
-    *, seed: int = 0, members: int = 5, epochs: int = EPOCHS, progress: bool | None = None
+    *,
+    seed: int = 0,
+    members: int = 5,
+    epochs: int = EPOCHS,
+    rays: int = RAYS,
+    progress: bool | None = None,
 ) -> Audit:
     """Train a small convolutional ensemble on digits and audit one member and all remedies."""
     digits = data.digits(seed=seed)
@@ -40,4 +45,6 @@ def audit_digits(
         predictors["temperature"] = temperature(net, digits.validation)
     predictors["MC dropout"] = mc_dropout(net, passes=PASSES, seed=seed)
     predictors["deep ensemble"] = ensemble
-    return audit(predictors, digits.test, train=digits.train, seed=seed, progress=progress)
+    return audit(
+        predictors, digits.test, train=digits.train, rays=rays, seed=seed, progress=progress
+    )

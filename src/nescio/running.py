@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from nescio import data, heads
-from nescio.auditing import Audit, audit
+from nescio.auditing import RAYS, Audit, audit
 from nescio.calibration import Scaled, temperature
 from nescio.checkpoints import digest
 from nescio.data import Dataset
@@ -82,6 +82,7 @@ def audit_files(
     validation_path: str | None = None,
     outside: Sequence[str] = (),
     passes: int | None = None,
+    rays: int = RAYS,
     seed: int = 0,
     note: Callable[[str], None] = print,
 ) -> Audit:
@@ -101,7 +102,7 @@ def audit_files(
             raise NescioError(f"--outside takes NAME=FILE, each name once, got {text!r}")
         others[name] = inputs_named(path)
     train_data = _labelled(train_path) if train_path else None
-    return audit(named, test, train=train_data, outside=others, seed=seed)
+    return audit(named, test, train=train_data, outside=others, rays=rays, seed=seed)
 
 
 def _test_part(net: Any, name: str, note: Callable[[str], None]) -> Pair:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nescio.report.tables import Result, known
+from nescio.report.tables import Result, followed, known
 
 TELLING = ("predictive_entropy", "mutual_information", "differential_entropy")
 
@@ -53,6 +53,19 @@ def far_separation(result: Result) -> str:
     count = f"{below} of {len(ends)} {curves_end}" if below else "no curve ends"
     best = f"the best ends at an AUROC of {max(ends):.2f}"
     return f"{_at_the_end(result)}, {count} below chance; {best}"
+
+
+def far_certainty(result: Result) -> str:
+    """In how many directions the predictors end up certain."""
+    shares = [
+        known(part["certain"]) for rays in followed(result).values() for part in rays.values()
+    ]
+    found = [share for share in shares if share is not None]
+    if not found:
+        return "How certain the predictors become far away is not known"
+    low, high = (f"{100 * share:.0f} %" for share in (min(found), max(found)))
+    range_ = f"In {low}" if low == high else f"In {low} to {high}"
+    return f"{range_} of directions all probability goes to one class in the limit"
 
 
 def high_confidence(result: Result) -> str:

@@ -7,10 +7,15 @@ from typing import Any
 from nescio.registry import measures
 from nescio.report.findings import scaled, telling_measures
 from nescio.report.tables import (
+    FAR_COLUMNS,
     Result,
     Separation,
     decimal,
+    far_kinds,
+    far_rows,
+    followed,
     measure_names,
+    not_followed,
     outside_names,
     quality_columns,
     quality_rows,
@@ -26,6 +31,10 @@ CAPTIONS = {
     "separation_along_ray": "How well a measure tells the scaled inputs from the test data. Below "
     "0.5, far away looks more certain than the data. A measure that is constant, such as the "
     "mutual information of a single network, stays at 0.5.",
+    "far_field": "How far a ray must go until the predictor is 99.9 % sure (solid) or 95 % sure "
+    "(dotted), as the share of rays that are there by a factor; 1 is the distance of the data. A "
+    "line that ends below 100 % has rays that never get there. Exact: the first crossing on the "
+    "affine pieces of the network, not a search on a grid.",
     "confidence_histograms": "A row for each set; a bar of full height holds all its cases. The "
     "number at the right is the share in the last bin. The dotted line is what “I do not know” "
     "would be: one over the number of classes.",
@@ -56,6 +65,9 @@ def _content(result: Result) -> dict[str, Any]:
         "rows": quality_rows(result, missing=MISSING),
         "plots": _plots(result),
         "predictors": list(result["predictors"]),
+        "far_columns": FAR_COLUMNS,
+        "far": {kind: far_rows(result, kind, missing=MISSING) for kind in far_kinds(result)},
+        "not_followed": not_followed(result),
         "separations": {where: _shaded(result, where) for where in outside_names(result)},
         "glossary": {name: measures.summary(name).replace("`", "") for name in known},
         "classes": sorted({found["classes"] for found in result["predictors"].values()}),
@@ -87,6 +99,8 @@ def _plots(result: Result) -> list[dict[str, str]]:
         draw["confidence_along_ray"] = plots.confidence_along_ray
         if telling_measures(result):
             draw["separation_along_ray"] = plots.separation_along_ray
+    if followed(result):
+        draw["far_field"] = plots.far_field
     draw["confidence_histograms"] = plots.confidence_histograms
     draw["reliability_diagrams"] = plots.reliability_diagrams
     shown = []

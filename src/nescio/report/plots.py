@@ -12,9 +12,10 @@ from nescio.report.distributions import confidence_histograms as confidence_hist
 from nescio.report.distributions import reliability_diagrams as reliability_diagrams
 from nescio.report.drawing import GREY, label, line, panels, per_cent, with_look
 from nescio.report.drawing import svg as svg
-from nescio.report.tables import Result, known
+from nescio.report.tables import Result, far_kinds, followed, known
 
 ALPHA = "factor on the test inputs (log scale)"
+FIRST = 0.01  # where a ray that is sure from its start is drawn
 TIGHT = 0.25  # lines closer together than this get a second, zoomed panel
 
 
@@ -62,6 +63,34 @@ def separation_along_ray(result: Result) -> Figure:
     axes[0].set_ylabel("AUROC, far against test")
     _legend(figure, axes[0])
     return figure
+
+
+@with_look
+def far_field(result: Result) -> Figure:
+    """Share of rays on which a predictor is sure by a factor, a panel for each kind of rays."""
+    kinds = far_kinds(result)
+    figure, axes = panels(len(kinds), height=4, title=findings.far_certainty(result))
+    for axis, kind in zip(axes, kinds, strict=True):
+        for i, (name, rays) in enumerate(followed(result).items()):
+            if kind in rays:
+                _reached(axis, i, name, rays[kind])
+        axis.set_title(kind, loc="left")
+        axis.set(ylim=(-0.03, 1.03), xlabel="factor (log scale)", xscale="log")
+        per_cent(axis.yaxis)
+    axes[0].set_ylabel("share of rays that are sure by then")
+    _legend(figure, axes[0])
+    return figure
+
+
+def _reached(axis: Axes, i: int, name: str, part: Result) -> None:
+    """The distribution of the factor: solid to 99.9 %, dotted to 95 %."""
+    for level, style in (("0.999", "-"), ("0.95", ":")):
+        values = numbers(part["factor"][level]["quantiles"])
+        pairs = [(v, k / (len(values) - 1)) for k, v in enumerate(values) if not math.isnan(v)]
+        legend = label(name, 24) if level == "0.999" else "_"
+        x = [max(v, FIRST) for v, _ in pairs]
+        look = {**line(i), "linestyle": style, "markersize": 4 if level == "0.999" else 0}
+        axis.plot(x, [share for _, share in pairs], label=legend, markevery=(i % 4, 4), **look)
 
 
 def numbers(values: Sequence[float | None]) -> list[float]:

@@ -54,6 +54,60 @@ def separation_rows(result: Result, where: str) -> list[tuple[str, list[Separati
     ]
 
 
+def followed(result: Result) -> Result:
+    """The predictors whose far field is known, with its rays by kind."""
+    parts = {name: found.get("far_field", {}) for name, found in result["predictors"].items()}
+    return {name: part["rays"] for name, part in parts.items() if part.get("rays")}
+
+
+def not_followed(result: Result) -> list[tuple[str, str]]:
+    """The predictors whose far field cannot be computed, and why."""
+    parts = {name: found.get("far_field", {}) for name, found in result["predictors"].items()}
+    return [(name, part["skipped"]) for name, part in parts.items() if part.get("skipped")]
+
+
+FAR_COLUMNS = (
+    "certain", "sure in the limit", "last breakpoint", "factor to 95 %", "factor to 99.9 %",
+)  # fmt: skip
+
+
+def far_rows(result: Result, kind: str, *, missing: str) -> list[tuple[str, list[str]]]:
+    """A row for each predictor: the far field along one kind of rays, medians of the factors."""
+    rows = []
+    for name, kinds in followed(result).items():
+        part = kinds.get(kind)
+        if part is None:
+            continue
+        levels = [part["factor"][level]["quantiles"] for level in ("0.95", "0.999")]
+        cells = [
+            f"{decimal(part['certain'], 0, scale=100, missing=missing)} %",
+            f"{decimal(part['mean_limit_confidence'], 1, scale=100, missing=missing)} %",
+            short(_median(part["radius"]), missing="never"),
+            *(short(_median(values), missing="never") for values in levels),
+        ]
+        rows.append((name, cells))
+    return rows
+
+
+def far_kinds(result: Result) -> list[str]:
+    """The kinds of rays that were followed."""
+    return _union(followed(result).values())
+
+
+def short(value: Any, *, missing: str) -> str:
+    """A factor with three digits; large ones as powers of ten."""
+    number = known(value)
+    if number is None:
+        return missing
+    if number < 1000:
+        return f"{number:.3g}"
+    return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}".replace("e+0", "e")
+
+
+def _median(quantiles: Any) -> Any:
+    return quantiles[len(quantiles) // 2]
+
+
 def measure_names(result: Result) -> list[str]:
     """Every measure that some table or curve of the audit shows."""
     predictors = result["predictors"].values()

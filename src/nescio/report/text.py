@@ -12,9 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from nescio.report.tables import (
+    FAR_COLUMNS,
     Result,
     Separation,
     decimal,
+    far_kinds,
+    far_rows,
+    not_followed,
     outside_names,
     quality_columns,
     quality_rows,
@@ -32,6 +36,14 @@ NOTE = (
     "0.5 the outside looks more certain than the test data. FPR95: share of the test data flagged "
     "when 95 % of the outside is caught; smaller is better. A dash: the measure is "
     "the same for every case."
+)
+
+
+FAR_NOTE = (
+    "Certain: the share of directions in which all probability goes to one class in the limit. "
+    "Factors are medians; 1 is the distance of the data (for single features: one standard "
+    "deviation from a test point). Never: not within half of the directions. Exact up to float64 "
+    "rounding."
 )
 
 
@@ -63,6 +75,19 @@ def _print(console: Console, result: Result) -> None:
         _print_table(console, "measure", names, cells)
     if outside_names(result):
         console.print(_plain(NOTE, "dim"))
+    _print_far(console, result)
+
+
+def _print_far(console: Console, result: Result) -> None:
+    for kind in far_kinds(result):
+        console.print()
+        console.print(_plain(f"Infinitely far away: {kind}", "bold"))
+        _print_table(console, "predictor", FAR_COLUMNS, far_rows(result, kind, missing="-"))
+    if far_kinds(result):
+        console.print(_plain(FAR_NOTE, "dim"))
+    for name, why in not_followed(result):
+        console.print()
+        console.print(_plain(f"No far field for {name}: {why}"))
 
 
 def _print_table(

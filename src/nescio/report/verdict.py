@@ -20,7 +20,14 @@ def headline(result: Result) -> str:
 def verdict(result: Result) -> list[str]:
     """For each predictor: how right, how sure, and where it is surer than on its own data."""
     return [
-        " ".join([_summary(name, found), *_miscalibrated(found, result), *_too_sure(found)])
+        " ".join(
+            [
+                _summary(name, found),
+                *_miscalibrated(found, result),
+                *_too_sure(found),
+                *_in_the_limit(found),
+            ]
+        )
         for name, found in result["predictors"].items()
     ]
 
@@ -95,6 +102,18 @@ def _surer(places: Sequence[str], found: Result) -> str:
         return f"{start}."
     best = _listed([f"{area:.2f}" for area in areas])
     return f"{start}; its best measure reaches an AUROC of {best} there (0.5 is chance)."
+
+
+def _in_the_limit(found: Result) -> list[str]:
+    """What is proved about random directions, if the far field is known."""
+    part = found.get("far_field", {}).get("rays", {}).get("random directions")
+    if not part:
+        return []
+    share, sure = percent(part["certain"]), percent(part["mean_limit_confidence"])
+    return [
+        f"In the limit it is certain of one class in {share} of random directions, and {sure} sure "
+        "on average."
+    ]
 
 
 def _best_area(part: Result) -> float | None:
