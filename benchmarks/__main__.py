@@ -13,7 +13,14 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.timing import OURS, ROOT, Benchmark, in_new_process, machine, measure
 
-NAMES = ("regression_ensemble", "spiral_ensemble", "many_networks", "mc_dropout", "import_time")
+NAMES = (
+    "regression_ensemble",
+    "spiral_ensemble",
+    "many_networks",
+    "mc_dropout",
+    "geometry",
+    "import_time",
+)
 
 
 def main() -> None:
@@ -23,15 +30,21 @@ def main() -> None:
         sys.exit("nescio is not installed: use make bench, or --peers-only to leave it out")
     results = []
     for name in names:
-        benchmark: Benchmark = import_module(f"benchmarks.{name}").BENCHMARK
-        results.append(_run(benchmark, options.quick, options.peers_only))
-        print(report.table(results[-1:]), flush=True)
+        for benchmark in _benchmarks(name):
+            results.append(_run(benchmark, options.quick, options.peers_only))
+            print(report.table(results[-1:]), flush=True)
     whole = not (options.names or options.quick or options.peers_only)
     folder = options.output or (ROOT / "docs" if whole else None)
     if folder is not None:
         date = datetime.date.today().isoformat()
         for path in report.write(folder, results, machine(), date):
             print(f"wrote {path}")
+
+
+def _benchmarks(name: str) -> tuple[Benchmark, ...]:
+    module = import_module(f"benchmarks.{name}")
+    several: tuple[Benchmark, ...] = getattr(module, "BENCHMARKS", ())
+    return several or (module.BENCHMARK,)
 
 
 def _run(benchmark: Benchmark, quick: bool, peers_only: bool) -> report.Result:

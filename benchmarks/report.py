@@ -50,12 +50,18 @@ def _rows(result: Result) -> Iterator[str]:
     for measure in result.benchmark.measures:
         several = len(result.benchmark.measures) > 1
         work = result.work + (f" ({measure})" if several else "")
+        if ours and len(result.sides) == 1:
+            yield f"| {work}{_count(ours)} | {duration(ours[measure])} | none known | |"
         for label, numbers in result.sides.items():
             if label == OURS.label:
                 continue
             own = duration(ours[measure]) if ours else "-"
             ratio = _ratio(found[measure][label]) if ours else "-"
             yield f"| {work} | {own} | {label}: {duration(numbers[measure])} | {ratio} |"
+
+
+def _count(numbers: Numbers) -> str:
+    return f" ({numbers['pieces']:,.0f} pieces)" if "pieces" in numbers else ""
 
 
 def _ratio(value: float) -> str:
@@ -88,8 +94,8 @@ def _remarks(results: Sequence[Result]) -> Iterator[str]:
         if result.benchmark.note and not result.options:
             yield f"{result.work}: {result.benchmark.note}"
         for name, numbers in result.checks.items():
-            values = ", ".join(f"{key} {value:.2f}" for key, value in numbers.items())
-            yield f"{result.work}: largest difference of the {name} check: {values}."
+            values = ", ".join(f"{key} {value:.3g}" for key, value in numbers.items())
+            yield f"{result.work}: the {name.replace('_', ' ')} check found {values}."
 
 
 def record(results: Sequence[Result], machine: Mapping[str, str], date: str) -> str:
