@@ -5,22 +5,30 @@ from collections.abc import Callable
 from nescio.experiments.experiment import Done, Experiment, Findings, Part, Settings
 from nescio.experiments.limits.accuracy import models
 from nescio.experiments.limits.activations import activations
+from nescio.experiments.limits.assumption_shares import assumptions
 from nescio.experiments.limits.blobs import blobs
 from nescio.experiments.limits.flow_chart import flow_chart
 from nescio.experiments.limits.half_moons import surfaces
+from nescio.experiments.limits.limits_by_members import exact_limits
+from nescio.experiments.limits.proofs import statements
 from nescio.experiments.limits.rays import rays
 from nescio.experiments.limits.softmax import softmax
+from nescio.experiments.limits.tessellation import pieces
 from nescio.registry import experiments
 from nescio.threads import one_thread
 
 Run = Callable[[Settings, Done], Findings]
 PARTS: tuple[tuple[str, str, Run], ...] = (
     ("blobs", "Nine blobs: entropy and its gradient (figures 1a, 1c)", blobs),
+    ("pieces", "Nine blobs: the exact linear pieces (figure 1b)", pieces),
     ("models", "Half-moons: accuracy of all models, with two budgets", models),
     ("surfaces", "Half-moons: uncertainty over the plane (figures 3, 5, 6)", surfaces),
     ("rays", "Measures along axis rays, to a million times the input", rays),
+    ("assumptions", "How often the assumptions on V are met", assumptions),
+    ("exact-limits", "Exact limits by method and number of members", exact_limits),
     ("activations", "tanh and Swish beside ReLU", activations),
     ("softmax", "Softmax of two logits (figure 4)", softmax),
+    ("statements", "Every lemma, proposition and theorem, checked", statements),
     ("flow-chart", "Which statements hold (figure 2)", flow_chart),
 )
 
@@ -34,6 +42,6 @@ def know_your_limits() -> Experiment:
         source="Ulmer and Cinà, Know Your Limits: Uncertainty Estimation with ReLU Classifiers "
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no data, no extras",
-        minutes=(0.6, 2),
+        minutes=(0.9, 4),
         parts=tuple(Part(name, title, one_thread()(run)) for name, title, run in PARTS),
     )

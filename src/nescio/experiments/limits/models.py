@@ -97,13 +97,13 @@ def world(seed: int) -> World:
 def trained(settings: Settings, budget: str) -> Models:
     """All models of all seeds; the plain network is the first member of the ensemble."""
     count, size, draws = seeds(settings), members(settings), passes(settings)
-    plain = _fit(_plain, settings, budget, count * size, RATE)
+    plain = fit(_plain, settings, budget, count * size, RATE)
     anchored = losses.anchored(losses.nll(), prior_variance=PRIOR)
-    near = _fit(_plain, settings, budget, count * size, RATE, anchored)
-    dropout = _fit(_dropout, settings, budget, count, RATE_OF_DROPOUT)
-    normal = _fit(_bayes, settings, budget, count, RATE_OF_BAYES, losses.elbo(losses.nll()))
+    near = fit(_plain, settings, budget, count * size, RATE, anchored)
+    dropout = fit(_dropout, settings, budget, count, RATE_OF_DROPOUT)
+    normal = fit(_bayes, settings, budget, count, RATE_OF_BAYES, losses.elbo(losses.nll()))
     prior = losses.elbo(losses.nll(), narrow=0.05)
-    mixture = _fit(_bayes, settings, budget, count, RATE_OF_BAYES, prior)
+    mixture = fit(_bayes, settings, budget, count, RATE_OF_BAYES, prior)
     groups = [range(size * i, size * (i + 1)) for i in range(count)]
     first = [Network(choose(plain, group[:1])) for group in groups]
     return {
@@ -126,7 +126,7 @@ def with_activation(settings: Settings, activation: str) -> tuple[Network, ...]:
     """Plain networks with another activation, trained to the end, one for each seed."""
     if activation == "relu":
         return trained(settings, END)[PLAIN]
-    model = _fit(lambda: _plain(activation), settings, END, seeds(settings), RATE)
+    model = fit(lambda: _plain(activation), settings, END, seeds(settings), RATE)
     return tuple(Network(choose(model, [i])) for i in range(model.members))
 
 
@@ -142,7 +142,7 @@ def _bayes() -> nn.Module:
     return nets.bayesian_mlp(2, 2, widths=WIDTHS, spread=0.02)
 
 
-def _fit(
+def fit(
     make: Callable[[], nn.Module],
     settings: Settings,
     budget: str,
