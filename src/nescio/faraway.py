@@ -73,18 +73,34 @@ def far_away(
             for name, (origin, direction, start) in rays.items():
                 far = far_field(predictor, origin, direction)
                 some = slice(max(FOLLOWED[0], min(FOLLOWED[1], WORK // len(nets))))
-                ways = origin[some], direction[some]
-                factors = {
-                    level: first_confident(
-                        predictor, *ways, confidence=level, start=start, pooled=True
-                    ).factor
-                    for level in LEVELS
-                }
+                factors = _factors(predictor, origin[some], direction[some], start)
                 found[name] = _summary(far, factors, start)
                 tick()
     except NescioError as error:
         return {"skipped": str(error)}
     return {"rays": found}
+
+
+def _factors(
+    predictor: Predictor, origin: Tensor, direction: Tensor, start: float
+) -> dict[float, Tensor]:
+    """The factors to each level; a higher level is looked for from where the lower was reached."""
+    factor = torch.full((len(origin),), start, dtype=torch.float64)
+    found = {}
+    for level in LEVELS:
+        reached = factor.isfinite().nonzero()[:, 0]
+        later = torch.full_like(factor, torch.inf)
+        if len(reached):
+            later[reached] = first_confident(
+                predictor,
+                origin[reached],
+                direction[reached],
+                confidence=level,
+                start=factor[reached],
+                pooled=True,
+            ).factor
+        found[level] = factor = later
+    return found
 
 
 def _summary(far: FarField, factors: dict[float, Tensor], start: float) -> dict[str, Any]:

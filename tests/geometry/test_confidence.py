@@ -412,3 +412,17 @@ def test_errors_say_what_to_do():
             first_confident(net, ONE, ONE, start=start)
     with pytest.raises(NescioError, match="one output"):
         first_confident(fixed([[1.0]], [0.0]), ONE, ONE)
+
+
+def test_each_ray_may_have_its_own_start():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 12), nn.ReLU(), nn.Linear(12, 3)).double()
+    d = torch.randn(12, 3, dtype=torch.float64)
+    o = torch.zeros_like(d)
+    low = first_confident(net, o, d, confidence=0.9, start=0.0).factor
+    reached = low.isfinite()
+    high = first_confident(net, o, d, confidence=0.99, start=0.0).factor[reached]
+    later = first_confident(net, o[reached], d[reached], confidence=0.99, start=low[reached]).factor
+    assert torch.allclose(high, later, rtol=1e-12)
+    with pytest.raises(NescioError, match="one for each of 12 rays"):
+        first_confident(net, o, d, start=torch.ones(3))

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.checks import as_tensor
 from nescio.errors import NescioError
 from nescio.geometry.asymptotics import far_field
 from nescio.geometry.instances import Instance, Source, as_rays, blocks, instances, squeezed
@@ -41,19 +42,19 @@ def first_confident(
     direction: Any,
     *,
     confidence: float = 0.999,
-    start: float = 1.0,
+    start: Any = 1.0,
     pooled: bool = False,
 ) -> FirstConfident:
     """The smallest t >= start at which `origin + t * direction` is classified with `confidence`.
 
+    start: a factor, or one a ray.
     pooled: of the mixture of all members, instead of each member by itself.
     The result is exact up to float64 rounding.
     """
     begin, way = as_rays(origin, direction)
     if not 0 < confidence < 1:
         raise NescioError(f"confidence must lie between 0 and 1, both excluded, got {confidence}")
-    if not 0 <= start < FAR:
-        raise NescioError(f"start must be a factor of at least 0, and finite, got {start}")
+    starts = _starts(start, len(begin))
     far = far_field(source, begin, way)
     nets = instances(source)
     slope, intercept, limit, radius = (
@@ -68,7 +69,7 @@ def first_confident(
             [nets[m] for m in group],
             begin,
             way,
-            float(start),
+            starts,
             radius[group].amax(0),
             (slope[group].transpose(0, 1), intercept[group].transpose(0, 1)),
             float(confidence),
@@ -85,17 +86,29 @@ def first_confident(
     )
 
 
+def _starts(start: Any, rays: int) -> Tensor:
+    """A factor for each ray."""
+    given = as_tensor(start, "start").double().cpu()
+    if given.shape not in ((), (rays,)):
+        raise NescioError(
+            f"start must be a factor, or one for each of {rays} rays, got {tuple(given.shape)}"
+        )
+    if not ((given >= 0) & (given < FAR)).all():
+        raise NescioError(f"start must be a factor of at least 0, and finite, got {start}")
+    return given.expand(rays)
+
+
 def _first(
     nets: Sequence[Instance],
     origin: Tensor,
     direction: Tensor,
-    start: float,
+    start: Tensor,
     radius: Tensor,
     last: tuple[Tensor, Tensor],
     confidence: float,
 ) -> tuple[Tensor, Tensor]:
     """Factors and classes: up to the last breakpoint step by step, beyond it in one."""
-    end = radius.clamp(start, FAR)
+    end = torch.maximum(radius.clamp_max(FAR), start)
     factor, label = _march(nets, origin, direction, start, end, confidence)
     open_ = factor.isinf().nonzero()[:, 0]
     slope, intercept = (x[open_] for x in last)
@@ -116,14 +129,14 @@ def _march(
     nets: Sequence[Instance],
     origin: Tensor,
     direction: Tensor,
-    start: float,
+    start: Tensor,
     end: Tensor,
     confidence: float,
 ) -> tuple[Tensor, Tensor]:
     """The first factor and class on `[start, end]`; all rays advance together, each by its step."""
     limit = min(room(net, origin, direction) for net in nets)
-    t = torch.full_like(end, start)
-    step = 0.25 * t if start else 0.01 * end
+    t = start.clone()
+    step = torch.where(t > 0, 0.25 * t, 0.01 * end)
     shortest = SHORTEST * step
     factor = torch.full_like(end, torch.inf)
     label = torch.full_like(end, -1, dtype=torch.long)

@@ -18,6 +18,7 @@ from nescio.geometry.cones import Normals
 from nescio.geometry.convex import Bools, Floats, Ints, box_corners
 from nescio.geometry.domain import Bend, Part
 
+ROOM = 8  # a block starts with so few of the cells it may have: a layer multiplies them
 CHUNK = 1 << 16  # pairs of a polygon and a line that are looked at together
 
 
@@ -47,6 +48,15 @@ class Polygons(Cells):
         self._border: Ints | None = None
         self._pooled = False
 
+    @property
+    def limit(self) -> int:
+        """How many cells stay in a block; of too many only a few, which have room to grow."""
+        return self._most if len(self) <= self._most else max(1, self._most // ROOM)
+
+    @limit.setter
+    def limit(self, most: int) -> None:
+        self._most = most
+
     def start(self) -> Part:
         inputs = torch.stack([*self.basis, self.origin])[:, None]
         return self.made(Part(inputs.expand(3, len(self), *self.origin.shape)))
@@ -64,7 +74,7 @@ class Polygons(Cells):
             self.origin,
             self.basis,
             self.box,
-            limit=self.limit,
+            limit=self._most,
             done=done,
             store=store,
             seam=self.seam,

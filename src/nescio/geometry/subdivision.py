@@ -20,7 +20,7 @@ from nescio.geometry.polygons import Polygons
 from nescio.geometry.tilings import Box, Regions, flat_offsets, joined
 from nescio.threads import one_thread
 
-BYTES = 16 << 20  # of the maps of the widest layer of one block: what stays near the processor
+BYTES = 32 << 20  # of the maps of the widest layer of one block: what stays near the processor
 WIDE = 4096  # features from which more than one thread pays
 
 
@@ -53,7 +53,7 @@ def stream_regions(
 ) -> Iterator[Regions]:
     """The pieces of `regions`, in blocks of at most `pieces`: memory stays bounded.
 
-    pieces: by default what 16 MB of the widest layer hold.
+    pieces: by default what 32 MB of the widest layer hold.
     """
     if not isinstance(net, nn.Module):
         raise NescioError("stream one network at a time: stream_regions(model.member(0), ...)")

@@ -31,10 +31,11 @@ CAPTIONS = {
     "separation_along_ray": "How well a measure tells the scaled inputs from the test data. Below "
     "0.5, far away looks more certain than the data. A measure that is constant, such as the "
     "mutual information of a single network, stays at 0.5.",
-    "far_field": "How far a ray must go until the predictor is 99.9 % sure (solid) or 95 % sure "
-    "(dotted), as the share of rays that are there by a factor; 1 is the distance of the data. A "
-    "line that ends below 100 % has rays that never get there. Exact: the first crossing on the "
-    "affine pieces of the network, not a search on a grid.",
+    "far_field": "Above: how far a ray must go until the predictor is 99.9 % sure (solid) or 95 % "
+    "sure (dotted), as the share of rays that are there by a factor; 1 is the distance of the "
+    "data, and the left edge is “from the start”. A line that ends below 100 % has rays that never "
+    "get there. Below: the last place where the network bends. Exact: found on the affine pieces "
+    "of the network, not on a grid.",
     "confidence_histograms": "A row for each set; a bar of full height holds all its cases. The "
     "number at the right is the share in the last bin. The dotted line is what “I do not know” "
     "would be: one over the number of classes.",

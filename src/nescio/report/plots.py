@@ -67,30 +67,42 @@ def separation_along_ray(result: Result) -> Figure:
 
 @with_look
 def far_field(result: Result) -> Figure:
-    """Share of rays on which a predictor is sure by a factor, a panel for each kind of rays."""
+    """Share of rays that are sure, and that bend no more, by a factor; a panel a kind of rays."""
     kinds = far_kinds(result)
-    figure, axes = panels(len(kinds), height=4, title=findings.far_certainty(result))
-    for axis, kind in zip(axes, kinds, strict=True):
+    figure, axes = panels(2 * len(kinds), height=3.4, title=findings.far_certainty(result))
+    for axis, kind in zip(axes, 2 * kinds, strict=True):
+        upper = axis in axes[: len(kinds)]
         for i, (name, rays) in enumerate(followed(result).items()):
             if kind in rays:
-                _reached(axis, i, name, rays[kind])
-        axis.set_title(kind, loc="left")
+                draw = _reached if upper else _settled
+                draw(axis, i, label(name, 24), rays[kind])
+        axis.set_title(f"{kind}: {'sure' if upper else 'settled'}", loc="left")
         axis.set(ylim=(-0.03, 1.03), xlabel="factor (log scale)", xscale="log")
         per_cent(axis.yaxis)
-    axes[0].set_ylabel("share of rays that are sure by then")
+    for axis in (axes[0], axes[len(kinds)]):
+        axis.set_ylabel("share of rays by then")
     _legend(figure, axes[0])
     return figure
 
 
-def _reached(axis: Axes, i: int, name: str, part: Result) -> None:
+def _reached(axis: Axes, i: int, legend: str, part: Result) -> None:
     """The distribution of the factor: solid to 99.9 %, dotted to 95 %."""
-    for level, style in (("0.999", "-"), ("0.95", ":")):
-        values = numbers(part["factor"][level]["quantiles"])
-        pairs = [(v, k / (len(values) - 1)) for k, v in enumerate(values) if not math.isnan(v)]
-        legend = label(name, 24) if level == "0.999" else "_"
-        x = [max(v, FIRST) for v, _ in pairs]
-        look = {**line(i), "linestyle": style, "markersize": 4 if level == "0.999" else 0}
-        axis.plot(x, [share for _, share in pairs], label=legend, markevery=(i % 4, 4), **look)
+    _distribution(axis, i, part["factor"]["0.999"]["quantiles"], "-", legend)
+    _distribution(axis, i, part["factor"]["0.95"]["quantiles"], ":", "_")
+
+
+def _settled(axis: Axes, i: int, legend: str, part: Result) -> None:
+    _distribution(axis, i, part["radius"], "-", legend)
+
+
+def _distribution(
+    axis: Axes, i: int, quantiles: Sequence[float | None], style: str, legend: str
+) -> None:
+    values = numbers(quantiles)
+    pairs = [(v, k / (len(values) - 1)) for k, v in enumerate(values) if not math.isnan(v)]
+    look = {**line(i), "linestyle": style, "markersize": 4 if style == "-" else 0}
+    x, y = [max(v, FIRST) for v, _ in pairs], [share for _, share in pairs]
+    axis.plot(x, y, label=legend, markevery=(i % 4, 4), **look)
 
 
 def numbers(values: Sequence[float | None]) -> list[float]:

@@ -79,8 +79,9 @@ def _print(console: Console, result: Result) -> None:
 
 
 def _print_far(console: Console, result: Result) -> None:
-    for kind in far_kinds(result):
+    if far_kinds(result) and outside_names(result):
         console.print()
+    for kind in far_kinds(result):
         console.print(_plain(f"Infinitely far away: {kind}", "bold"))
         _print_table(console, "predictor", FAR_COLUMNS, far_rows(result, kind, missing="-"))
     if far_kinds(result):
