@@ -934,7 +934,7 @@ def far_errors(seed, rays=3):
     return error, holds, bool(before[some].all())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**6))
 def test_random_networks_beyond_and_just_before_the_last_breakpoint(seed):
     error, holds, breaks = far_errors(seed)
