@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from nescio.geometry.cells import limit_for, sweep
 from nescio.geometry.infinity import Infinity
 from nescio.geometry.instances import Instance, Source, as_rays, blocks, instances
 from nescio.geometry.intervals import Intervals
+from nescio.predictors.predictor import Predictor
 
 BYTES = 64 << 20  # of the maps of the widest layer of one block of intervals
 
@@ -74,6 +75,16 @@ class Rays:
     def _check(self, t: Tensor) -> None:
         if not ((t >= 0) & (t <= self.stop)).all():
             raise NescioError(f"factors must lie between 0 and {self.stop:g}, where the rays end")
+
+
+@overload
+def ray(source: nn.Module, origin: Any, direction: Any, *, stop: float = math.inf) -> Rays: ...
+
+
+@overload
+def ray(
+    source: Predictor, origin: Any, direction: Any, *, stop: float = math.inf
+) -> tuple[Rays, ...]: ...
 
 
 def ray(

@@ -1,7 +1,5 @@
 """Operations that move the numbers of a case, copy them or average them."""
 
-
-
 from math import prod
 from typing import Any
 

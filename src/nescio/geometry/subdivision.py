@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -18,10 +18,23 @@ from nescio.geometry.instances import Instance, Source, as_points, instances
 from nescio.geometry.piece_counts import montufar, serra, zaslavsky
 from nescio.geometry.polygons import Polygons
 from nescio.geometry.tilings import Box, Regions, flat_offsets, joined
+from nescio.predictors.predictor import Predictor
 from nescio.threads import one_thread
 
 BYTES = 32 << 20  # of the maps of the widest layer of one block: what stays near the processor
 WIDE = 4096  # features from which more than one thread pays
+
+
+@overload
+def regions(
+    source: nn.Module, box: Any = None, *, plane: Any = None, merge: bool = False
+) -> Regions: ...
+
+
+@overload
+def regions(
+    source: Predictor, box: Any = None, *, plane: Any = None, merge: bool = False
+) -> tuple[Regions, ...]: ...
 
 
 def regions(
