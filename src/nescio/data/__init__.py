@@ -2,6 +2,8 @@
 
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.digits import digits as digits
+from nescio.data.idx import mnist as mnist
+from nescio.data.idx import read_idx as read_idx
 from nescio.data.loading import load as load
 from nescio.data.noise import permuted_pixels as permuted_pixels
 from nescio.data.noise import shuffled_features as shuffled_features

@@ -11,4 +11,5 @@ from nescio.experiments.experiment import run_experiment as run_experiment
 from nescio.experiments.know_your_limits import know_your_limits as know_your_limits
 from nescio.experiments.listing import listing as listing
 from nescio.experiments.listing import named as named
+from nescio.experiments.relu_overconfidence import relu_overconfidence as relu_overconfidence
 from nescio.experiments.search import know_your_limits_search as know_your_limits_search

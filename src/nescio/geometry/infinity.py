@@ -5,7 +5,7 @@ last root of all units is the last breakpoint of the ray. Beside each part goes 
 rounding can have done to p and q: a p that is not 0 but within its bound is undecided.
 
 A ReLU waits until its result is used. If that is a maximum over a window, the maximum goes first,
-which is the same and leaves fewer units to decide; units that the winner hides have no breakpoint.
+with 0 as one more that competes; units that the winner hides have no breakpoint.
 """
 
 from collections.abc import Sequence
@@ -96,19 +96,21 @@ class Infinity(Domain):
         return self.made(Part(bent(part.coefs, sides, bend), error=Doubt(bound)))
 
     def largest(self, parts: Sequence[Part]) -> Part:
+        """The winner for large t; where a ReLU waits for all of them, 0 competes too."""
         relu = all(part.error.relu for part in parts)
         parts = parts if relu else [self.current(part) for part in parts]
         doubt = _worst(parts)
-        p, q = _winner(parts)
-        last, rivals = _rivals(p, q, parts, 2 * doubt.bound)
+        lines = [part.coefs for part in parts]
+        if relu:
+            lines.append(lines[0].new_zeros(()).expand_as(lines[0]))
+        best = _winner(lines)
+        last, rivals = _rivals(best, lines, 2 * doubt.bound)
         if rivals:  # equal slopes somewhere: the intercepts decide
-            p, q = _first_winner(parts)
-            last, _ = _rivals(p, q, parts, 2 * doubt.bound)
-            self.undecided |= _close(p, q, parts, 2 * doubt.bound)
-        if relu:  # a window that ends below 0 has its last breakpoint where its last member sinks
-            last = torch.where((p > 0) | ((p == 0) & (q > 0)), last, _sinks(parts))
+            best = _first_winner(lines)
+            last, _ = _rivals(best, lines, 2 * doubt.bound)
+            self.undecided |= _close(best, lines, 2 * doubt.bound)
         torch.maximum(self.radius, last.flatten(1).amax(1), out=self.radius)
-        return self.made(Part(torch.stack([p, q]), error=Doubt(doubt.bound, relu)))
+        return self.made(Part(best, error=doubt))
 
     def above(self, lines: Tensor, error: Any = None) -> Tensor:
         """Active for large t; keeps the last root and what rounding leaves open."""
@@ -174,57 +176,46 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
     return high, x - high
 
 
-def _winner(parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
-    """Slope and intercept of the member with the largest slope."""
-    p, q = parts[0].coefs
-    for part in parts[1:]:
-        slope, intercept = part.coefs
+def _winner(lines: Sequence[Tensor]) -> Tensor:
+    """Slope and intercept of the line with the largest slope."""
+    p, q = lines[0]
+    for slope, intercept in lines[1:]:
         q = torch.where(slope > p, intercept, q)
         p = torch.maximum(p, slope)
-    return p, q
+    return torch.stack([p, q])
 
 
-def _first_winner(parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+def _first_winner(lines: Sequence[Tensor]) -> Tensor:
     """The same where slopes are equal: by the intercept, then the first."""
-    p, q = parts[0].coefs
-    for part in parts[1:]:
-        slope, intercept = part.coefs
+    p, q = lines[0]
+    for slope, intercept in lines[1:]:
         higher = (slope > p) | ((slope == p) & (intercept > q))
         p, q = torch.where(higher, slope, p), torch.where(higher, intercept, q)
-    return p, q
+    return torch.stack([p, q])
 
 
 @torch.no_grad()
-def _rivals(p: Tensor, q: Tensor, parts: Sequence[Part], bound: Tensor) -> tuple[Tensor, bool]:
-    """When each winner took over for good, and whether a window has two with the same slope."""
+def _rivals(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> tuple[Tensor, bool]:
+    """When each winner took over for good, and whether another has the same slope."""
+    p, q = best
     near = bound[0].reshape(-1, *(1 for _ in p.shape[1:]))
-    last = torch.zeros_like(p)
-    count = torch.zeros(p.shape, dtype=torch.int8)
-    for part in parts:
-        gap = p - part.coefs[0]
-        count += gap <= near
-        took_over = (part.coefs[1] - q).div_(gap.clamp_min_(TINY))
+    last, level = torch.zeros_like(p), 0
+    for slope, intercept in lines:
+        gap = p - slope
+        level += int(torch.count_nonzero(gap <= near))
+        took_over = (intercept - q).div_(gap.clamp_min_(TINY))
         torch.maximum(last, took_over, out=last)
-    return last, bool((count > 1).any())
+    return last, level > p.numel()
 
 
 @torch.no_grad()
-def _sinks(parts: Sequence[Part]) -> Tensor:
-    """When the last member of each window falls below 0, if all of them end there."""
-    last = torch.zeros_like(parts[0].coefs[0])
-    for part in parts:
-        fall, start = part.coefs
-        torch.maximum(last, start / -fall.clamp_max(-TINY), out=last)
-    return last
-
-
-@torch.no_grad()
-def _close(p: Tensor, q: Tensor, parts: Sequence[Part], bound: Tensor) -> Tensor:
+def _close(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> Tensor:
     """Rows with a window whose winner rounding leaves open."""
+    p, q = best
     steep, level = (b.reshape(-1, *(1 for _ in p.shape[1:])) for b in bound)
     doubtful = torch.zeros(p.shape, dtype=torch.bool)
-    for part in parts:
-        rise, ahead = p - part.coefs[0], q - part.coefs[1]
+    for slope, intercept in lines:
+        rise, ahead = p - slope, q - intercept
         doubtful |= (rise != 0) & (rise <= steep)
         doubtful |= (rise == 0) & (ahead != 0) & (ahead <= level)
     return doubtful.flatten(1).any(1)

@@ -1,0 +1,1 @@
+"""The parts of the relu-overconfidence experiment, and what they share."""

@@ -1,0 +1,146 @@
+"""The IDX reader against files written byte by byte, and MNIST where it is at hand."""
+
+import gzip
+import os
+import struct
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nescio.data import load, mnist, read_idx
+from nescio.errors import NescioError
+
+NAMES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+
+
+def idx(array):
+    """The bytes of an IDX file, written as its definition says."""
+    sizes = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny MNIST: 12 and 5 images of 3 x 2, plain and gzipped files."""
+    rng = np.random.default_rng(0)
+    where = tmp_path / "mnist"
+    where.mkdir()
+    for part, count in (("train", 12), ("test", 5)):
+        images, labels = NAMES[part]
+        pixels = rng.integers(0, 256, (count, 3, 2), dtype=np.uint8)
+        (where / f"{images}.gz").write_bytes(gzip.compress(idx(pixels)))
+        (where / labels).write_bytes(idx(np.arange(count, dtype=np.uint8) % 10))
+    return tmp_path
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    sizes=st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    packed=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_what_is_written_is_read(tmp_path_factory, sizes, packed, seed):
+    array = np.random.default_rng(seed).integers(0, 256, sizes, dtype=np.uint8)
+    path = tmp_path_factory.mktemp("idx") / "file"
+    path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+    np.testing.assert_array_equal(read_idx(path), array)
+    assert read_idx(str(path)).shape == tuple(sizes)
+
+
+def test_parts_have_the_pixels_and_labels_of_the_files(folder, monkeypatch):
+    monkeypatch.delenv("NESCIO_DATA", raising=False)
+    made = mnist(folder=str(folder), validation=4, seed=3)
+    pixels = read_idx(folder / "mnist" / "train-images-idx3-ubyte.gz")
+    assert [len(part[0]) for part in (made.train, made.validation, made.test)] == [8, 4, 5]
+    assert made.features == (1, 3, 2)
+    x = torch.cat([made.train[0], made.validation[0]])
+    y = torch.cat([made.train[1], made.validation[1]])
+    rows = {tuple(image.ravel()): label % 10 for label, image in enumerate(pixels)}
+    assert len(rows) == 12
+    for image, label in zip((255 * x).round().int(), y, strict=True):
+        assert rows.pop(tuple(image.flatten().tolist())) == label
+    assert not rows
+    again = mnist(folder=str(folder), validation=4, seed=3)
+    other = mnist(folder=str(folder), validation=4, seed=4)
+    assert torch.equal(made.validation[0], again.validation[0])
+    assert not torch.equal(made.validation[1], other.validation[1])
+    assert mnist(folder=str(folder), validation=0).validation is None
+
+
+def test_the_setting_names_the_folder(folder, monkeypatch):
+    monkeypatch.setenv("NESCIO_DATA", str(folder))
+    assert len(load("mnist", validation=2).train[0]) == 10
+
+
+def test_without_data_it_says_what_to_set(tmp_path, monkeypatch):
+    monkeypatch.delenv("NESCIO_DATA", raising=False)
+    with pytest.raises(NescioError, match="set NESCIO_DATA to a folder that holds a folder mnist"):
+        mnist()
+    with pytest.raises(NescioError, match="there is no folder .*mnist; NESCIO_DATA"):
+        mnist(folder=str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    with pytest.raises(NescioError, match=r"lacks train-images-idx3-ubyte\.gz"):
+        mnist(folder=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"begin with 0 0 8 .* got \[\]"),
+        (b"\x89PNG and more", "is not an IDX file of unsigned bytes"),
+        (bytes([0, 0, 13, 1, 0, 0, 0, 0]), "is not an IDX file of unsigned bytes"),
+        (bytes([0, 0, 8, 0]), "is not an IDX file"),
+        (idx(np.zeros((3, 2), np.uint8))[:-1], "should hold 3 x 2 bytes .* got 5; .* cut off"),
+        (idx(np.zeros(3, np.uint8)) + b"0", "got 4"),
+        (bytes([0, 0, 8, 3, 0, 0]), "cut off"),
+        (gzip.compress(b"some bytes" * 9)[:-9], "cannot read .*file"),
+        (b"\x1f\x8b and then something else", "cannot read .*file"),
+    ],
+)
+def test_a_damaged_file_says_so(tmp_path, content, message):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(NescioError, match=message):
+        read_idx(path)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    with pytest.raises(NescioError, match="cannot read .*nowhere"):
+        read_idx(tmp_path / "nowhere")
+    with pytest.raises(NescioError, match="cannot read"):
+        read_idx(tmp_path)
+
+
+def test_parts_must_fit_together(folder):
+    (folder / "mnist" / NAMES["test"][1]).write_bytes(idx(np.zeros(4, np.uint8)))
+    with pytest.raises(NescioError, match=r"got \(5, 3, 2\) and \(4,\) for the test part"):
+        mnist(folder=str(folder), validation=1)
+
+
+@pytest.mark.parametrize("options", [{"validation": 12}, {"validation": -1}, {"seed": -1}])
+def test_options_are_checked(folder, options):
+    with pytest.raises(NescioError, match=f"`{next(iter(options))}` must be"):
+        mnist(folder=str(folder), **({"validation": 2} | options))
+
+
+@pytest.mark.skipif(not os.environ.get("NESCIO_DATA"), reason="NESCIO_DATA is not set: no MNIST")
+def test_mnist_itself():
+    made = mnist()
+    assert made.train[0].shape == (55000, 1, 28, 28)
+    assert len(made.validation[0]) == 5000
+    x, y = made.test
+    assert torch.bincount(y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert y[:8].tolist() == [7, 2, 1, 0, 4, 1, 4, 9]
+    whole = torch.cat([made.train[0], made.validation[0]])
+    mean = whole.mean(dtype=torch.float64).item()
+    square = whole.square().mean(dtype=torch.float64).item()
+    assert mean == pytest.approx(0.13066, abs=5e-6)  # as is known
+    assert (square - mean**2) ** 0.5 == pytest.approx(0.30811, abs=5e-6)
+    assert x.min() == 0
+    assert x.max() == 1
