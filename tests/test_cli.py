@@ -26,6 +26,10 @@ def needs(argument):
     return nn.Linear(2, 2)
 def wrong():
     return 3
+def three():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+def smooth():
+    return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
 """
 
 
@@ -60,7 +64,7 @@ def own(folder: Path, factory: str = "make_net") -> str:
 
 def test_help_teaches() -> None:
     assert "nescio audit mymodule:make_net" in nescio("--help").output
-    for command in ("audit", "train", "predict", "reproduce", "search", "list"):
+    for command in ("audit", "pieces", "train", "predict", "reproduce", "search", "list"):
         result = nescio(command, "--help")
         assert result.exit_code == 0
         assert len(result.output) > 200
@@ -104,6 +108,27 @@ def test_predict_of_a_users_network(folder: Path) -> None:
     assert row["predictive_entropy"] == table["predictive_entropy"][0]
 
 
+def test_pieces_of_a_users_network(folder: Path) -> None:
+    words = ["pieces", own(folder), "--weights", "w.safetensors", "--merge", "--out", "p"]
+    result = nescio(*words, "--box", "-3", "3", "-1", "2", "--colour", "confidence")
+    assert result.exit_code == 0, result.output
+    assert "box [-3, 3] x [-1, 2]" in result.output
+    found = json.loads((folder / "p" / "pieces.json").read_text())
+    with np.load(folder / "p" / "pieces.npz") as file:
+        assert len(file["maps"]) == found["pictured"][0]["merged"] > 1
+        assert file["areas"].sum() == pytest.approx(18.0)
+    assert (folder / "p" / "pieces.png").stat().st_size > 10_000
+    result = nescio(*words, "--data", "test.npz", "--cases", "0", "1", "2")
+    assert "through cases 0, 1, 2" in result.output
+
+
+def test_pieces_without_a_network(folder: Path) -> None:
+    result = nescio("pieces", "--box", "-1", "1", "-1", "1", "--seed", "1")
+    assert result.exit_code == 0, result.output
+    assert "area of class 1" in result.output
+    assert (folder / "nescio-pieces" / "pieces.png").exists()
+
+
 def test_train_predict_and_audit_a_recipe(folder: Path) -> None:
     words = ["train", "deep_ensemble", "--data", "half_moons", "--run", "run", "--epochs", "3"]
     first = nescio(*words, "-o", "members=2", "--calibrate", "temperature")
@@ -117,6 +142,9 @@ def test_train_predict_and_audit_a_recipe(folder: Path) -> None:
         assert table["mutual_information"].max() > 0
     audit = nescio("audit", "run", "--data", "half_moons", "--out", "a")
     assert audit.exit_code == 0, audit.output
+    pieces = nescio("pieces", "run", "--data", "half_moons", "--out", "p")
+    assert pieces.exit_code == 0, pieces.output
+    assert "member 1" in pieces.output
     other = nescio(*words, "-o", "members=3")
     assert other.exit_code == 1
     assert "belongs to another run" in other.output
@@ -177,6 +205,13 @@ def test_train_regression_and_dropout(folder: Path) -> None:
         (["audit", "WRONG", "--data", "test.npz"], "not an nn.Module"),
         (["audit", "MISSING", "--data", "test.npz"], "has no function"),
         (["audit", "nowhere", "--data", "test.npz"], "neither"),
+        (["pieces", "--data", "test.npz"], "need a NETWORK"),
+        (["pieces", "NET", "--box", "1", "-1", "0", "1"], "LOW below HIGH"),
+        (["pieces", "NET", "--box", "1", "2"], "requires 4 arguments"),
+        (["pieces", "NET", "--cases", "0", "1", "2"], "add --data"),
+        (["pieces", "THREE"], "--data test.npz --cases 0 1 2"),
+        (["pieces", "SMOOTH"], "gelu is not piecewise affine"),
+        (["pieces", "NET", "--colour", "red"], "'red' is not one of"),
         (["predict", "NET", "--data", "test.npz", "--out", "p.txt"], ".csv or .npz"),
         (
             ["train", "deep_ensembel", "--data", "digits", "--run", "r"],
@@ -191,7 +226,8 @@ def test_train_regression_and_dropout(folder: Path) -> None:
     ],
 )
 def test_bad_calls_say_what_to_do(folder: Path, words: list[str], said: str) -> None:
-    factories = {"NET": "make_net", "NEEDS": "needs", "WRONG": "wrong", "MISSING": "missing"}
+    kinds = ("needs", "wrong", "missing", "three", "smooth")
+    factories = {"NET": "make_net", **{kind.upper(): kind for kind in kinds}}
     real = [own(folder, factories[word]) if word in factories else word for word in words]
     result = nescio(*real)
     assert result.exit_code != 0

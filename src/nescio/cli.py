@@ -1,4 +1,4 @@
-"""The command `nescio`: audit, train, predict, reproduce, search, list."""
+"""The command `nescio`: audit, pieces, train, predict, reproduce, search, list."""
 
 import sys
 from pathlib import Path
@@ -56,6 +56,7 @@ def main() -> None:
     \b
     nescio audit                                   a small network on digits, in a minute
     nescio audit mymodule:make_net --weights w.safetensors --data test.npz
+    nescio pieces                                  the linear pieces of a network, drawn
     nescio train deep_ensemble --data digits --run runs/digits
     nescio predict runs/digits --data new.npz --out answers.csv
     nescio reproduce know-your-limits --quick      a paper's figures and tables
@@ -137,6 +138,80 @@ def audit(
     findings.result["command"] = ["nescio", *sys.argv[1:]]
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
+
+
+@main.command()
+@click.argument("network", required=False)
+@click.option("--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth.")
+@NET_OF_RUN
+@click.option("--data", "data_name", help="Cases: an .npz with x, or a data set's name.")
+@click.option("--cases", nargs=3, type=int, metavar="I J K", help="Show the plane through these.")
+@click.option(
+    "--box",
+    nargs=4,
+    type=float,
+    metavar="LOW HIGH LOW HIGH",
+    help="Range of both axes.  [default: round the data, or -5 5 -5 5]",
+)
+@click.option("--merge", is_flag=True, help="Join neighbours on which the network is one map.")
+@click.option(
+    "--colour",
+    default="class",
+    show_default=True,
+    type=click.Choice(["class", "confidence", "random"]),
+)
+@click.option("--out", default="nescio-pieces", show_default=True, help="Folder for the results.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Of the half-moons and the network trained on them.",
+)
+def pieces(
+    network: str | None,
+    weights: str | None,
+    net_name: str | None,
+    data_name: str | None,
+    cases: tuple[int, ...] | None,
+    box: tuple[float, ...] | None,
+    merge: bool,
+    colour: str,
+    out: str,
+    seed: int,
+) -> None:
+    """Draw and count the linear pieces of a ReLU network, exactly.
+
+    NETWORK is package.module:factory, or a folder that `nescio train` wrote, of which the first
+    4 members are drawn. It takes two inputs; of a network with more, --data and --cases choose a
+    plane through three cases. Without NETWORK, a small one is trained on half-moons.
+
+    Writes pieces.png, pieces.json and pieces.npz into the folder --out.
+
+    \b
+    nescio pieces mymodule:make_net --weights w.safetensors --box -3 3 -3 3
+    nescio pieces runs/digits --data digits --cases 0 1 2 --colour confidence
+    """
+    from nescio.files import make_folder
+    from nescio.picturing import picture_files, picture_moons
+
+    make_folder(Path(out))  # before the work, not after it
+    if network is None:
+        if weights or net_name or data_name or cases:
+            raise NescioError("these options need a NETWORK: nescio pieces mymodule:make_net ...")
+        found = picture_moons(box=box, merge=merge, seed=seed)
+    else:
+        found = picture_files(
+            named_predictor(network, weights, net_name),
+            data_name,
+            cases=cases,
+            box=box,
+            merge=merge,
+            note=lambda text: click.echo(text, err=True),
+        )
+    click.echo(str(found))
+    path = found.save(out, colour=colour, command=["nescio", *sys.argv[1:]])
+    click.echo(f"picture: {path}")
 
 
 def _pair(option: str) -> tuple[str, str]:

@@ -132,7 +132,8 @@ def test_the_assumptions_of_the_papers():
     assert [piece.duplicate_slopes.item() for piece in along] == [True, False]
     assert [piece.tied_top.item() for piece in along] == [True, False]
     back = far_field(net, *along_axis(-torch.ones(1, 2), 0), piece=True).piece
-    assert back.duplicate_slopes.item() and not back.tied_top.item()  # the smallest entry wins
+    assert back.duplicate_slopes.item()
+    assert not back.tied_top.item()
 
 
 def test_members_are_analysed_one_by_one():
@@ -140,7 +141,8 @@ def test_members_are_analysed_one_by_one():
     model = nescio.predictors.ensemble(nets)
     d = torch.randn(7, 4)
     far = far_field(model, *through_origin(d), piece=True)
-    assert far.slope.shape == (3, 7, 3) and far.kind.shape == (3, 7)
+    assert far.slope.shape == (3, 7, 3)
+    assert far.kind.shape == (3, 7)
     assert far.piece.V.shape == (3, 7, 3, 4)
     for member, net in enumerate(nets):
         own = far_field(net, *through_origin(d))
@@ -222,5 +224,7 @@ def test_the_network_is_left_as_it_was():
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(inplace=True), nn.Linear(3, 2))
     before = {name: value.clone() for name, value in net.state_dict().items()}
     far_field(net, torch.zeros(1, 2), torch.ones(1, 2))
-    assert net.training and net[0].weight.dtype == torch.float32 and net[0].weight.requires_grad
+    assert net.training
+    assert net[0].weight.dtype == torch.float32
+    assert net[0].weight.requires_grad
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())

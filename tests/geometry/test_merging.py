@@ -59,7 +59,7 @@ def neighbours_by_steps(found):
         length = out.norm(dim=1, keepdim=True)
         middle = (polygon + after) / 2 + 1e-6 * out / length.clamp(min=1e-300)
         wide = length[:, 0] > 1e-3
-        for j in parts.locate(middle[wide]).tolist():
+        for j in parts.locate(middle[wide]).tolist() if wide.any() else []:
             if j >= 0 and j != i:
                 pairs.add((i, j))
     return pairs

@@ -303,6 +303,7 @@ def test_batch_norm_stays_in_evaluation_mode():
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_mean_and_variance_of_a_masked_linear_layer(p):
+    torch.manual_seed(0)
     net = nn.Sequential(nn.Dropout(p), nn.Linear(6, 2)).double()
     x = torch.linspace(-1, 2, 18, dtype=torch.float64).reshape(3, 6)
     passes = 20_000
