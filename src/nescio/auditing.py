@@ -88,7 +88,7 @@ def audit(
     if outside is not None and not isinstance(outside, Mapping):
         raise NescioError('outside data come by name: outside={"letters": z}')
     _check_alphas(alphas)
-    if not isinstance(rays, int) or rays < 0:
+    if isinstance(rays, bool) or not isinstance(rays, int) or rays < 0:
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
     others = _outside(x, train, outside or {}, seed)
     ways = rays_from(x, count=rays, seed=seed) if rays else {}

@@ -56,6 +56,10 @@ class FarField:
     def logits(self, t: Any) -> Tensor:
         """The logits at factors t >= radius, a number or `(N,)`."""
         t = torch.as_tensor(t, dtype=torch.float64)
+        if t.ndim and t.shape != self.radius.shape[-t.ndim :]:
+            raise NescioError(f"factors {tuple(t.shape)} for radii {tuple(self.radius.shape)}")
+        if not (t >= self.radius * (1 - 1e-12)).all():
+            raise NescioError("a factor below the radius of its ray; geometry.ray follows it there")
         logits: Tensor = self.slope * t[..., None] + self.intercept
         return logits
 
@@ -167,5 +171,5 @@ def _last_piece(V: Tensor, slope: Tensor, intercept: Tensor, origin: Tensor) -> 
         a=a,
         zero_entries=(V == 0).flatten(1).any(1),
         duplicate_slopes=(ordered[:, 1:] == ordered[:, :-1]).any(1),
-        tied_top=ordered[:, -1] == ordered[:, -2],
+        tied_top=(ordered[:, -1:] == ordered[:, -2:-1]).any(1),
     )

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001 (every operation is called with the function and the arguments it stands for)
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import torch
@@ -49,9 +50,7 @@ def _prelu(func: Any, x: Traced, weight: Tensor) -> Traced:
 def _hardtanh(
     func: Any, x: Traced, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Traced:
-    low, high = float(min_val), float(max_val)
-    result = _bend(x, [low, high], [0.0, 1.0, 0.0], [low, 0.0, high])
-    return _maybe_in_place(x, result, inplace)
+    return _maybe_in_place(x, clamp(func, x, float(min_val), float(max_val)), inplace)
 
 
 @handles("relu6")
@@ -88,7 +87,7 @@ def _rrelu(
 def clamp(func: Any, x: Traced, min: Any = None, max: Any = None) -> Traced:
     if isinstance(min, Traced) or isinstance(max, Traced):
         raise NescioError("bounds that depend on the input; use torch.maximum and torch.minimum")
-    low, high = (None if bound is None else beside(x, bound) for bound in (min, max))
+    low, high = (_bound(x, bound, away) for bound, away in ((min, -inf), (max, inf)))
     if low is not None and high is not None and not (low <= high).all():
         raise NescioError("a lower bound above the upper one")
     if low is not None and high is not None:
@@ -99,6 +98,18 @@ def clamp(func: Any, x: Traced, min: Any = None, max: Any = None) -> Traced:
     if high is not None:
         return _bend(x, [high], [1.0, 0.0], [0.0, high])
     return x
+
+
+def _bound(x: Traced, bound: Any, away: float) -> Tensor | None:
+    """A bound, or None where there is none: infinite ones bound nothing."""
+    if bound is None:
+        return None
+    given = beside(x, bound)
+    if (given == away).all():
+        return None
+    if not given.isfinite().all():
+        raise NescioError("bounds of which some are infinite, or not numbers")
+    return given
 
 
 @handles("clamp_min", "clamp_min_")

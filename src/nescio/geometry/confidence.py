@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from nescio.checks import as_tensor
 from nescio.errors import NescioError
 from nescio.geometry.asymptotics import far_field
-from nescio.geometry.instances import Instance, Source, as_rays, blocks, instances, squeezed
+from nescio.geometry.instances import (
+    Instance,
+    Source,
+    as_number,
+    as_rays,
+    blocks,
+    check_classes,
+    instances,
+    squeezed,
+)
 from nescio.geometry.levels import FAR, first_reach
 from nescio.geometry.rays import pieces_on, room
 from nescio.geometry.spans import Spans
@@ -52,7 +61,7 @@ def first_confident(
     The result is exact up to float64 rounding.
     """
     begin, way = as_rays(origin, direction)
-    if not 0 < confidence < 1:
+    if not 0 < as_number(confidence, "confidence") < 1:
         raise NescioError(f"confidence must lie between 0 and 1, both excluded, got {confidence}")
     starts = _starts(start, len(begin))
     far = far_field(source, begin, way)
@@ -61,8 +70,7 @@ def first_confident(
         x.reshape(len(nets), len(begin), *x.shape[2 - isinstance(source, nn.Module) :])
         for x in (far.slope, far.intercept, far.limit, far.radius)
     )
-    if slope.shape[2] < 2:
-        raise NescioError("a network with one output has no classes to be sure of; give it two")
+    check_classes(slope.shape[2])
     groups = [list(range(len(nets)))] if pooled else [[m] for m in range(len(nets))]
     found = [
         _first(

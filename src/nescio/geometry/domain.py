@@ -104,12 +104,12 @@ class Domain:
     def bend(self, part: Part, bend: Bend) -> Part:
         """An activation, applied to every unit."""
         part = self.current(part)
-        lines = [below_point(part.coefs, point).flatten(2) for point in bend.points]
+        lines = [units(below_point(part.coefs, point)) for point in bend.points]
         self.units.append(sum(line.shape[2] for line in lines))
         self.refine(lines[0] if len(lines) == 1 else torch.cat(lines, 2))
         part = self.current(part)
         sides = [
-            self.above(below_point(part.coefs, point).flatten(2)).unflatten(1, part.features)
+            self.above(units(below_point(part.coefs, point))).reshape(-1, *part.features)
             for point in bend.points
         ]
         return self.made(Part(bent(part.coefs, sides, bend), part.version))
@@ -119,17 +119,22 @@ class Domain:
         parts = [self.current(part) for part in parts]
         shape = parts[0].features
         self.units.append(parts[0].coefs[0, 0].numel() * len(parts) * (len(parts) - 1) // 2)
-        self.envelope(torch.stack([p.coefs.flatten(2) for p in parts], -1))
+        self.envelope(torch.stack([units(p.coefs) for p in parts], -1))
         parts = [self.current(part) for part in parts]
         best = parts[0].coefs
         for part in parts[1:]:
-            higher = self.above((part.coefs - best).flatten(2)).unflatten(1, shape)
+            higher = self.above(units(part.coefs - best)).reshape(-1, *shape)
             best = torch.where(higher, part.coefs, best)
         return self.made(Part(best, parts[0].version))
 
     def made(self, part: Part) -> Part:
         self.widest = max(self.widest, part.coefs[0, 0].numel())
         return part
+
+
+def units(coefs: Tensor) -> Tensor:
+    """All features on one axis: `(K, R, U)`; a case may be a single number."""
+    return coefs.reshape(*coefs.shape[:2], -1)
 
 
 def plus_constant(coefs: Tensor, constant: Tensor | float) -> Tensor:

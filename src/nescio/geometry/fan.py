@@ -19,7 +19,7 @@ from torch import Tensor
 from nescio.geometry.asymptotics import KINDS
 from nescio.geometry.cells import Cells, limit_for, sweep
 from nescio.geometry.domain import Part
-from nescio.geometry.instances import Instance, Source, instances
+from nescio.geometry.instances import Instance, Source, check_classes, instances
 from nescio.measures import measure_all
 from nescio.prediction import Categorical
 
@@ -95,6 +95,7 @@ def limit_map(source: Source) -> LimitMap:
         places = (torch.searchsorted(border, middles, right=True) - 1).clamp(0, len(limit) - 1)
         limits.append(limit[places])
         kinds.append(kind[places.numpy()])
+    check_classes(limits[0].shape[-1])
     return _merged(_angle(borders), torch.stack(limits), np.stack(kinds))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent
+from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent, units
 
 EPSILON = 2.0**-53
 CHECKED = 1000  # sums that came out as 0 and are added up again, in one layer of one block
@@ -48,7 +48,7 @@ class Infinity(Domain):
         """The part with no ReLU waiting."""
         if not part.error.relu:
             return part
-        side = self.above(part.coefs.flatten(2), part.error.bound).unflatten(1, part.features)
+        side = self.above(units(part.coefs), part.error.bound).reshape(-1, *part.features)
         return Part(torch.where(side, part.coefs, 0.0), error=Doubt(part.error.bound))
 
     def map(
@@ -89,8 +89,8 @@ class Infinity(Domain):
         part = self.current(part)
         sides = []
         for point in bend.points:
-            line = below_point(part.coefs, point).flatten(2)
-            sides.append(self.above(line, part.error.bound).unflatten(1, part.features))
+            line = units(below_point(part.coefs, point))
+            sides.append(self.above(line, part.error.bound).reshape(-1, *part.features))
         steepest = max(float(torch.as_tensor(s).abs().max()) for s in bend.slopes)
         bound = part.error.bound * max(1.0, steepest) + EPSILON * _size(part.coefs)
         return self.made(Part(bent(part.coefs, sides, bend), error=Doubt(bound)))
@@ -109,7 +109,7 @@ class Infinity(Domain):
             best = _first_winner(lines)
             last, _ = _rivals(best, lines, 2 * doubt.bound)
             self.undecided |= _close(best, lines, 2 * doubt.bound)
-        torch.maximum(self.radius, last.flatten(1).amax(1), out=self.radius)
+        torch.maximum(self.radius, last.reshape(len(last), -1).amax(1), out=self.radius)
         return self.made(Part(best, error=doubt))
 
     def above(self, lines: Tensor, error: Any = None) -> Tensor:
@@ -126,7 +126,7 @@ class Infinity(Domain):
                 doubtful = near & ~level
                 doubtful |= level & (q != 0) & (q.abs() <= error[1][:, None])
                 self.undecided |= doubtful.any(1)
-        torch.maximum(self.radius, -roots.amin(1), out=self.radius)
+        torch.maximum(self.radius, 0.0 - roots.amin(1), out=self.radius)
         return active
 
 
@@ -137,12 +137,12 @@ def _cancelled(p: Tensor, out: Tensor, function: Function, absolute: Function) -
     A sum of nothing but zeros is 0. Any other sum that came out as 0 is added up again without
     rounding; beyond so many of them, the rest is left open.
     """
-    zero = (out == 0).flatten(1)
+    zero = (out == 0).reshape(len(out), -1)
     doubtful = torch.zeros(len(out), dtype=torch.bool)
     rows = zero.any(1).nonzero()[:, 0]
     if not len(rows):
         return doubtful
-    terms = absolute(p[rows].abs()).flatten(1) > 0
+    terms = absolute(p[rows].abs()).reshape(len(rows), -1) > 0
     places = (zero[rows] & terms).nonzero().tolist()
     weights: dict[int, Tensor] = {}
     for row, unit in places[:CHECKED]:
@@ -218,7 +218,7 @@ def _close(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> Tensor:
         rise, ahead = p - slope, q - intercept
         doubtful |= (rise != 0) & (rise <= steep)
         doubtful |= (rise == 0) & (ahead != 0) & (ahead <= level)
-    return doubtful.flatten(1).any(1)
+    return doubtful.reshape(len(p), -1).any(1)
 
 
 def _worst(parts: Sequence[Part]) -> Doubt:
@@ -227,5 +227,5 @@ def _worst(parts: Sequence[Part]) -> Doubt:
 
 def _size(coefs: Tensor) -> Tensor:
     """Largest magnitude in each row, `(K, R)`."""
-    low, high = torch.aminmax(coefs.detach().flatten(2), dim=2)
+    low, high = torch.aminmax(units(coefs.detach()), dim=2)
     return torch.maximum(-low, high)

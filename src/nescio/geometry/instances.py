@@ -54,7 +54,12 @@ class Instance:
         out = self._trace(domain, part)
         if self.slope == 1.0 and self.intercept is None:
             return out
-        return domain.map(out, lambda flat: flat * self.slope, constant=self.intercept)
+        return domain.map(
+            out,
+            lambda flat: flat * self.slope,
+            absolute=lambda flat: flat * abs(self.slope),
+            constant=self.intercept,
+        )
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
@@ -92,7 +97,7 @@ class Instance:
             ) from error
         size = (linear.abs() + constant.abs() + truth.abs()).amax().item()
         apart = (linear + constant - truth).abs().amax().item()
-        if apart > ALIKE * size:
+        if not apart <= ALIKE * size:  # not a number either
             raise NescioError(
                 "the network cannot be analysed: its affine pieces do not give its own outputs. "
                 "An in-place operation on a view, random numbers, or cases that depend on each "
@@ -171,6 +176,20 @@ def _ready(net: nn.Module) -> nn.Module:
 def _check_head(head: Head) -> None:
     if head.name != "categorical":
         raise NescioError(f"the geometry reads softmax classifiers; the head here is {head.name}")
+
+
+def check_classes(outputs: int) -> None:
+    """Refuse a network with one output where probabilities are asked for."""
+    if outputs < 2:
+        raise NescioError("a network with one output has no classes to be sure of; give it two")
+
+
+def as_number(value: Any, name: str) -> float:
+    """`value` as a float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise NescioError(f"{name} must be a number, got {value!r}") from error
 
 
 def squeezed(source: Source, results: Sequence[Tensor]) -> Tensor:

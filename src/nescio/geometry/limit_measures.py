@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from nescio.errors import NescioError
 from nescio.geometry.asymptotics import FarField, LastPiece, far_field, limits_of
-from nescio.geometry.instances import Source, as_rays, blocks
+from nescio.geometry.instances import Source, as_rays, blocks, check_classes
 from nescio.measures import applicable, least_confidence
 from nescio.prediction import Categorical
 from nescio.registry import measures
@@ -83,6 +83,7 @@ def limits(
     start, way = as_rays(origin, direction)
     raw = _with_members(source, start, way)
     classes = raw.slope.shape[-1]
+    check_classes(classes)
     rejecting = _reject_class(reject, reject_logit, classes)
     field = _read(raw, heat, reject_logit)
     prediction = Categorical.from_probs(field.limit)

@@ -207,7 +207,7 @@ def _ring(edges: dict[int, list[int]], places: Floats) -> Floats:
         start = next(iter(edges))
         ring = [start]
         while True:
-            choices = edges[ring[-1]]
+            choices = edges.get(ring[-1], [])
             ahead = _next(ring, choices, places)
             choices.remove(ahead)
             if not choices:
@@ -228,6 +228,10 @@ def _ring(edges: dict[int, list[int]], places: Floats) -> Floats:
 
 def _next(ring: list[int], choices: list[int], places: Floats) -> int:
     """The next corner; where a walk meets itself, the sharpest turn to the left."""
+    if not choices:
+        raise NescioError(
+            "some pieces are too thin to be merged, or the box is too large; use merge=False"
+        )
     if len(choices) == 1 or len(ring) == 1:
         return choices[0]
     here = places[ring[-1]]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent
+from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent, units
 
 
 def generic(features: Sequence[int]) -> Tensor:
@@ -73,7 +73,7 @@ class Again(Domain):
         return next(self.sides)
 
     def bend(self, part: Part, bend: Bend) -> Part:
-        sides = [next(self.sides).unflatten(1, part.features) for _ in bend.points]
+        sides = [next(self.sides).reshape(-1, *part.features) for _ in bend.points]
         linear = replace(bend, offsets=(0.0,) * len(bend.offsets))
         return self.made(Part(bent(part.coefs, sides, linear)))
 
@@ -105,14 +105,14 @@ class HalfSpaces(Points):
 
     def bend(self, part: Part, bend: Bend) -> Part:
         for point in bend.points:
-            lines = below_point(part.coefs, point).flatten(2)
+            lines = units(below_point(part.coefs, point))
             self.found.append(torch.where(self.above(lines), lines, -lines))
         return super().bend(part, bend)
 
     def largest(self, parts: Sequence[Part]) -> Part:
         best = super().largest(parts)
-        every = torch.stack([part.coefs.flatten(2) for part in parts], -1)  # (K, R, U, W)
-        best_lines = best.coefs.flatten(2)
+        every = torch.stack([units(part.coefs) for part in parts], -1)  # (K, R, U, W)
+        best_lines = units(best.coefs)
         winner = (every == best_lines[..., None]).all(0).int().argmax(-1)  # (R, U)
         for step in range(1, len(parts)):
             place = ((winner + step) % len(parts)).expand(len(every), *winner.shape)

@@ -93,7 +93,7 @@ class ExactDomain(Domain):
         check_units(size)
         with torch.no_grad():
             image = function(torch.eye(size, dtype=torch.float64).reshape(size, *part.features))
-        shape, matrix = tuple(image.shape[1:]), image.flatten(1)
+        shape, matrix = tuple(image.shape[1:]), image.reshape(len(image), -1)
         rows = coefs.reshape(-1, size)
         if ((matrix != 0).sum(0) <= 1).all():  # a choice of units, each times a factor
             out = rows[:, matrix.abs().argmax(0).numpy()] * fractions_of(matrix.sum(0))

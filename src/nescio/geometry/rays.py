@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nescio.errors import NescioError
 from nescio.geometry.cells import limit_for, sweep
 from nescio.geometry.infinity import Infinity
-from nescio.geometry.instances import Instance, Source, as_rays, blocks, instances
+from nescio.geometry.instances import Instance, Source, as_number, as_rays, blocks, instances
 from nescio.geometry.intervals import Intervals
 from nescio.predictors.predictor import Predictor
 
@@ -78,23 +78,24 @@ class Rays:
 
 
 @overload
-def ray(source: nn.Module, origin: Any, direction: Any, *, stop: float = math.inf) -> Rays: ...
+def ray(source: nn.Module, origin: Any, direction: Any, *, stop: float | None = None) -> Rays: ...
 
 
 @overload
 def ray(
-    source: Predictor, origin: Any, direction: Any, *, stop: float = math.inf
+    source: Predictor, origin: Any, direction: Any, *, stop: float | None = None
 ) -> tuple[Rays, ...]: ...
 
 
 def ray(
-    source: Source, origin: Any, direction: Any, *, stop: float = math.inf
+    source: Source, origin: Any, direction: Any, *, stop: float | None = None
 ) -> Rays | tuple[Rays, ...]:
     """All breakpoints and affine logits along `origin + t * direction`, for t from 0 to `stop`.
 
     source: a network, or a model or predictor of nescio, which gives one result a member.
     """
     start, way = as_rays(origin, direction)
+    stop = math.inf if stop is None else as_number(stop, "stop")
     if not stop > 0:
         raise NescioError(f"stop must be above 0, got {stop}; rays start at 0")
     found = tuple(_of_one(instance, start, way, float(stop)) for instance in instances(source))

@@ -79,7 +79,7 @@ class Chords(Domain):
         points = [torch.as_tensor(point, dtype=torch.float64) for point in bend.points]
         inside = [(low < point) & (high > point) for point in points]
         bends = torch.stack(inside).any(0)
-        self.unstable += bends.flatten(1).sum(1)
+        self.unstable += bends.reshape(len(bends), -1).sum(1)
         ends = [_value(x, bend, points) for x in (low, high)]
         steep = (ends[1] - ends[0]) / (high - low)
         top = torch.zeros_like(steep)
@@ -107,7 +107,7 @@ class Chords(Domain):
         if whole.any():
             share = torch.where(whole, (centre > 0).double(), share)
         bends = (share > 0) & (share < 1)
-        self.unstable += bends.flatten(1).sum(1)
+        self.unstable += bends.reshape(len(bends), -1).sum(1)
         off = share * (1 - share) * reach  # half of the largest distance from the chord
         coefs = part.coefs * share
         coefs[1] += off
@@ -133,7 +133,7 @@ class Chords(Domain):
             rise = (part.coefs[1] - centre) + (part.coefs[0] - slope).abs_()
             above = torch.maximum(above, rise.add_(part.error).sub_(error))
         changes = (above > 0) & (centre + slope.abs() + error + above > floor)
-        self.unstable += changes.flatten(1).sum(1)
+        self.unstable += changes.reshape(len(changes), -1).sum(1)
         coefs = torch.stack([slope, centre + above / 2])
         rounding = EPSILON * (centre.abs() + slope.abs())
         return self.made(Part(coefs, error=error + above / 2 + 4 * rounding))

@@ -47,7 +47,7 @@ def regions(
         second lies on their first axis; lengths are those of the inputs. See `around`.
     merge: neighbours with one affine map become one piece, which need not be convex.
     Of a model or predictor a tuple, one a member. Exact up to float64 rounding: a part of a piece
-    that is thinner than 1e-12 of the box is not told apart.
+    that is thinner than 1e-12 of the largest coordinate is not told apart.
     """
     where, frame = _box(box), _frame(plane)
     found = tuple(
