@@ -385,6 +385,8 @@ def _angles(picture: Picture) -> list[str]:
             more = f", and {len(angles) - ANGLES} more" if len(angles) > ANGLES else ""
             whose = f"of member {i} " if len(picture.regions) > 1 else ""
             lines.append(f"the boundary {whose}runs to infinity at {shown}{more} degrees")
+    if lines:
+        lines.append("(seen from the pieces in this box; the whole plane may have more)")
     return ["", *lines] if lines else []
 
 

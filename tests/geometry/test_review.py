@@ -67,8 +67,7 @@ def test_an_infinite_bound_bounds_nothing(low) -> None:
 
 def test_one_output_has_no_classes() -> None:
     net = nn.Linear(2, 1)
-    assert geometry.far_field(net, ZERO, ONE, piece=True).piece.tied_top.tolist() == [False]
-    for call in (geometry.limits, geometry.first_confident):
+    for call in (geometry.far_field, geometry.limits, geometry.first_confident):
         with pytest.raises(NescioError, match="no classes to be sure of"):
             call(net, ZERO, ONE)
     with pytest.raises(NescioError, match="no classes to be sure of"):
@@ -103,3 +102,36 @@ def test_factors_below_the_radius_are_refused() -> None:
 def test_words_are_not_numbers(call) -> None:
     with pytest.raises(NescioError, match="must be a number, got 'a'"):
         call(nn.Linear(2, 2))
+
+
+def test_weights_that_are_no_numbers_are_named() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    with torch.no_grad():
+        net[2].bias[0] = torch.nan
+    for call in (geometry.far_field, geometry.first_confident):
+        with pytest.raises(NescioError, match=r"NaN or infinity: 2\.bias"):
+            call(net, ZERO, ONE)
+    with pytest.raises(NescioError, match=r"NaN or infinity: 2\.bias"):
+        geometry.regions(net, [(-1, 1), (-1, 1)])
+
+
+def test_attention_is_named_as_what_it_is() -> None:
+    net = nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Flatten())
+    with pytest.raises(NescioError, match=r"\(MultiheadAttention\) is not piecewise affine"):
+        geometry.far_field(net, torch.zeros(1, 3, 4), torch.ones(1, 3, 4))
+
+
+def test_the_limit_map_asks_for_two_inputs() -> None:
+    with pytest.raises(NescioError, match="needs a network of two inputs"):
+        geometry.limit_map(nn.Linear(3, 2))
+    with pytest.raises(NescioError, match="needs a network of two inputs"):
+        geometry.limit_map(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()))
+
+
+def test_results_print_in_a_line() -> None:
+    net = nn.Sequential(nn.Linear(2, 1, bias=False), nn.ReLU(), nn.Linear(1, 2))
+    found = geometry.regions(net, [(-1, 1), (-1, 1)])
+    assert repr(found) == "Regions(2 pieces, 2 without end, box ((-1.0, 1.0), (-1.0, 1.0)))"
+    proof = geometry.certificate(nescio.nets.rbf(2, 2, centres=3))
+    assert repr(proof).startswith("Certificate(radius ")
+    assert len(repr(proof)) < 80

@@ -15,6 +15,7 @@ from nescio.geometry.instances import (
     as_points,
     as_rays,
     blocks,
+    check_classes,
     instances,
     squeezed,
 )
@@ -124,6 +125,7 @@ def _of_one(instance: Instance, origin: Tensor, direction: Tensor, piece: bool) 
     parts = [
         _block(instance, origin[rows], direction[rows], piece) for rows in blocks(len(origin), size)
     ]
+    check_classes(parts[0][0].shape[1])
     slope, intercept, radius, doubt = (torch.cat([p[i] for p in parts]) for i in range(4))
     kind, limit = limits_of(slope, intercept, doubt)
     last = (

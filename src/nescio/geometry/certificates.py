@@ -23,7 +23,7 @@ OUTWARD = 1 + 1e-12  # the radius is rounded up
 BYTES = 64 << 20  # of the distances of one block of points
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """Beyond `radius` from every centre all probabilities are within `epsilon` of 1 / classes.
 
@@ -37,6 +37,10 @@ class Certificate:
     gamma: Tensor  # as radius
     centres: tuple[Tensor, ...]  # (L, F), one a member
     scaling: tuple[tuple[Tensor, Tensor] | None, ...]  # mean and scale of the inputs
+
+    def __repr__(self) -> str:
+        radius = ", ".join(f"{r:.4g}" for r in self.radius.reshape(-1).tolist())
+        return f"Certificate(radius {radius}, epsilon {self.epsilon:g}, {self.classes} classes)"
 
     def distance(self, x: Any) -> Tensor:
         """To the nearest centre, `(N,)`; `(M, N)` of a model."""

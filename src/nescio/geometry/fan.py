@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.errors import NescioError
 from nescio.geometry.asymptotics import KINDS
 from nescio.geometry.cells import Cells, limit_for, sweep
 from nescio.geometry.domain import Part
@@ -126,7 +127,12 @@ def _of_one(instance: Instance) -> tuple[Tensor, Tensor, Any]:
     """Borders `(S + 1,)` as places on the square, limits `(S, C)` and kinds `(S,)`."""
     trial = Sectors(*_square(), limit=1 << 30)
     trial.only_one()
-    instance.run(trial, trial.start())
+    try:
+        instance.run(trial, trial.start())
+    except NescioError as error:
+        if "do not pass" in str(error) or "a convolution of" in str(error):
+            raise NescioError(f"limit_map needs a network of two inputs ({error})") from None
+        raise
     found = []
     for block, part in sweep(instance, Sectors(*_square(), limit=limit_for(trial.widest, 3))):
         block.done, block.limit = 0, 1 << 30

@@ -163,6 +163,11 @@ def _rescaled(inner: Instance, scaling: Scaled) -> Instance:
 
 def _ready(net: nn.Module) -> nn.Module:
     net = getattr(net, "_orig_mod", net)  # a compiled network, as it was written
+    if isinstance(net, torch.jit.ScriptModule):
+        raise NescioError("a TorchScript module hides its layers; pass the nn.Module it came from")
+    for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+        if not tensor.isfinite().all():
+            raise NescioError(f"the weights hold NaN or infinity: {name}")
     try:
         own = deepcopy(net)
     except RuntimeError as error:

@@ -143,7 +143,7 @@ def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool)
     try:
         instance.run(trial, trial.start(origin[None], basis[:1]))
     except NescioError as error:
-        if two_inputs and "do not pass" in str(error):
+        if two_inputs and ("do not pass" in str(error) or "a convolution of" in str(error)):
             raise NescioError(
                 f"without plane= the network must take 2 features; pass three inputs as plane= for "
                 f"a slice ({error})"

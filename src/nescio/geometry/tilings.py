@@ -44,7 +44,7 @@ class Outlines(Sequence[Tensor]):
         return iter(self.vertices.tensor_split(self.offsets[1:-1]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Regions:
     """All linear pieces of a network over a box of a plane, or over the whole plane.
 
@@ -73,6 +73,10 @@ class Regions:
 
     def __len__(self) -> int:
         return len(self.maps)
+
+    def __repr__(self) -> str:
+        where = "the whole plane" if self.box is None else f"box {self.box}"
+        return f"Regions({len(self):,} pieces, {int(self.unbounded.sum())} without end, {where})"
 
     @property
     def polygons(self) -> Outlines:

@@ -10,6 +10,11 @@ from nescio.geometry import arithmetic, bends, maxima, shapes  # noqa: F401 (wha
 from nescio.geometry.domain import Part
 from nescio.geometry.traced import Traced as Traced
 
+WHY = {
+    nn.MultiheadAttention: " is not piecewise affine: it multiplies what depends on the input",
+    nn.RNNBase: " is not piecewise affine: its gates multiply what depends on the input",
+}
+
 
 def run(net: Callable[[Tensor], Any], names: Mapping[nn.Module, str], start: Traced) -> Part:
     """The outputs of a network `(K, R, C)` as a part; a layer that does not fit is named."""
@@ -41,4 +46,5 @@ def _place(error: BaseException, names: Mapping[nn.Module, str]) -> str:
     if found is None:
         return "the network cannot be analysed"
     where = f"layer {names[found]!r}" if names[found] else "the network's own forward"
-    return f"the network cannot be analysed: {where} ({type(found).__name__})"
+    why = next((words for kind, words in WHY.items() if isinstance(found, kind)), "")
+    return f"the network cannot be analysed: {where} ({type(found).__name__}){why}"

@@ -83,7 +83,7 @@ def far_rows(result: Result, kind: str, *, missing: str) -> list[tuple[str, list
             f"{decimal(part['certain'], 0, scale=100, missing=missing)} %",
             f"{decimal(part['mean_limit_confidence'], 1, scale=100, missing=missing)} %",
             short(_median(part["radius"]), missing="never"),
-            *(short(_median(values), missing="never") for values in levels),
+            *(_factor(_median(values), part["start"]) for values in levels),
         ]
         rows.append((name, cells))
     return rows
@@ -102,6 +102,10 @@ def short(value: Any, *, missing: str) -> str:
     if number < 1000:
         return f"{number:.3g}"
     return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}".replace("e+0", "e")
+
+
+def _factor(value: Any, start: float) -> str:
+    return "at once" if value == start else short(value, missing="never")
 
 
 def _median(quantiles: Any) -> Any:

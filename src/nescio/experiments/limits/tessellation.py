@@ -211,10 +211,12 @@ def _claims(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> li
             f"{len(quarters)} of four quarters of the box, by the start; mean area "
             f"{percent(numbers['zero area'])} of the box, most {percent(_most(rows))}; all of V is "
             f"0 on {percent(numbers['zero area in dead pieces'])} of that area",
-            "fails"
-            if open_ < len(zero) or not zero
+            "open"
+            if not zero
+            else "fails"
+            if open_ < len(zero)
             else "holds"
-            if len(quarters) == 1
+            if quarters == {"top right"}
             else "partly",
         ),
     ]
