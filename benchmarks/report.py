@@ -8,6 +8,8 @@ from typing import Any
 
 from benchmarks.timing import OURS, Benchmark, Numbers
 
+GROWTH = "images/piece-cost.png"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -85,6 +87,7 @@ def page(results: Sequence[Result], machine: Mapping[str, str], date: str) -> st
             "turns. Cold is the first call after the imports, warm a later one.",
             table(results),
             *_remarks(results),
+            *([f"![Cost of a piece against their number]({GROWTH})"] if growth(results) else []),
         ]
     ) + "\n"  # fmt: skip
 
@@ -96,6 +99,33 @@ def _remarks(results: Sequence[Result]) -> Iterator[str]:
         for name, numbers in result.checks.items():
             values = ", ".join(f"{key} {value:.3g}" for key, value in numbers.items())
             yield f"{result.work}: the {name.replace('_', ' ')} check found {values}."
+
+
+def growth(results: Sequence[Result]) -> dict[int, float]:
+    """Nanoseconds a piece and unit, by the number of pieces."""
+    found = [result.checks["growth"] for result in results if "growth" in result.checks]
+    return {
+        int(name.removesuffix(" pieces").replace(",", "")): value
+        for numbers in found
+        for name, value in numbers.items()
+        if name.endswith(" pieces")
+    }
+
+
+def draw_growth(path: Path, costs: Mapping[int, float]) -> None:
+    """The cost of a piece as networks grow, as a picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(list(costs), list(costs.values()), "o-", color="#0072B2")
+    axis.set(xscale="log", ylim=(0, 1.15 * max(costs.values())), xlabel="linear pieces (log scale)")
+    axis.set_ylabel("nanoseconds a piece and hidden unit")
+    axis.set_title("The cost of a piece does not grow with their number", loc="left")
+    axis.grid(color="#dddddd")
+    axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
 
 
 def record(results: Sequence[Result], machine: Mapping[str, str], date: str) -> str:
@@ -118,6 +148,9 @@ def write(
 ) -> list[Path]:
     """Write `benchmarks.md` and `benchmarks.json`, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
+    costs = growth(results)
+    if costs:
+        draw_growth(folder / GROWTH, costs)
     files = {
         folder / "benchmarks.md": page(results, machine, date),
         folder / "benchmarks.json": record(results, machine, date),

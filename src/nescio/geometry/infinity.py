@@ -137,11 +137,11 @@ def _cancelled(p: Tensor, out: Tensor, function: Function, absolute: Function) -
     A sum of nothing but zeros is 0. Any other sum that came out as 0 is added up again without
     rounding; beyond so many of them, the rest is left open.
     """
-    zero = (out == 0).reshape(len(out), -1)
     doubtful = torch.zeros(len(out), dtype=torch.bool)
-    rows = zero.any(1).nonzero()[:, 0]
-    if not len(rows):
+    if torch.count_nonzero(out) == out.numel():
         return doubtful
+    zero = (out == 0).reshape(len(out), -1)
+    rows = zero.any(1).nonzero()[:, 0]
     terms = absolute(p[rows].abs()).reshape(len(rows), -1) > 0
     places = (zero[rows] & terms).nonzero().tolist()
     weights: dict[int, Tensor] = {}
