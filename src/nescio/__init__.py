@@ -1,8 +1,9 @@
 """nescio: when a network does not know, and a proof where there is one."""
 
+from typing import TYPE_CHECKING, Any
+
 from nescio import calibration as calibration
 from nescio import data as data
-from nescio import geometry as geometry
 from nescio import heads as heads
 from nescio import losses as losses
 from nescio import measures as measures
@@ -24,3 +25,15 @@ from nescio.training import train as train
 from nescio.version import VERSION
 
 __version__ = VERSION
+
+if TYPE_CHECKING:
+    from nescio import geometry as geometry
+
+
+def __getattr__(name: str) -> Any:
+    """`nescio.geometry` is loaded when it is first asked for."""
+    if name != "geometry":
+        raise AttributeError(f"module 'nescio' has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module("nescio.geometry")

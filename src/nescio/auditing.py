@@ -14,8 +14,6 @@ from nescio import metrics
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
 from nescio.evaluate import FAR, Seen, quality, see, separation
-from nescio.faraway import RAYS as RAYS
-from nescio.faraway import Rays, far_away, rays_from
 from nescio.files import finite, make_folder, write_atomically, write_json
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
@@ -23,6 +21,7 @@ from nescio.version import VERSION
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
 BINS = 20
+RAYS = 200  # of each kind that are followed to infinity
 Look = Callable[[Tensor], Seen]
 
 
@@ -90,6 +89,8 @@ def audit(
     _check_alphas(alphas)
     if isinstance(rays, bool) or not isinstance(rays, int) or rays < 0:
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
+    from nescio.faraway import rays_from  # the geometry is loaded where it is used
+
     others = _outside(x, train, outside or {}, seed)
     ways = rays_from(x, count=rays, seed=seed) if rays else {}
     result = {
@@ -140,9 +141,11 @@ def _findings(
     y: Tensor,
     others: Mapping[str, Tensor],
     alphas: Sequence[float],
-    rays: dict[str, Rays],
+    rays: dict[str, tuple[Tensor, Tensor, float]],
     show: bool | None,
 ) -> dict[str, Any]:
+    from nescio.faraway import far_away
+
     found = {}
     total = len(predictors) * (1 + len(others) + len(alphas) + len(rays))
     with progress(total, "auditing", show=show) as advance:

@@ -14,7 +14,6 @@ from nescio.predictors import Predictor
 from nescio.randomness import generator
 from nescio.threads import one_thread
 
-RAYS = 200  # of each kind
 FOLLOWED = (10, 50)  # fewest and most rays that are followed to a level, by the members
 WORK = 200  # members times rays that are followed
 SMALL = 1_000_000  # weights below which a second thread only gets in the way
