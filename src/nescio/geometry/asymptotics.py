@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.errors import NescioError
-from nescio.geometry.infinity import Infinity
+from nescio.geometry.infinity import Infinity, widest_layer
 from nescio.geometry.instances import (
     Instance,
     Source,
@@ -102,7 +102,7 @@ def far_field(
 
         return exact_far_field(source, origin, direction).rounded()
     start, way = as_rays(origin, direction)
-    members = [_of_one(instance, start, way, piece) for instance in instances(source)]
+    members = [far_field_of(instance, start, way, piece) for instance in instances(source)]
     slope, intercept, radius, limit = (
         squeezed(source, [getattr(m, name) for m in members])
         for name in ("slope", "intercept", "radius", "limit")
@@ -118,10 +118,11 @@ def far_field(
     return FarField(slope, intercept, radius, limit, kind, last)
 
 
-def _of_one(instance: Instance, origin: Tensor, direction: Tensor, piece: bool) -> FarField:
-    trial = Infinity(1)
-    instance.run(trial, trial.start(origin[:1], direction[:1]))
-    size = max(1, BYTES // (16 * max(1, trial.widest)))
+def far_field_of(
+    instance: Instance, origin: Tensor, direction: Tensor, piece: bool = False
+) -> FarField:
+    """The far field of one fixed network; origins and directions as `as_rays` gives them."""
+    size = max(1, BYTES // (16 * max(1, widest_layer(instance, origin[:1], direction[:1]))))
     parts = [
         _block(instance, origin[rows], direction[rows], piece) for rows in blocks(len(origin), size)
     ]
@@ -143,7 +144,7 @@ def _block(
         out = instance.run(domain, domain.start(origin, way))
         slope, intercept = out.coefs
         gap = torch.sort(slope.detach(), dim=1, descending=True).values
-        close = (gap[:, :1] - gap) <= 2 * out.error.bound[0][:, None]
+        close = (gap[:, :1] - gap) <= 2 * out.error[0][:, None]
         doubt = domain.undecided | (close & (gap != gap[:, :1])).any(1)
         found = [slope.detach(), intercept.detach(), domain.radius, doubt]
         if piece:

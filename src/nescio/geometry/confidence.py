@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.checks import as_tensor
 from nescio.errors import NescioError
-from nescio.geometry.asymptotics import far_field
+from nescio.geometry.asymptotics import far_field_of
 from nescio.geometry.instances import (
     Instance,
     Source,
     as_number,
     as_rays,
     blocks,
-    check_classes,
     instances,
     squeezed,
 )
@@ -64,13 +63,12 @@ def first_confident(
     if not 0 < as_number(confidence, "confidence") < 1:
         raise NescioError(f"confidence must lie between 0 and 1, both excluded, got {confidence}")
     starts = _starts(start, len(begin))
-    far = far_field(source, begin, way)
     nets = instances(source)
+    fields = [far_field_of(net, begin, way) for net in nets]
     slope, intercept, limit, radius = (
-        x.reshape(len(nets), len(begin), *x.shape[2 - isinstance(source, nn.Module) :])
-        for x in (far.slope, far.intercept, far.limit, far.radius)
+        torch.stack([getattr(field, name) for field in fields])
+        for name in ("slope", "intercept", "limit", "radius")
     )
-    check_classes(slope.shape[2])
     groups = [list(range(len(nets)))] if pooled else [[m] for m in range(len(nets))]
     found = [
         _first(

@@ -5,10 +5,9 @@ bend, and no breakpoints of units that never win.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nescio.geometry.domain import Bend, Domain, Function, Part
@@ -69,7 +68,7 @@ class Deferred(Domain):
 
     def largest_waiting(self, parts: Sequence[Part]) -> Part:
         """The ReLU of the largest of several parts: the largest of them and 0."""
-        zero = Part(torch.zeros_like(parts[0].coefs), parts[0].version)
+        zero = replace(parts[0], coefs=parts[0].coefs.new_zeros(()).expand_as(parts[0].coefs))
         return super().largest([zero, *parts])
 
 

@@ -3,20 +3,18 @@
 One pass decides every unit for good: by the sign of p, and where p is exactly 0 by that of q. The
 last root of all units is the last breakpoint of the ray. Beside each part goes a bound on what
 rounding can have done to p and q: a p that is not 0 but within its bound is undecided.
-
-A ReLU waits until its result is used. If that is a maximum over a window, the maximum goes first,
-with 0 as one more that competes; units that the winner hides have no breakpoint.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nescio.geometry.deferred import Deferred, is_relu
 from nescio.geometry.domain import Bend, Domain, Function, Part, below_point, bent, units
+from nescio.geometry.instances import Instance
 
 EPSILON = 2.0**-53
 CHECKED = 1000  # sums that came out as 0 and are added up again, in one layer of one block
@@ -24,16 +22,11 @@ SPLIT = 2.0**27 + 1
 TINY = 1e-300  # in place of a difference of slopes that is 0
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """Bounds `(2, R)` on the rounding errors of slopes and intercepts; a ReLU that waits."""
+class Asymptotes(Domain):
+    """Coefs are `(2, R, *features)`: slopes and intercepts.
 
-    bound: Tensor
-    relu: bool = False
-
-
-class Infinity(Domain):
-    """Coefs are `(2, R, *features)`: slopes and intercepts; errors are doubts."""
+    Errors are bounds `(2, R)` on what rounding can have done to them.
+    """
 
     def __init__(self, rays: int) -> None:
         super().__init__()
@@ -42,14 +35,7 @@ class Infinity(Domain):
 
     def start(self, origin: Tensor, direction: Tensor) -> Part:
         coefs = torch.stack([direction, origin])
-        return self.made(Part(coefs, error=Doubt(torch.zeros(2, len(origin), dtype=coefs.dtype))))
-
-    def current(self, part: Part) -> Part:
-        """The part with no ReLU waiting."""
-        if not part.error.relu:
-            return part
-        side = self.above(units(part.coefs), part.error.bound).reshape(-1, *part.features)
-        return Part(torch.where(side, part.coefs, 0.0), error=Doubt(part.error.bound))
+        return self.made(Part(coefs, error=torch.zeros(2, len(origin), dtype=coefs.dtype)))
 
     def map(
         self,
@@ -60,57 +46,49 @@ class Infinity(Domain):
         terms: int = 1,
         constant: Tensor | float | None = None,
     ) -> Part:
-        if absolute is None and terms == 1 and constant is None:  # a choice of units
-            return Part(super().map(part, function).coefs, error=part.error)
-        part = self.current(part)
         out = super().map(part, function, constant=constant).coefs
+        if absolute is None and terms == 1 and constant is None:  # a choice of units
+            return Part(out, error=part.error)
         if terms > 1:
             self.undecided |= _cancelled(part.coefs[0], out[0], function, absolute or function)
         gain = (absolute or function)(torch.ones(1, *part.features, dtype=out.dtype)).amax()
-        bound = gain * (part.error.bound + (terms + 2) * EPSILON * _size(part.coefs))
+        size = _size(part.coefs)
+        bound = gain * (part.error + (terms + 2) * EPSILON * size)
         if constant is not None:
             largest = float(torch.as_tensor(constant).abs().max())
-            bound = bound + EPSILON * (largest + gain * _size(part.coefs))
-        return Part(out, error=Doubt(bound))
+            bound = bound + EPSILON * (largest + gain * size)
+        return Part(out, error=bound)
 
     def add(self, first: Part, second: Part) -> Part:
-        first, second = self.current(first), self.current(second)
         out = super().add(first, second).coefs
-        bound = first.error.bound + second.error.bound + EPSILON * _size(out)
-        return Part(out, error=Doubt(bound))
+        return Part(out, error=first.error + second.error + EPSILON * _size(out))
 
     def join(self, parts: Sequence[Part], dim: int) -> Part:
-        parts = [self.current(part) for part in parts]
         return Part(super().join(parts, dim).coefs, error=_worst(parts))
 
     def bend(self, part: Part, bend: Bend) -> Part:
-        if bend.points == (0.0,) and bend.slopes == (0.0, 1.0) and not part.error.relu:
-            return Part(part.coefs, error=Doubt(part.error.bound, relu=True))
-        part = self.current(part)
         sides = []
         for point in bend.points:
             line = units(below_point(part.coefs, point))
-            sides.append(self.above(line, part.error.bound).reshape(-1, *part.features))
+            sides.append(self.above(line, part.error).reshape(-1, *part.features))
+        if is_relu(bend):
+            return Part(torch.where(sides[0], part.coefs, 0.0), error=part.error)
         steepest = max(float(torch.as_tensor(s).abs().max()) for s in bend.slopes)
-        bound = part.error.bound * max(1.0, steepest) + EPSILON * _size(part.coefs)
-        return self.made(Part(bent(part.coefs, sides, bend), error=Doubt(bound)))
+        bound = part.error * max(1.0, steepest) + EPSILON * _size(part.coefs)
+        return self.made(Part(bent(part.coefs, sides, bend), error=bound))
 
     def largest(self, parts: Sequence[Part]) -> Part:
-        """The winner for large t; where a ReLU waits for all of them, 0 competes too."""
-        relu = all(part.error.relu for part in parts)
-        parts = parts if relu else [self.current(part) for part in parts]
-        doubt = _worst(parts)
+        """The winner for large t."""
+        bound = _worst(parts)
         lines = [part.coefs for part in parts]
-        if relu:
-            lines.append(lines[0].new_zeros(()).expand_as(lines[0]))
         best = _winner(lines)
-        last, rivals = _rivals(best, lines, 2 * doubt.bound)
+        last, rivals = _rivals(best, lines, 2 * bound)
         if rivals:  # equal slopes somewhere: the intercepts decide
             best = _first_winner(lines)
-            last, _ = _rivals(best, lines, 2 * doubt.bound)
-            self.undecided |= _close(best, lines, 2 * doubt.bound)
+            last, _ = _rivals(best, lines, 2 * bound)
+            self.undecided |= _close(best, lines, 2 * bound)
         torch.maximum(self.radius, last.reshape(len(last), -1).amax(1), out=self.radius)
-        return self.made(Part(best, error=doubt))
+        return self.made(Part(best, error=bound))
 
     def above(self, lines: Tensor, error: Any = None) -> Tensor:
         """Active for large t; keeps the last root and what rounding leaves open."""
@@ -128,6 +106,17 @@ class Infinity(Domain):
                 self.undecided |= doubtful.any(1)
         torch.maximum(self.radius, 0.0 - roots.amin(1), out=self.radius)
         return active
+
+
+class Infinity(Deferred, Asymptotes):
+    """The far ends of rays, with ReLUs that wait for the pool that follows them."""
+
+
+def widest_layer(instance: Instance, origin: Tensor, direction: Tensor) -> int:
+    """The features of a network's widest layer, by a pass with one ray `(1, *features)`."""
+    trial = Infinity(1)
+    instance.run(trial, trial.start(origin, direction))
+    return trial.widest
 
 
 @torch.no_grad()
@@ -221,8 +210,8 @@ def _close(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> Tensor:
     return doubtful.reshape(len(p), -1).any(1)
 
 
-def _worst(parts: Sequence[Part]) -> Doubt:
-    return Doubt(torch.stack([part.error.bound for part in parts]).amax(0))
+def _worst(parts: Sequence[Part]) -> Tensor:
+    return torch.stack([part.error for part in parts]).amax(0)
 
 
 def _size(coefs: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.errors import NescioError
 from nescio.geometry.cells import limit_for, sweep
-from nescio.geometry.infinity import Infinity
+from nescio.geometry.infinity import widest_layer
 from nescio.geometry.instances import Instance, Source, as_number, as_rays, blocks, instances
 from nescio.geometry.intervals import Intervals
 from nescio.predictors.predictor import Predictor
@@ -116,9 +116,7 @@ def _of_one(instance: Instance, origin: Tensor, direction: Tensor, stop: float) 
 
 def room(instance: Instance, origin: Tensor, direction: Tensor) -> int:
     """How many intervals one block may have: by the widest layer of a trial pass."""
-    trial = Infinity(1)
-    instance.run(trial, trial.start(origin[:1], direction[:1]))
-    return limit_for(trial.widest, 2, BYTES)
+    return limit_for(widest_layer(instance, origin[:1], direction[:1]), 2, BYTES)
 
 
 def pieces_on(

@@ -13,7 +13,7 @@ from nescio.geometry.cells import limit_for, sweep
 from nescio.geometry.cones import TURN, towards
 from nescio.geometry.convex import Floats, areas
 from nescio.geometry.domain import Part
-from nescio.geometry.infinity import Infinity
+from nescio.geometry.infinity import widest_layer
 from nescio.geometry.instances import Instance, Source, as_points, instances
 from nescio.geometry.piece_counts import montufar, serra, zaslavsky
 from nescio.geometry.polygons import Polygons
@@ -139,9 +139,8 @@ def _stream(
 @one_thread()
 def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool) -> int:
     """The features of the widest layer, by a pass with one ray."""
-    trial = Infinity(1)
     try:
-        instance.run(trial, trial.start(origin[None], basis[:1]))
+        return widest_layer(instance, origin[None], basis[:1])
     except NescioError as error:
         if two_inputs and ("do not pass" in str(error) or "a convolution of" in str(error)):
             raise NescioError(
@@ -149,7 +148,6 @@ def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool)
                 f"a slice ({error})"
             ) from None
         raise
-    return trial.widest
 
 
 def _value(block: Polygons, logits: Part, box: Box | None) -> Regions:
