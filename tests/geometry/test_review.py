@@ -135,3 +135,10 @@ def test_results_print_in_a_line() -> None:
     proof = geometry.certificate(nescio.nets.rbf(2, 2, centres=3))
     assert repr(proof).startswith("Certificate(radius ")
     assert len(repr(proof)) < 80
+
+
+def test_boxes_and_features_of_words_are_refused() -> None:
+    with pytest.raises(NescioError, match="a box is .* got 'a'"):
+        geometry.regions(nn.Linear(2, 2), "a")
+    with pytest.raises(NescioError, match=r"feature must be a whole number, got 0\.5"):
+        geometry.along_axis(ONE, 0.5)

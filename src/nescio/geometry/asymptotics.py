@@ -1,5 +1,6 @@
 """Infinitely far away: what a network says at the end of a ray, exactly."""
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,10 @@ def along_axis(x: Any, feature: int) -> tuple[Tensor, Tensor]:
     """
     points = as_points(x, "x")
     size = points[0].numel()
+    try:
+        feature = operator.index(feature)
+    except TypeError as error:
+        raise NescioError(f"feature must be a whole number, got {feature!r}") from error
     if not -size <= feature < size:
         raise NescioError(f"feature {feature} of inputs with {size} features")
     origin = points.flatten(1).clone()

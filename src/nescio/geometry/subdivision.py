@@ -89,7 +89,10 @@ def around(plane: Any, margin: float = 0.5) -> Box:
 def _box(box: Any) -> Box | None:
     if box is None:
         return None
-    ends = np.asarray(box, dtype=np.float64)
+    try:
+        ends = np.asarray(box, dtype=np.float64)
+    except (TypeError, ValueError):
+        ends = np.empty(0)  # refused below, with what came
     if ends.shape != (2, 2) or not np.isfinite(ends).all() or (ends[:, 0] >= ends[:, 1]).any():
         raise NescioError(
             f"a box is [(low, high), (low, high)] with low < high, got {box!r}; None is the plane"
