@@ -9,10 +9,11 @@ import nescio
 
 SOURCE = Path(nescio.__file__).parent
 ORDER = """
-errors version registry randomness threads progress files checks prediction heads measures metrics
-data nets dropout stacking dense model losses schedules optimisers checkpoints loop training
-predictors calibration geometry saving recipes evaluate faraway tables report auditing demo networks
-running picturing experiments cli __main__
+errors version registry randomness augmentation threads progress files checks prediction heads
+measures metrics data nets dropout convolution stacking dense model schedules attacks losses
+optimisers checkpoints loop training predictors calibration geometry saving units recipes evaluate
+faraway tables report arguments remedies auditing comparing demo networks running picturing
+experiments cli __main__
 """.split()  # noqa: SIM905
 VERSION = ("nescio", "nescio.__version__")  # a number, wherever it is needed
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

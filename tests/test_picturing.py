@@ -141,7 +141,7 @@ def test_a_slice_goes_through_its_cases(tmp_path):
     path = tmp_path / "images.npz"
     np.savez(path, x=rng.integers(0, 256, (9, 1, 4, 4), dtype=np.uint8), y=np.arange(9) % 3)
     found = picture_files(net, str(path), cases=[7, 2, 4])
-    x = nescio.data.read_npz(path)[0][[7, 2, 4]].double()
+    x = nescio.data.read_npz(path)[0][[7, 2, 4]].double() / 255
     (regions,) = found.regions
     at = regions.coordinates(x)
     torch.testing.assert_close(regions.evaluate(at), logits(net, x), rtol=1e-9, atol=1e-9)

@@ -25,8 +25,18 @@ def as_tensor(value: Any, name: str) -> Tensor:
         raise NescioError(f"{name} must be a tensor or an array of numbers: {error}") from error
 
 
-def as_inputs(value: Any, name: str = "inputs", *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Inputs `(N, ...)` as floats: not empty, finite, with at least one feature axis."""
+def as_inputs(
+    value: Any,
+    name: str = "inputs",
+    *,
+    dtype: torch.dtype = torch.float32,
+    keep_bytes: bool = False,
+) -> Tensor:
+    """Inputs `(N, ...)` as floats: not empty, finite, with at least one feature axis.
+
+    uint8 of shape `(N, C, H, W)` are images with 255 = 1. With `keep_bytes` they stay bytes, to be
+    converted a batch at a time by `as_batch`.
+    """
     x = as_tensor(value, name)
     if x.ndim < 2:
         raise NescioError(
@@ -36,9 +46,12 @@ def as_inputs(value: Any, name: str = "inputs", *, dtype: torch.dtype = torch.fl
     if x.numel() == 0:
         raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
     if x.dtype == torch.uint8:
-        raise NescioError(
-            f"{name} are uint8; scale them as the network expects, often x / 255, then pass floats"
-        )
+        if x.ndim != 4:
+            raise NescioError(
+                f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be; "
+                "scale others as the network expects, often x / 255, then pass floats"
+            )
+        return x if keep_bytes else as_batch(x, dtype)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}")
     x = x.to(dtype)
@@ -49,6 +62,11 @@ def as_inputs(value: Any, name: str = "inputs", *, dtype: torch.dtype = torch.fl
             f"{name} contain NaN or infinite values (first in case {case}); remove or impute them"
         )
     return x
+
+
+def as_batch(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Checked inputs as the floats a network reads: bytes are divided by 255."""
+    return x.to(dtype).div_(255) if x.dtype == torch.uint8 else x.to(dtype)
 
 
 def as_targets(value: Any, cases: int, *, task: str, dtype: torch.dtype = torch.float32) -> Tensor:

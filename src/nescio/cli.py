@@ -69,15 +69,37 @@ def main() -> None:
 @click.option("--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth.")
 @NET_OF_RUN
 @click.option("--data", "data_name", help="Test data: an .npz with x and y, or a data set's name.")
-@click.option("--train", "train_path", help="Training data (.npz), for the range of the noise.")
+@click.option(
+    "--train",
+    "train_path",
+    help="Training data, an .npz or a data set: for the range of the noise, and for --recipe.",
+)
 @click.option(
     "--outside",
     multiple=True,
-    metavar="NAME=FILE",
-    help="Other inputs: an .npz with x. Repeatable.",
+    metavar="DATA",
+    help="Other inputs: a data set's name, or NAME=FILE with an .npz that has x. Repeatable.",
 )
 @click.option("--validation", "validation_path", help="Held-out data (.npz): adds temperature.")
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
+@click.option(
+    "--recipe",
+    multiple=True,
+    help="Also train and audit ceda, acet, outlier-exposure or another recipe. Repeatable.",
+)
+@click.option("--epochs", type=click.IntRange(min=1), help="Of the recipes.  [default: 20]")
+@click.option(
+    "--attack-steps",
+    default=50,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Of the attack that looks for sure inputs near noise; 0: none.",
+)
+@click.option(
+    "--attack-radius",
+    type=float,
+    help="How far it goes, as a share of the data's range.  [default: 0.3; for vectors 0.05]",
+)
 @click.option(
     "--rays",
     default=200,
@@ -96,17 +118,25 @@ def audit(
     validation_path: str | None,
     outside: tuple[str, ...],
     passes: int | None,
-    rays: int,
     out: str,
-    seed: int,
+    **options: Any,
 ) -> None:
-    """Say how far a network can be trusted: on its data, on noise, and infinitely far away.
+    """Say how far a network can be trusted: on its data, on noise, under attack, infinitely far.
 
     NETWORK is package.module:factory (a function without arguments that returns the nn.Module),
     or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
     audited beside temperature scaling, MC dropout and a deep ensemble.
 
-    Writes audit.json and audit.html, one page with plots, into the folder --out.
+    Writes audit.json and audit.html, one page with plots, into the folder --out; recipes that were
+    trained are kept there too.
+
+    \b
+    nescio audit --recipe acet
+    nescio audit runs/mnist --data mnist --train mnist --recipe acet --recipe ceda,weight=0.5
+    nescio audit runs/mnist --data mnist --outside fashion_mnist --outside cifar10:grey:crop=28
+
+    Data are a data set's name, an .npz or a folder of images, and after colons how images are
+    changed: grey, colour, crop=28, pad=32; or an option of the data set: letters:without=OISZ.
 
     \b
     The .npz holds x (cases, ...) and y (cases,) with integer labels. Make one with
@@ -115,12 +145,14 @@ def audit(
     from nescio.files import make_folder
 
     make_folder(Path(out))  # before the work, not after it
+    if options["epochs"] is None:
+        del options["epochs"]
     if network is None:
         if weights or data_name or train_path or validation_path or outside or passes:
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.demo import audit_digits
 
-        findings = audit_digits(seed=seed, rays=rays)
+        findings = audit_digits(run=out, **options)
     else:
         from nescio.running import audit_files
 
@@ -131,9 +163,10 @@ def audit(
             validation_path=validation_path,
             outside=outside,
             passes=passes,
-            rays=rays,
-            seed=seed,
+            factory=network if ":" in network else net_name,
+            run=out,
             note=lambda text: click.echo(text, err=True),
+            **options,
         )
     findings.result["command"] = ["nescio", *sys.argv[1:]]
     click.echo(str(findings))
@@ -235,9 +268,11 @@ def _pair(option: str) -> tuple[str, str]:
 @click.option("--epochs", default=50, show_default=True, type=click.IntRange(min=1))
 @click.option("--batch-size", default=100, show_default=True, help="0: all cases at once.")
 @click.option("--learning-rate", default=1e-3, show_default=True)
+@click.option("--optimiser", default="adam", show_default=True, help="adam or sgd.")
 @click.option(
     "--schedule", default="constant", show_default=True, help="constant, cosine or drops."
 )
+@click.option("--augment", help="Random changes of images: crops, mirrors or crops,mirrors.")
 @click.option("--clip", type=float, help="Largest gradient norm of a member.")
 @click.option("--patience", type=int, help="Stop a member after so many epochs without progress.")
 @click.option("--standardise", is_flag=True, help="Scale inputs by their training mean and spread.")
@@ -253,6 +288,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train single --data half_moons --run runs/moons --epochs 100
     nescio train anchored_ensemble --data cubic --run runs/cubic -o prior_variance=2 -o members=20
     nescio train dropout --data digits --net digit_cnn --run runs/mc --calibrate temperature
+    nescio train acet --data mnist --run runs/acet --epochs 10 --augment crops -o radius=0.3
+    nescio train outlier_exposure --data mnist --run runs/oe -o outside=fashion_mnist
     """
     from nescio.running import report, run_recipe
 
@@ -356,6 +393,83 @@ def search(model: str, out: str, **options: Any) -> None:
     found = random_search(model, out, ranges=ranges, **options)
     click.echo(report(found))
     click.echo(f"tables: {Path(out) / 'table.csv'}, {Path(out) / 'table.json'}")
+
+
+DATA_FOLDER = click.option(
+    "--folder", type=click.Path(), help="Holds a folder for each data set.  [default: NESCIO_DATA]"
+)
+
+
+@main.group()
+def data() -> None:
+    """Data sets that are not part of nescio: list them, download them, check their files.
+
+    They stand in a folder that NESCIO_DATA, or --folder, names.
+
+    \b
+    nescio data list
+    nescio data download mnist fashion_mnist --folder data
+    nescio data verify
+    """
+
+
+@data.command("list")
+@DATA_FOLDER
+def list_data(folder: str | None) -> None:
+    """List the data sets: size of the download, whether they are there, what they are, licence."""
+    from nescio.data.catalogue import CATALOGUE, SETTING, home, root
+    from nescio.data.downloading import presence
+
+    above = root(folder)
+    click.echo(f"folder: {above}" if above else f"no folder: set {SETTING}, or give --folder")
+    width = max(map(len, CATALOGUE))
+    click.echo(f"{'name':<{width}}  {'there':<7}  {'MB':>6}  what")
+    for name, known in CATALOGUE.items():
+        size = f"{known.size / 1e6:.1f}" if known.files else "-"  # by hand
+        click.echo(f"{name:<{width}}  {presence(name, folder):<7}  {size:>6}  {known.what}")
+        place = (home(name, folder) or Path(known.folders[0])).name
+        click.echo(f"{'':<{width}}  folder {place}; licence: {known.licence}; {known.home}")
+
+
+@data.command()
+@click.argument("names", nargs=-1, required=True)
+@DATA_FOLDER
+def download(names: tuple[str, ...], folder: str | None) -> None:
+    """Download data sets from their publishers; NAMES are those of `nescio data list`.
+
+    A file is checked before it gets its name. A download that was cut off goes on where it was.
+    """
+    from nescio.data import downloading
+    from nescio.data.catalogue import entry
+
+    for name in names:
+        entry(name)  # before the first download, not after it
+    for name in names:
+        downloading.download(name, folder, note=click.echo)
+
+
+@data.command()
+@click.argument("names", nargs=-1)
+@DATA_FOLDER
+def verify(names: tuple[str, ...], folder: str | None) -> None:
+    """Compare files with their published sizes and checksums; exit code 1 if one is damaged.
+
+    Without NAMES: all data sets of `nescio data list`.
+    """
+    from nescio.data import downloading
+    from nescio.data.catalogue import CATALOGUE, entry
+
+    damaged = False
+    for name in names or CATALOGUE:
+        found = downloading.verify(name, folder)
+        for one in found:
+            reason = f"  ({one.reason})" if one.reason else ""
+            click.echo(f"{one.verdict:<7}  {one.path}{reason}")
+            damaged = damaged or one.verdict == "damaged"
+        if not found:
+            click.echo(f"no file to compare for {name}; expected: {entry(name).by_hand}")
+    if damaged:
+        sys.exit(1)
 
 
 @main.command("list")

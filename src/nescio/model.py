@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.checks import as_inputs
+from nescio.checks import as_batch, as_inputs
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors, write_json
 from nescio.heads import Head
@@ -71,14 +71,23 @@ class Model:
 
     @torch.no_grad()
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
-        """Raw outputs `(M, N, O)`, computed `batch_size` cases at a time, where `x` lives."""
-        x = as_inputs(x, dtype=self.dtype)
+        """Raw outputs `(M, N, O)`, computed `batch_size` cases at a time, where `x` lives.
+
+        uint8 images `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        """
+        x = as_inputs(x, dtype=self.dtype, keep_bytes=True)
         with refusing_shapes(x):
+            batches = (as_batch(part, self.dtype) for part in x.to(self.device).split(batch_size))
             chunks = [
                 self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
-                for part in x.to(self.device).split(batch_size)
+                for part in batches
             ]
         return torch.cat(chunks, dim=1).contiguous()
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        wide = x.expand(self.members, *x.shape)
+        return self.head(self.architecture(self.tensors, wide))
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
         outputs = self.outputs(x, batch_size=batch_size)

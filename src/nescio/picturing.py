@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nescio import data, geometry, nets
 from nescio.calibration import Scaled
+from nescio.checks import as_batch
 from nescio.data.npz import arrays_of
 from nescio.errors import NescioError
 from nescio.files import make_folder, write_atomically, write_json
@@ -242,7 +243,8 @@ def _cases(name: str) -> tuple[Tensor, Tensor | None]:
     else:
         dataset = data.load(name)
         x, y = dataset.test or dataset.train
-    return x, None if y is None or y.is_floating_point() else y
+    labels = None if y is None or y.is_floating_point() else y
+    return as_batch(x, torch.float64), labels
 
 
 def _chosen(cases: Sequence[int], count: int) -> list[int]:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nescio.data import Dataset
+from nescio.data.dataset import hold_out, only_tests, split
 from nescio.errors import NescioError
 
 X, LABELS, TARGETS = torch.zeros(4, 3, 2), torch.tensor([0, 2, 0, 2]), torch.zeros(4, 2)
@@ -29,7 +30,8 @@ def test_a_data_set_does_not_change():
 @pytest.mark.parametrize(
     ("x", "y", "classes", "message"),
     [
-        (X.double(), LABELS, 3, r"must be float32 of shape \(N, ...\), got float64 of shape"),
+        (X.double(), LABELS, 3, r"must be float32 of shape \(N, ...\), or .* got float64 of shape"),
+        (X.byte(), LABELS, 3, r"or uint8 of shape \(N, C, H, W\), got uint8 of shape \(4, 3, 2\)"),
         (torch.zeros(4), LABELS, 3, r"got float32 of shape \(4,\)"),
         (X, LABELS[:3], 3, "4 inputs but 3 targets"),
         (X[:0], LABELS[:0], 3, "train part of 'mine' is empty"),
@@ -59,3 +61,40 @@ def test_other_parts_are_checked_and_fit_train(part):
         Dataset("mine", (X, LABELS), **parts | {part: (X[..., 0], LABELS)}, classes=3)
     with pytest.raises(NescioError, match=rf"y in the {part} part .* has shape \(4, 1\), train"):
         Dataset("mine", (X, TARGETS), **parts | {part: (X, TARGETS[:, :1])}, classes=None)
+
+
+def test_a_set_that_is_only_for_testing_has_no_training_cases():
+    made = only_tests("mine", (X, LABELS), classes=3)
+    assert made.features == (3, 2)
+    assert made.train[0].shape == (0, 3, 2)
+    assert made.validation is None
+    with pytest.raises(NescioError, match="train part of 'mine' is empty"):
+        Dataset("mine", made.train, (X, LABELS), None, classes=3)
+    with pytest.raises(NescioError, match="empty"):
+        Dataset("mine", (X[:0, :0], LABELS[:0]), None, (X, LABELS), classes=3)
+
+
+def test_cases_are_held_out_by_seed():
+    x, y = torch.arange(20.0)[:, None], torch.arange(20)
+    train, held = hold_out((x, y), 6, seed=1)
+    assert (len(train[0]), len(held[0])) == (14, 6)
+    assert sorted([*train[1].tolist(), *held[1].tolist()]) == list(range(20))
+    assert held[1].tolist() == sorted(held[1].tolist())
+    assert train[0][:, 0].tolist() == train[1].tolist()
+    assert hold_out((x, y), 6, seed=1)[1][1].tolist() == held[1].tolist()
+    assert hold_out((x, y), 6, seed=2)[1][1].tolist() != held[1].tolist()
+    whole, none = hold_out((x, y), 0, seed=1)
+    assert whole[0] is x
+    assert none is None
+    with pytest.raises(NescioError, match="`validation` must be in 0..19, got 20"):
+        hold_out((x, y), 20, seed=1)
+    with pytest.raises(NescioError, match="`seed` must be 0 or more"):
+        hold_out((x, y), 1, seed=-1)
+
+
+def test_a_whole_is_split_in_tenths():
+    x, y = torch.arange(25.0)[:, None], torch.arange(25)
+    parts = split((x, y), seed=3)
+    assert [len(part[0]) for part in parts] == [21, 2, 2]
+    assert torch.cat([part[1] for part in parts]).sort().values.tolist() == list(range(25))
+    assert split((x[:9], y[:9]), seed=3)[1:] == (None, None)

@@ -3,6 +3,7 @@
 import gzip
 import os
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.data import load, mnist, read_idx
+from nescio.data import (
+    emnist_letters,
+    fashion_mnist,
+    kuzushiji_mnist,
+    load,
+    mnist,
+    read_idx,
+)
 from nescio.errors import NescioError
 
 NAMES = {
@@ -39,6 +47,65 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("reader", "name"), [(fashion_mnist, "fashion-mnist"), (kuzushiji_mnist, "kuzushiji-mnist")]
+)
+def test_relatives_have_folders_of_their_own(folder, reader, name):
+    (folder / "mnist").rename(folder / name)
+    made = reader(folder=str(folder), validation=3)
+    assert made.name == reader.__name__
+    assert len(made.train[0]) == 9
+    assert made.test[1].tolist() == [0, 1, 2, 3, 4]
+
+
+def write_emnist(place, *, zipped, first=1):
+    rng = np.random.default_rng(1)
+    stored, files = {}, {}
+    for part, count in (("train", 52), ("test", 26)):
+        stored[part] = rng.integers(0, 256, (count, 3, 2), dtype=np.uint8)
+        labels = (first + np.arange(count) % 26).astype(np.uint8)
+        files[f"emnist-letters-{part}-images-idx3-ubyte.gz"] = gzip.compress(idx(stored[part]))
+        files[f"emnist-letters-{part}-labels-idx1-ubyte.gz"] = gzip.compress(idx(labels))
+    where = place / "emnist"
+    where.mkdir(exist_ok=True)
+    if zipped:
+        with zipfile.ZipFile(where / "gzip.zip", "w") as archive:
+            for name, content in files.items():
+                archive.writestr(f"gzip/{name}", content)
+    for name, content in () if zipped else files.items():
+        (where / name).write_bytes(content)
+    return stored
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "loose"])
+def test_letters_are_set_upright_and_numbered_from_0(tmp_path, zipped):
+    stored = write_emnist(tmp_path, zipped=zipped)
+    made = emnist_letters(folder=str(tmp_path), validation=0)
+    assert made.features == (1, 2, 3)
+    for part in ("train", "test"):
+        x, y = getattr(made, part)
+        assert np.array_equal(x[:, 0].numpy(), stored[part].transpose(0, 2, 1))
+        assert y.tolist() == (np.arange(len(x)) % 26).tolist()
+    strict = load("emnist_letters", folder=str(tmp_path), without="OISZ", validation=4)
+    assert [len(part[0]) for part in (strict.train, strict.validation, strict.test)] == [40, 4, 22]
+    assert set(range(26)) - set(strict.test[1].tolist()) == {8, 14, 18, 25}
+
+
+def test_damaged_letters_are_refused(tmp_path):
+    write_emnist(tmp_path, zipped=True, first=0)
+    with pytest.raises(NescioError, match="must be in 1..26, got 0"):
+        emnist_letters(folder=str(tmp_path), validation=0)
+    path = tmp_path / "emnist" / "gzip.zip"
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(NescioError, match=r"cannot read gzip/emnist-letters-train-images.* again"):
+        emnist_letters(folder=str(tmp_path))
+    path.unlink()
+    with pytest.raises(
+        NescioError, match=r"lacks emnist-letters-train-images.*; expected there: g"
+    ):
+        emnist_letters(folder=str(tmp_path))
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     sizes=st.lists(st.integers(0, 4), min_size=1, max_size=4),
@@ -63,7 +130,8 @@ def test_parts_have_the_pixels_and_labels_of_the_files(folder, monkeypatch):
     y = torch.cat([made.train[1], made.validation[1]])
     rows = {tuple(image.ravel()): label % 10 for label, image in enumerate(pixels)}
     assert len(rows) == 12
-    for image, label in zip((255 * x).round().int(), y, strict=True):
+    assert x.dtype == torch.uint8
+    for image, label in zip(x, y, strict=True):
         assert rows.pop(tuple(image.flatten().tolist())) == label
     assert not rows
     again = mnist(folder=str(folder), validation=4, seed=3)
@@ -119,7 +187,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path):
 
 def test_parts_must_fit_together(folder):
     (folder / "mnist" / NAMES["test"][1]).write_bytes(idx(np.zeros(4, np.uint8)))
-    with pytest.raises(NescioError, match=r"got \(5, 3, 2\) and \(4,\) for the test part"):
+    with pytest.raises(NescioError, match=r"got \(5, 3, 2\) and \(4,\) for the part t10k"):
         mnist(folder=str(folder), validation=1)
 
 
@@ -138,9 +206,19 @@ def test_mnist_itself():
     assert torch.bincount(y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert y[:8].tolist() == [7, 2, 1, 0, 4, 1, 4, 9]
     whole = torch.cat([made.train[0], made.validation[0]])
-    mean = whole.mean(dtype=torch.float64).item()
-    square = whole.square().mean(dtype=torch.float64).item()
+    mean = whole.double().mean().item() / 255
+    square = whole.double().square().mean().item() / 255**2
     assert mean == pytest.approx(0.13066, abs=5e-6)  # as is known
     assert (square - mean**2) ** 0.5 == pytest.approx(0.30811, abs=5e-6)
     assert x.min() == 0
-    assert x.max() == 1
+    assert x.max() == 255
+
+
+@pytest.mark.skipif(
+    not os.environ.get("NESCIO_DATA"), reason="NESCIO_DATA is not set: no Fashion-MNIST"
+)
+def test_fashion_mnist_itself():
+    made = fashion_mnist(validation=0)
+    assert torch.bincount(made.train[1]).tolist() == [6000] * 10
+    assert made.test[1][:8].tolist() == [9, 2, 1, 1, 6, 1, 4, 6]  # as is known
+    assert made.train[0].double().mean().item() / 255 == pytest.approx(0.2860, abs=5e-5)

@@ -28,9 +28,9 @@ def test_an_unknown_name_lists_the_known_ones():
     ):
         load("half_moon")
     with pytest.raises(
-        NescioError, match=r"Known: .*digits.*; the path of an \.npz file is possible"
+        NescioError, match=r"Known: .*digits.*; the path of an \.npz file, or of a folder of images"
     ):
-        load("letters")
+        load("numbers")
 
 
 def test_a_missing_path_is_named():

@@ -37,6 +37,9 @@ def test_inputs_alone_and_with_targets(write):
 
 def test_bytes_are_images_other_integers_are_numbers(write):
     image = np.array([[0, 51, 255]], dtype=np.uint8)
+    whole = read_npz(write(x=image[None, None]))[0]
+    assert whole.tolist() == [[[[0, 51, 255]]]]
+    assert whole.dtype == torch.uint8
     assert read_npz(write(x=image))[0].tolist() == [[0, pytest.approx(0.2), 1]]
     assert read_npz(write(x=image.astype(np.int16)))[0].tolist() == [[0, 51, 255]]
 

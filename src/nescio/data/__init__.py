@@ -1,16 +1,34 @@
 """Data sets, inputs moved away from them, and noise that is nowhere near them."""
 
+from nescio.data.cifar import cifar10 as cifar10
+from nescio.data.cifar import cifar100 as cifar100
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.digits import digits as digits
+from nescio.data.folders import image_folder as image_folder
+from nescio.data.folders import imagenet_minus as imagenet_minus
+from nescio.data.folders import lsun_classroom as lsun_classroom
+from nescio.data.idx import emnist_letters as emnist_letters
+from nescio.data.idx import fashion_mnist as fashion_mnist
+from nescio.data.idx import kuzushiji_mnist as kuzushiji_mnist
 from nescio.data.idx import mnist as mnist
 from nescio.data.idx import read_idx as read_idx
+from nescio.data.images import as_images as as_images
+from nescio.data.images import colour as colour
+from nescio.data.images import crop as crop
+from nescio.data.images import grey as grey
+from nescio.data.images import pad as pad
+from nescio.data.letters import letters as letters
 from nescio.data.loading import load as load
+from nescio.data.mnist_c import corruptions as corruptions
+from nescio.data.mnist_c import mnist_c as mnist_c
 from nescio.data.noise import permuted_pixels as permuted_pixels
 from nescio.data.noise import shuffled_features as shuffled_features
 from nescio.data.noise import uniform_noise as uniform_noise
 from nescio.data.npz import dataset_from_npz as dataset_from_npz
 from nescio.data.npz import read_npz as read_npz
+from nescio.data.outside import Outside as Outside
 from nescio.data.shifts import scaling as scaling
+from nescio.data.svhn import svhn as svhn
 from nescio.data.toy import blobs as blobs
 from nescio.data.toy import cubic as cubic
 from nescio.data.toy import half_moons as half_moons

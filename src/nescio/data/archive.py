@@ -1,5 +1,6 @@
 """The arrays of an .npz file, read without unpickling anything, as inputs and targets."""
 
+import lzma
 import zipfile
 import zlib
 from collections.abc import Set
@@ -12,6 +13,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nescio.data.catalogue import lacking
 from nescio.errors import NescioError
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -67,18 +69,50 @@ def _member(path: str | Path, archive: NpzFile, name: str) -> NDArray[Any]:
             f"{name} in {path} cannot be read, the file is damaged or cut off ({error}); "
             "write it again"
         ) from None
+    return _numbers(f"{name} in {path}", array)
+
+
+def _numbers(where: str, array: Any) -> NDArray[Any]:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
         kind = getattr(array, "dtype", "raw bytes")
-        raise NescioError(f"{name} in {path} must hold real numbers, got {kind}; convert it")
+        raise NescioError(f"{where} must hold real numbers, got {kind}; convert it")
     return array
 
 
+def only_archive(name: str, where: Path) -> Path:
+    """The one .npz file of a folder."""
+    found = sorted(where.glob("*.npz"))
+    if not found:
+        raise lacking(name, where, "an .npz file")
+    if len(found) > 1:
+        raise NescioError(
+            f"{where} holds several .npz files, {found[0].name} and {found[1].name} among them; "
+            "expected one: move the others away"
+        )
+    return found[0]
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, plain or compressed with xz."""
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            return _numbers(str(path), np.load(file, allow_pickle=False))
+    except (lzma.LZMAError, *DAMAGE) as error:
+        if isinstance(error, NescioError):
+            raise
+        raise NescioError(
+            f"cannot read {path}: {error}; expected an array of numpy.save: copy it again"
+        ) from None
+
+
 def inputs(where: str, array: NDArray[Any]) -> Tensor:
-    """Inputs (N, ...) as float32; uint8 is divided by 255."""
+    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is divided by 255."""
     if array.ndim < 2 or array.size == 0:
         raise NescioError(
             f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row a case"
         )
+    if array.dtype == np.uint8 and array.ndim == 4:
+        return torch.from_numpy(array)
     x = _float32(where, array)
     return x.div_(255) if array.dtype == np.uint8 else x
 

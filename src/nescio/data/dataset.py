@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,8 @@ Part: TypeAlias = tuple[Tensor, Tensor]
 class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
-    `classes` is the number of classes, or None for regression. Labels may have gaps.
+    Images (N, C, H, W) may be uint8, with 255 = 1. `classes` is the number of classes, or None for
+    regression. Labels may have gaps. A set that is only for testing has a train part of no cases.
     """
 
     name: str
@@ -25,15 +27,16 @@ class Dataset:
     classes: int | None
 
     def __post_init__(self) -> None:
-        self._check_part("train", self.train)
+        self._check_part("train", self.train, empty=self.test is not None)
         for part, given in (("validation", self.validation), ("test", self.test)):
             if given is not None:
                 self._check_part(part, given)
                 self._check_like_train(part, given)
-        if self.classes is not None and self.train[1].min() == self.train[1].max():
+        y = self.train[1]
+        if self.classes is not None and len(y) and y.min() == y.max():
             raise NescioError(
                 f"the train part of {self.name!r} has one label only, "
-                f"{int(self.train[1][0])}; a classifier needs at least two"
+                f"{int(y[0])}; a classifier needs at least two"
             )
 
     @property
@@ -46,19 +49,22 @@ class Dataset:
         """What the targets ask for."""
         return "regression" if self.classes is None else "classification"
 
-    def _check_part(self, part: str, given: Part) -> None:
+    def _check_part(self, part: str, given: Part, *, empty: bool = False) -> None:
         where = f"the {part} part of {self.name!r}"
         x, y = given
-        if x.dtype != torch.float32 or x.ndim < 2:
+        images = x.dtype == torch.uint8 and x.ndim == 4
+        if not images and (x.dtype != torch.float32 or x.ndim < 2):
             raise NescioError(
-                f"x in {where} must be float32 of shape (N, ...), got {_what(x)}; "
-                "convert it with .float(), one row a case"
+                f"x in {where} must be float32 of shape (N, ...), or uint8 of shape (N, C, H, W), "
+                f"got {_what(x)}; convert it with .float(), one row a case"
             )
         if len(x) != len(y):
             raise NescioError(f"{where} has {len(x)} inputs but {len(y)} targets; expected pairs")
+        if empty and len(x) == 0 and all(x.shape[1:]):
+            return
         if x.numel() == 0:
             raise NescioError(f"{where} is empty, x has shape {tuple(x.shape)}; give some cases")
-        if not x.isfinite().all():
+        if not images and not x.isfinite().all():
             raise NescioError(f"x in {where} holds NaN or infinity; repair or drop those cases")
         if self.classes is None:
             _check_targets(where, y)
@@ -73,6 +79,40 @@ class Dataset:
                     f"{tuple(ours.shape)}, train has {tuple(trained.shape)}; "
                     "all but the first number must agree"
                 )
+
+
+def hold_out(train: Part, validation: int, seed: int) -> tuple[Part, Part | None]:
+    """The training part without `validation` cases chosen by `seed`, and those cases."""
+    x, y = train
+    if not 0 <= validation < len(x):
+        raise NescioError(f"`validation` must be in 0..{len(x) - 1}, got {validation}")
+    order = torch.from_numpy(_order(len(x), seed))
+    if not validation:
+        return train, None
+    held, kept = order[:validation].sort().values, order[validation:].sort().values
+    return (x[kept], y[kept]), (x[held], y[held])
+
+
+def split(whole: Part, seed: int) -> tuple[Part, Part | None, Part | None]:
+    """Train, validation and test parts, 80 / 10 / 10, in an order given by `seed`."""
+    x, y = whole
+    tenth = len(x) // 10
+    rows = np.split(_order(len(x), seed), [len(x) - 2 * tenth, len(x) - tenth])
+    train, *rest = [(x[chosen], y[chosen]) for chosen in rows]
+    validation, test = (part if len(part[0]) else None for part in rest)
+    return train, validation, test
+
+
+def only_tests(name: str, test: Part, classes: int) -> Dataset:
+    """A data set to test on: its train part has no cases."""
+    x, y = test
+    return Dataset(name, (x[:0], y[:0]), None, test, classes)
+
+
+def _order(count: int, seed: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    if seed < 0:
+        raise NescioError(f"`seed` must be 0 or more, got {seed}")
+    return np.random.default_rng(seed).permutation(count)
 
 
 def _check_targets(where: str, y: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Images and labels in the IDX format of MNIST, plain or gzipped, from a folder beside the project.
+"""Images and labels in the IDX format of MNIST and its relatives, plain or gzipped.
 
 A file is two zero bytes, 8 for unsigned bytes, the number of axes, their big-endian sizes as four
 bytes each, and then the bytes, last axis fastest.
@@ -6,103 +6,161 @@ bytes each, and then the bytes, last axis fastest.
 
 import gzip
 import math
-import os
+import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.data.dataset import Dataset, Part
+from nescio.data.catalogue import data_folder, lacking, locate
+from nescio.data.dataset import Dataset, Part, hold_out
+from nescio.data.letters import leave_out
 from nescio.errors import NescioError
 from nescio.registry import datasets
 
-SETTING = "NESCIO_DATA"  # the folder that holds a folder for each data set
-FILES = {"train": "train", "test": "t10k"}
+Reader = Callable[[str], NDArray[np.uint8]]  # the array of a file by its name without .gz
+PARTS = {"train": "train", "test": "t10k"}
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
     """The array of an IDX file of unsigned bytes; a gzipped file is seen by its first bytes."""
-    raw = _bytes(Path(path))
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise NescioError(f"cannot read {path}: {error}; expected an IDX file") from None
+    return parse_idx(raw, str(path))
+
+
+def parse_idx(raw: bytes, name: str) -> NDArray[np.uint8]:
+    """The array in the bytes of an IDX file; `name` is for the messages."""
+    raw = _unpacked(raw, name)
     if len(raw) < 4 or raw[:3] != b"\x00\x00\x08" or not raw[3]:
         raise NescioError(
-            f"{path} is not an IDX file of unsigned bytes: expected it to begin with 0 0 8 and "
+            f"{name} is not an IDX file of unsigned bytes: expected it to begin with 0 0 8 and "
             f"the number of axes, got {list(raw[:4])}"
         )
     start = 4 + 4 * raw[3]
     sizes = [int.from_bytes(raw[i : i + 4], "big") for i in range(4, start, 4)]
     if len(raw) != start + math.prod(sizes):
         raise NescioError(
-            f"{path} should hold {' x '.join(map(str, sizes))} bytes after its header of {start}, "
+            f"{name} should hold {' x '.join(map(str, sizes))} bytes after its header of {start}, "
             f"got {len(raw) - start}; the file is cut off or damaged: copy it again"
         )
     return np.frombuffer(raw, np.uint8, offset=start).reshape(sizes)
 
 
-def _bytes(path: Path) -> bytes:
+def _unpacked(raw: bytes, name: str) -> bytes:
     try:
-        raw = path.read_bytes()
         return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     except (OSError, EOFError, zlib.error) as error:
-        raise NescioError(f"cannot read {path}: {error}; expected an IDX file") from None
-
-
-def data_folder(name: str, folder: str | Path | None = None) -> Path:
-    """Where the files of a data set are: `name` in `folder`, or in that of the setting."""
-    given = folder or os.environ.get(SETTING)
-    if not given:
         raise NescioError(
-            f"{name} is not part of nescio: set {SETTING} to a folder that holds a folder {name}, "
-            "or pass folder=..."
-        )
-    path = Path(given) / name
-    if not path.is_dir():
-        raise NescioError(
-            f"there is no folder {path}; {SETTING}, or folder=..., must name the folder above it"
-        )
-    return path
+            f"cannot read {name}: {error}; expected an IDX file: copy it again"
+        ) from None
 
 
 @datasets.register
 def mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
-    """70000 handwritten digits of 28 x 28 pixels in [0, 1]; needs the setting NESCIO_DATA.
+    """70000 handwritten digits of 28 x 28 pixels; needs the setting NESCIO_DATA.
 
     folder: where the folder `mnist` with the four IDX files is, in place of the setting.
     validation: how many of the 60000 training cases, chosen by `seed`, are set apart.
     """
-    where = data_folder("mnist", folder)
-    x, y = _part(where, "train")
-    if not 0 <= validation < len(x):
-        raise NescioError(f"`validation` must be in 0..{len(x) - 1}, got {validation}")
-    if seed < 0:
-        raise NescioError(f"`seed` must be 0 or more, got {seed}")
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(x)))
-    held, kept = order[:validation].sort().values, order[validation:].sort().values
-    apart = (x[held], y[held]) if validation else None
-    return Dataset("mnist", (x[kept], y[kept]), apart, _part(where, "test"), classes=10)
+    return _family("mnist", folder, validation, seed)
 
 
-def _part(where: Path, part: str) -> Part:
-    """Images (N, 1, H, W) in [0, 1] and labels (N,) of one part."""
-    images = read_idx(_file(where, f"{FILES[part]}-images-idx3-ubyte"))
-    labels = read_idx(_file(where, f"{FILES[part]}-labels-idx1-ubyte"))
+@datasets.register
+def fashion_mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
+    """70000 pictures of clothes of 28 x 28 pixels; options as those of mnist."""
+    return _family("fashion_mnist", folder, validation, seed)
+
+
+@datasets.register
+def kuzushiji_mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
+    """70000 cursive Japanese characters of 28 x 28 pixels; options as those of mnist."""
+    return _family("kuzushiji_mnist", folder, validation, seed)
+
+
+@datasets.register
+def emnist_letters(
+    *, folder: str | None = None, without: str = "", validation: int = 5000, seed: int = 0
+) -> Dataset:
+    """145600 handwritten letters of 28 x 28 pixels, upright, A to Z as 0 to 25.
+
+    without: letters to leave out; OISZ look like the digits 0, 1, 5, 2. Others as those of mnist.
+    """
+    where = data_folder("emnist_letters", folder)
+    read = _zipped(where) or _loose("emnist_letters", where)
+
+    def part(name: str) -> Part:
+        images, labels = _pair(where, read, f"emnist-letters-{name}")
+        if labels.min(initial=1) < 1:
+            raise NescioError(f"labels in {where} must be in 1..26, got 0; expected EMNIST letters")
+        upright = images.transpose(0, 2, 1)  # the files hold them column by column
+        return leave_out((_tensor(upright)[:, None], _tensor(labels).long() - 1), without)
+
+    train, held = hold_out(part("train"), validation, seed)
+    return Dataset("emnist_letters", train, held, part("test"), classes=26)
+
+
+def _family(name: str, folder: str | None, validation: int, seed: int) -> Dataset:
+    """A data set of the four files of MNIST."""
+    where = data_folder(name, folder)
+    read = _loose(name, where)
+
+    def part(which: str) -> Part:
+        images, labels = _pair(where, read, PARTS[which])
+        return _tensor(images)[:, None], _tensor(labels).long()
+
+    train, held = hold_out(part("train"), validation, seed)
+    return Dataset(name, train, held, part("test"), classes=10)
+
+
+def _pair(where: Path, read: Reader, part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Images (N, H, W) and labels (N,) of one part."""
+    images, labels = read(f"{part}-images-idx3-ubyte"), read(f"{part}-labels-idx1-ubyte")
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise NescioError(
             f"expected images (N, H, W) and labels (N,) in {where}, got {images.shape} and "
-            f"{labels.shape} for the {part} part"
+            f"{labels.shape} for the part {part}; the files do not belong together"
         )
-    return _tensor(images)[:, None].float().div_(255), _tensor(labels).long()
+    return images, labels
 
 
-def _file(where: Path, name: str) -> Path:
-    for path in (where / f"{name}.gz", where / name):
-        if path.is_file():
-            return path
-    raise NescioError(f"{where} lacks {name}.gz; copy the four files of MNIST there")
+def _loose(name: str, where: Path) -> Reader:
+    """A reader of files in a folder, gzipped or plain."""
+
+    def read(file: str) -> NDArray[np.uint8]:
+        path = locate(where, f"{file}.gz") or locate(where, file)
+        if path is None:
+            raise lacking(name, where, f"{file}.gz")
+        return read_idx(path)
+
+    return read
 
 
-def _tensor(array: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(array.copy())  # bytes are read only
+def _zipped(where: Path) -> Reader | None:
+    """A reader of files in the published archive of EMNIST, if it is there."""
+    archive = locate(where, "gzip.zip")
+    if archive is None:
+        return None
+
+    def read(file: str) -> NDArray[np.uint8]:
+        try:
+            with zipfile.ZipFile(archive) as files:
+                raw = files.read(f"gzip/{file}.gz")
+        except (KeyError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise NescioError(
+                f"cannot read gzip/{file}.gz in {archive}: {error}; "
+                "fetch it again: nescio data download emnist_letters"
+            ) from None
+        return parse_idx(raw, f"{archive}/{file}.gz")
+
+    return read
+
+
+def _tensor(array: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(array.copy(order="C"))  # bytes are read only

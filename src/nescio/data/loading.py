@@ -2,16 +2,18 @@
 
 import inspect
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from nescio.data.dataset import Dataset
+from nescio.data.folders import image_folder
 from nescio.data.npz import dataset_from_npz
 from nescio.errors import NescioError
 from nescio.registry import Part, datasets
 
 
 def load(name_or_path: str, **options: Any) -> Dataset:
-    """Load a data set by its registered name, or from the path of an .npz file."""
+    """Load a data set by its registered name, or by a path: an .npz file, or a folder of images."""
     reader = _reader(name_or_path)
     known = list(inspect.signature(reader).parameters)
     wrong = sorted(set(options) - set(known))
@@ -26,7 +28,11 @@ def load(name_or_path: str, **options: Any) -> Dataset:
 def _reader(name_or_path: str) -> Part:
     if name_or_path not in datasets and name_or_path.endswith(".npz"):
         return partial(dataset_from_npz, name_or_path)
+    if name_or_path not in datasets and Path(name_or_path).is_dir():
+        return partial(image_folder, folder=name_or_path)
     try:
         return datasets[name_or_path]
     except NescioError as error:
-        raise NescioError(f"{error}; the path of an .npz file is possible too") from None
+        raise NescioError(
+            f"{error}; the path of an .npz file, or of a folder of images, is possible too"
+        ) from None

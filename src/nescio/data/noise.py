@@ -1,7 +1,6 @@
 """Noise images that are a function of (seed, index) only: the same in every pass and worker.
 
-The bits come from Philox, a counter-based generator, so image i is found without its
-predecessors: a slice of the noise equals the slice of the whole.
+A slice of the noise equals the slice of the whole. `nescio.data.outside` has the same as values.
 """
 
 import math
@@ -10,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import Generator, Philox, SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from nescio.data import bits
 from nescio.errors import NescioError
 
-NOISE, ORDER = 0, 1  # streams of a seed, so that a noise image and a permutation share no bits
 BLOCK = 1 << 19  # sort keys of permutations drawn at a time
-PHILOX_BYTES = 32  # one step of the counter
 
 
 def uniform_noise(
@@ -34,18 +31,29 @@ def uniform_noise(
 
     `low` and `high` are numbers, or arrays of shape `shape` with the range of each feature.
     """
-    _check_place(seed, start)
+    check_place(seed, start)
     if count < 1 or any(size < 1 for size in shape):
         raise NescioError(f"expected at least one image and pixel, got {count} of {tuple(shape)}")
-    bottom, top = _limit("low", low, shape), _limit("high", high, shape)
-    if not np.all(bottom <= top):
-        raise NescioError(f"`low` must not be above `high`, got {low!r} and {high!r}")
-    size = math.prod(shape)
-    values = _uniform(seed, NOISE, start * size, count * size, np.float32)
-    images = values.reshape(count, *shape)
-    images *= top - bottom
-    images += bottom
-    return torch.from_numpy(np.clip(images, bottom, top, out=images))  # rounding may pass `top`
+    bottom, top = limits(low, high, shape)
+    places = np.arange(start, start + count)
+    return torch.from_numpy(uniform_images(places, tuple(shape), bottom, top, seed))
+
+
+def uniform_images(
+    indices: bits.Indices,
+    shape: tuple[int, ...],
+    bottom: NDArray[np.float32],
+    top: NDArray[np.float32],
+    seed: int,
+) -> NDArray[np.float32]:
+    """The uniform images at some indices, (n, *shape)."""
+    values = bits.rows(seed, bits.NOISE, indices, math.prod(shape), np.float32)
+    images: NDArray[np.float32] = values.reshape(-1, *shape)
+    if np.any(bottom != 0) or np.any(top != 1):
+        images *= top - bottom
+        images += bottom
+        np.clip(images, bottom, top, out=images)  # rounding may pass `top`
+    return images
 
 
 def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
@@ -53,7 +61,7 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
 
     (N, C, H, W) keeps the channels of a pixel together; (N, F) permutes the features.
     """
-    _check_place(seed, start)
+    check_place(seed, start)
     if x.ndim not in (2, 4) or x.numel() == 0:
         raise NescioError(
             f"x must be (N, F) or (N, C, H, W) and not empty, got {tuple(x.shape)}; "
@@ -69,24 +77,34 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
     return result.reshape(x.shape)
 
 
+def shuffled_features(x: Tensor, *, seed: int = 0) -> Tensor:
+    """Cases of which each feature comes from another case: same ranges, no relations."""
+    check_place(seed, 0)
+    if x.ndim < 2 or x.numel() == 0:
+        raise NescioError(f"x must be (N, F, ...) and not empty, got {tuple(x.shape)}")
+    columns = x.flatten(1)
+    order = _orders(columns.shape[1], len(x), seed, 0).T.to(x.device)  # a permutation a feature
+    return columns.gather(0, order).reshape(x.shape)
+
+
 def _orders(count: int, size: int, seed: int, start: int) -> Tensor:
-    """Permutations (count, size): the order of 53-bit keys, so ties hardly ever matter."""
-    keys = _uniform(seed, ORDER, start * size, count * size, np.float64).reshape(count, size)
-    return torch.from_numpy(np.argsort(keys, axis=1, kind="stable"))
+    """Permutations (count, size)."""
+    places = np.arange(start, start + count)
+    return torch.from_numpy(bits.orders(seed, bits.ORDER, places, size))
 
 
-def _uniform(
-    seed: int, stream: int, offset: int, count: int, kind: type[np.float32] | type[np.float64]
-) -> NDArray[Any]:
-    """Numbers `offset` to `offset + count - 1` of a stream, uniform in [0, 1)."""
-    steps, skip = divmod(offset, PHILOX_BYTES // np.dtype(kind).itemsize)
-    bits = Philox(SeedSequence(seed, spawn_key=(stream,)))
-    bits.advance(steps)
-    return Generator(bits).random(skip + count, dtype=kind)[skip:]
+def limits(
+    low: ArrayLike | Tensor, high: ArrayLike | Tensor, shape: Sequence[int]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The range as two arrays: one number, or one for each feature."""
+    bottom, top = _limit("low", low, shape), _limit("high", high, shape)
+    if not np.all(bottom <= top):
+        raise NescioError(f"`low` must not be above `high`, got {low!r} and {high!r}")
+    return bottom, top
 
 
 def _limit(name: str, given: ArrayLike | Tensor, shape: Sequence[int]) -> NDArray[np.float32]:
-    values = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
+    values: Any = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
     limit = np.asarray(values, dtype=np.float32)
     if limit.ndim and limit.shape != tuple(shape):
         raise NescioError(
@@ -98,16 +116,7 @@ def _limit(name: str, given: ArrayLike | Tensor, shape: Sequence[int]) -> NDArra
     return limit
 
 
-def _check_place(seed: int, start: int) -> None:
+def check_place(seed: int, start: int = 0) -> None:
+    """Refuse a negative seed or first index."""
     if seed < 0 or start < 0:
         raise NescioError(f"`seed` and `start` must be 0 or more, got {seed} and {start}")
-
-
-def shuffled_features(x: Tensor, *, seed: int = 0) -> Tensor:
-    """Cases of which each feature comes from another case: same ranges, no relations."""
-    _check_place(seed, 0)
-    if x.ndim < 2 or x.numel() == 0:
-        raise NescioError(f"x must be (N, F, ...) and not empty, got {tuple(x.shape)}")
-    columns = x.flatten(1)
-    order = _orders(columns.shape[1], len(x), seed, 0).T.to(x.device)  # a permutation a feature
-    return columns.gather(0, order).reshape(x.shape)

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nescio.data.archive import Arrays, demand, inputs, read_arrays, targets
-from nescio.data.dataset import Dataset, Part
+from nescio.data.dataset import Dataset, Part, split
 from nescio.errors import NescioError
 
 PARTS = ("train", "validation", "test")
@@ -21,8 +20,9 @@ def arrays_of(path: str | Path) -> list[str]:
 def read_npz(path: str | Path) -> tuple[Tensor, Tensor | None]:
     """Read the inputs `x` and, where the file has them, the targets `y`.
 
-    x becomes float32 (N, ...); uint8 is taken for images and divided by 255. Integer y becomes
-    int64 labels (N,), floating-point y float32 targets (N, D).
+    x becomes float32 (N, ...). uint8 is taken for images: (N, C, H, W) stays as it is, until the
+    batch; any other shape is divided by 255. Integer y becomes int64 labels (N,), floating-point y
+    float32 targets (N, D).
     """
     arrays, found = read_arrays(path, {"x", "y"})
     demand(path, found, {"x"})
@@ -44,7 +44,7 @@ def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
     arrays, found = read_arrays(path, {"x", "y"} | ready)
     if not ready & arrays.keys():
         demand(path, found, {"x", "y"})
-        parts = _split(_pair(path, arrays, ""), seed)
+        parts = dict(zip(PARTS, split(_pair(path, arrays, ""), seed), strict=True))
     elif {"x", "y"} & arrays.keys():
         raise NescioError(
             f"{path} holds both whole data and ready parts ({', '.join(sorted(arrays))}); "
@@ -77,19 +77,6 @@ def _pair(path: str | Path, arrays: Arrays, suffix: str) -> Part:
             f"and {len(y)}"
         )
     return x, y
-
-
-def _split(whole: Part, seed: int) -> dict[str, Part | None]:
-    if seed < 0:
-        raise NescioError(f"`seed` must be 0 or more, got {seed}")
-    x, y = whole
-    order = np.random.default_rng(seed).permutation(len(x))
-    tenth = len(x) // 10
-    rows = np.split(order, [len(x) - 2 * tenth, len(x) - tenth])
-    return {
-        part: (x[chosen], y[chosen]) if len(chosen) else None
-        for part, chosen in zip(PARTS, rows, strict=True)
-    }
 
 
 def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nescio.calibration.scaled import Scaled
-from nescio.checks import as_tensor
+from nescio.checks import as_batch, as_tensor
 from nescio.dropout import MaskPerPass
 from nescio.errors import NescioError
 from nescio.geometry.domain import Domain, Part
@@ -208,6 +208,8 @@ def as_points(value: Any, name: str) -> Tensor:
     x = x[None] if x.ndim == 1 else x
     if x.ndim < 2 or x.numel() == 0:
         raise NescioError(f"{name} must have shape (cases, features, ...), got {tuple(x.shape)}")
+    if x.dtype == torch.uint8 and x.ndim == 4:  # images
+        x = as_batch(x, torch.float64)
     if x.dtype in (torch.uint8, torch.bool) or x.is_complex():
         raise NescioError(
             f"{name} must be real numbers, got {x.dtype}; scale images first: x / 255"

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from nescio import nets
+from nescio.checks import as_batch
 from nescio.data import digits, mnist, uniform_noise
+from nescio.data.catalogue import data_folder
 from nescio.data.dataset import Dataset
-from nescio.data.idx import data_folder
 from nescio.errors import NescioError
 from nescio.experiments.experiment import Settings
 from nescio.model import Model
@@ -92,10 +93,7 @@ def digit_world(settings: Settings) -> World:
 @cache
 def mnist_world(settings: Settings) -> World:
     """MNIST: strided convolutions, and an MLP."""
-    data = mnist(validation=0)
-    if settings.quick:
-        x, y = data.train
-        data = Dataset(data.name, (x[:5000], y[:5000]), None, data.test, data.classes)
+    data = _floats(mnist(validation=0), 5000 if settings.quick else None)
     seeds, epochs = (1, 1) if settings.quick else (3, 4)
     made: dict[str, Callable[[], nn.Module]] = {
         CONV: strided,
@@ -106,6 +104,14 @@ def mnist_world(settings: Settings) -> World:
         for name, make in made.items()
     }
     return World(MNIST, data, models)
+
+
+def _floats(data: Dataset, cases: int | None) -> Dataset:
+    """The data set with images as floats, which the geometry reads, of some training cases."""
+    x, y = data.train
+    assert data.test is not None
+    train = (as_batch(x[:cases]), y[:cases])
+    return Dataset(data.name, train, None, (as_batch(data.test[0]), data.test[1]), data.classes)
 
 
 def strided() -> nn.Module:
