@@ -19,6 +19,8 @@ NAMES = (
     "many_networks",
     "mc_dropout",
     "geometry",
+    "noise",
+    "images",
     "import_time",
 )
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from nescio import heads
+from nescio import heads, nets
 from nescio.dense import dense
 from nescio.errors import NescioError
 from nescio.nets.standardise import Standardise
@@ -399,3 +399,180 @@ def test_linear_layers_on_the_last_axis_of_images_are_not_done_by_hand_on_flat_o
     model = train(make, (x, y), epochs=1, members=2, progress=False)
     expected = torch.stack([model.member(m)(x) for m in range(2)])
     torch.testing.assert_close(model.outputs(x), expected)
+
+
+# -- images
+
+
+class Apart(nn.Module):
+    """Takes a Sequential apart: its layers must stay as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        self.last = nn.Linear(3 * 8 * 8 + 3 * 4 * 4, 3)
+
+    def forward(self, x):
+        sharp = self.features[:2](x)
+        return self.last(torch.cat([sharp.flatten(1), self.features[2](sharp).flatten(1)], 1))
+
+
+class Viewing(nn.Module):
+    """Reads memory in order, as many networks do: channels must not come last."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.last = nn.Linear(192, 3)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)).view(len(x), -1))
+
+
+def shared_between_images():
+    relu, pool = nn.ReLU(), nn.MaxPool2d(2)
+    return nn.Sequential(
+        relu, nn.Conv2d(1, 3, 3, padding=1), relu, pool, nn.Conv2d(3, 4, 3, padding=1), relu, pool,
+        nn.Flatten(), nn.Linear(16, 3), relu,
+    )  # fmt: skip
+
+
+def watched_images():
+    net = nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 3)
+    )
+    net[1].register_forward_hook(lambda _, __, output: output + 1)
+    return net
+
+
+def pooled(*layers, channels=3, size=4, colours=1):
+    return nn.Sequential(
+        nn.Conv2d(colours, channels, 3, padding=1),
+        *layers,
+        nn.Flatten(),
+        nn.Linear(channels * size * size, 3),
+    )
+
+
+IMAGES = {
+    "relu, pool": (lambda: pooled(nn.ReLU(), nn.MaxPool2d(2)), (1, 8, 8)),
+    "pool, relu": (lambda: pooled(nn.MaxPool2d(2), nn.ReLU()), (1, 8, 8)),
+    "relu twice, pool": (lambda: pooled(nn.ReLU(), nn.ReLU(), nn.MaxPool2d(2)), (1, 8, 8)),
+    "relu, two pools": (lambda: pooled(nn.ReLU(), nn.MaxPool2d(2), nn.MaxPool2d(2), size=2),
+                        (1, 8, 8)),
+    "relu, padded pool": (lambda: pooled(nn.ReLU(), nn.MaxPool2d(3, 2, 1)), (1, 8, 8)),
+    "relu, average": (lambda: pooled(nn.ReLU(), nn.AvgPool2d(2)), (1, 8, 8)),
+    "tanh, relu": (lambda: pooled(nn.Tanh(), nn.ReLU(), size=8), (1, 8, 8)),
+    "leaky, pool": (lambda: pooled(nn.LeakyReLU(0.2), nn.MaxPool2d(2)), (1, 8, 8)),
+    "odd": (lambda: pooled(nn.ReLU(), nn.MaxPool2d(2)), (1, 9, 9)),
+    "colour": (lambda: pooled(nn.ReLU(), nn.MaxPool2d(2), colours=2), (2, 8, 8)),
+    "batch norm": (lambda: pooled(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), colours=2),
+                   (2, 8, 8)),
+    "grey batch norm": (lambda: pooled(nn.BatchNorm2d(3), nn.ReLU(), size=8), (1, 8, 8)),
+    "shared layers": (shared_between_images, (1, 8, 8)),
+    "a hook": (watched_images, (1, 8, 8)),
+    "taken apart": (Apart, (1, 8, 8)),
+    "viewing": (Viewing, (2, 8, 8)),
+    "digits": (nets.digit_cnn, (1, 8, 8)),
+    "lenet": (lambda: nets.lenet((1, 8, 8), 3), (1, 8, 8)),
+    "small_cnn": (lambda: nets.small_cnn((1, 9, 8), 3), (1, 9, 8)),
+    "resnet": (lambda: nets.resnet((3, 8, 8), 3, blocks=1, width=4), (3, 8, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_give_what_each_network_gives_alone(name, training):
+    make, shape = IMAGES[name]
+    nets, x = members_of(make, 2), inputs(2, 5, *shape)
+    stacked, tensors = Stack(nets[0]), stack(nets)
+    assert not stacked.stacked
+    leaves = {n: t.requires_grad_(n in stacked.trained) for n, t in tensors.items()}
+    rng = Rng(0, (0, 1)) if training else None
+    outputs = stacked(leaves, x.requires_grad_(), rng)
+    pairs = zip(nets, x, strict=True)
+    expected = torch.stack([net.train(training)(part) for net, part in pairs])
+    torch.testing.assert_close(outputs, expected, **EXACT)
+    weight, names = inputs(*outputs.shape, seed=2), sorted(stacked.trained)
+    slopes = torch.autograd.grad((outputs * weight).sum(), [x, *(leaves[n] for n in names)])
+    (own_x,) = torch.autograd.grad((expected * weight).sum(), x, retain_graph=True)
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(slopes[0], own_x, **EXACT)
+    for slope, key in zip(slopes[1:], names, strict=True):
+        own = torch.stack([dict(net.named_parameters())[key].grad for net in nets])
+        torch.testing.assert_close(slope, own, **EXACT)
+    for key, buffer in leaves.items():  # running statistics
+        if key not in stacked.trained:
+            own = torch.stack([dict(net.named_buffers())[key] for net in nets])
+            torch.testing.assert_close(buffer, own, **EXACT)
+
+
+def test_pooling_before_relu_changes_no_bit():
+    """Whole numbers make ties, zeros of both signs and windows without a positive number."""
+    net = nn.Sequential(
+        nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+    ).double()
+    net[0].weight.data.fill_(-1.0)
+    x = inputs(1, 400, 1, 4, 4).mul(1.5).round().requires_grad_()
+    frozen = stack([net])
+    out = Stack(net)(frozen, x)
+    truth = net(x[0])
+    assert torch.equal(out[0], truth)
+    weight = inputs(*truth.shape, seed=2)
+    (ours,) = torch.autograd.grad((out[0] * weight).sum(), x)
+    (theirs,) = torch.autograd.grad((truth * weight).sum(), x)
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["relu, pool", "shared layers", "resnet", "batch norm"])
+def test_neither_the_image_network_nor_its_inputs_change(name):
+    make, shape = IMAGES[name]
+    (net,) = members_of(make, 1)
+    before, words, x = copy.deepcopy(net.state_dict()), str(net), inputs(1, 5, *shape)
+    kept = x.clone()
+    stacked = Stack(net)
+    stacked(stack([net]), x, Rng(0, (0,)))
+    stacked(stack([net]), x)
+    assert torch.equal(x, kept)
+    assert str(net) == words
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+
+
+def test_many_images_run_in_pieces_where_no_gradient_needs_them_all():
+    sizes = []
+
+    class Counting(nn.Conv2d):
+        def forward(self, x):
+            sizes.append(len(x))
+            return super().forward(x)
+
+    net = nn.Sequential(Counting(1, 2, 3), nn.Flatten(), nn.Linear(8, 3)).double().eval()
+    stacked, tensors, x = Stack(net), stack([net]), inputs(1, 300, 1, 4, 4)
+    with torch.no_grad():
+        outputs = stacked(tensors, x)
+        assert sizes == [128, 128, 44]
+        torch.testing.assert_close(outputs[0], net(x[0]), **EXACT)
+        sizes.clear()
+        stacked(tensors, x, Rng(0, (0,)))
+    stacked(tensors, x)
+    assert sizes == [300, 300]
+
+
+def test_frozen_weights_give_gradients_of_the_inputs_alone():
+    nets, x = members_of(IMAGES["lenet"][0], 2), inputs(2, 3, 1, 8, 8).requires_grad_()
+    outputs = Forward(Stack(nets[0]), stack(nets)).frozen()(x)
+    (slope,) = torch.autograd.grad(outputs.square().sum(), x)
+    for place, net in enumerate(nets):
+        own = x[place].detach().requires_grad_()
+        (truth,) = torch.autograd.grad(net.eval()(own).square().sum(), own)
+        torch.testing.assert_close(slope[place], truth, **EXACT)
+
+
+@pytest.mark.parametrize("name", ["lenet", "small_cnn", "resnet"])
+def test_an_image_network_alone_is_trained_to_the_bits_it_has_in_an_ensemble(name):
+    make, shape = IMAGES[name]
+    x, y = inputs(40, *shape).float(), torch.arange(40) % 3
+    options = {"epochs": 2, "batch_size": 16, "progress": False}
+    together = train(make, (x, y), members=3, **options)
+    alone = train(make, (x, y), members=[1], **options)
+    assert all(torch.equal(alone.tensors[n][0], t[1]) for n, t in together.tensors.items())

@@ -16,6 +16,7 @@ from torch import nn
 
 import nescio
 from nescio import NescioError, data, heads, losses, nets, train
+from nescio.files import load_tensors
 from nescio.schedules import drops
 
 
@@ -376,3 +377,46 @@ def test_a_folder_that_cannot_be_made_is_said_before_the_work(tmp_path: Path) ->
     (tmp_path / "file").write_text("x")
     with pytest.raises(NescioError, match="cannot make the folder"):
         train(small, toy(), run=tmp_path / "file" / "run")
+
+
+KEEPING = """
+import sys, torch
+from torch import nn
+from nescio import losses, nets, train
+from nescio.augmentation import crops
+from nescio.data.outside import uniform
+torch.set_num_threads(1)
+g = torch.Generator().manual_seed(0)
+x = torch.rand(200, 1, 4, 4, generator=g).mul(255).byte()
+y = (x[:, 0, 0, 0] > 127).long()
+loss = losses.acet(losses.nll(), uniform((1, 4, 4)), free=0.3, ramp=0.5)
+make = lambda: nn.Sequential(nn.Flatten(), nets.mlp(16, 2, widths=(16,), dropout=0.1))
+train(make, (x, y), members=2, epochs=30, batch_size=30, loss=loss, augment=crops(1),
+      validation=(x[:50], y[:50]), patience=500, run=sys.argv[1], checkpoint_seconds=0.02)
+"""
+
+
+def test_a_killed_run_goes_on_with_what_its_loss_has_kept(tmp_path: Path) -> None:
+    """Kept perturbations, the free step, the ramp and augmentation: the same bits."""
+
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", KEEPING, str(folder)])
+
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(broken)
+    wait_for(broken / "checkpoint.safetensors", process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    assert not (broken / "model.safetensors").exists(), "the run was too short to be stopped"
+    saved, manifest = load_tensors(broken / "checkpoint.safetensors", "checkpoint")
+    (kept,) = (tensor for name, tensor in saved.items() if name.startswith("memory/"))
+    assert kept.shape == (2, 30, 1, 4, 4)  # as many as a batch, at least
+    assert kept.dtype == torch.int8
+    assert manifest["epoch"] < 30
+    assert start(broken).wait(timeout=120) == 0
+    assert start(whole).wait(timeout=120) == 0
+    make = nn.Sequential(nn.Flatten(), nets.mlp(16, 2, widths=(16,), dropout=0.1))
+    one, other = (nescio.Model.load(folder, net=make) for folder in (whole, broken))
+    for key, tensor in one.tensors.items():
+        assert torch.equal(tensor, other.tensors[key])
+    assert torch.equal(one.history.train, other.history.train)

@@ -31,6 +31,7 @@ class State:
     best_epoch: Tensor  # (M,)
     stopped: Tensor  # (M,) epochs trained
     sums: Tensor  # (A,) sum of the losses of the epoch under way
+    memory: dict[str, Tensor]  # (A, ...) what the loss keeps between steps
     epoch: int = 0
     step: int = 0
 
@@ -41,11 +42,13 @@ class State:
         self.weights = {name: tensor[stay] for name, tensor in self.weights.items()}
         self.optimiser.keep(stay)
         self.sums = self.sums[stay]
+        self.memory = {name: tensor[stay] for name, tensor in self.memory.items()}
 
     def save(self, path: Path, config: Mapping[str, Any]) -> None:
         """Write the state and the configuration of its run, atomically."""
         tensors = {f"weights/{name}": tensor for name, tensor in self.weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
+        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory.items()}
         tensors |= {f"optimiser/{k}": t for k, t in self.optimiser.tensors().items()}
         tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
         place = {"epoch": self.epoch, "step": self.step, "active": self.active}
@@ -63,6 +66,7 @@ class State:
             "weights": {},
             "best": {},
             "optimiser": {},
+            "memory": {},
             "log": {},
         }
         for name, tensor in tensors.items():
@@ -76,6 +80,7 @@ class State:
             optimiser,
             manifest["active"],
             groups["best"],
+            memory=groups["memory"],
             **groups["log"],
             epoch=manifest["epoch"],
             step=manifest["step"],

@@ -13,15 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nescio.augmentation import Augment, augment
 from nescio.checkpoints import State
+from nescio.checks import as_batch
 from nescio.dense import Dense
 from nescio.errors import NescioError
 from nescio.losses import Batch, Loss
-from nescio.optimisers import clip_members
+from nescio.optimisers import Optimiser, clip_members
 from nescio.progress import progress
 from nescio.randomness import Rng
 from nescio.schedules import Schedule
-from nescio.stacking import Forward, Stack
+from nescio.stacking import Forward, Stack, Tensors
 from nescio.threads import one_thread
 
 TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
@@ -35,7 +37,7 @@ class Plan:
     loss: Loss
     architecture: Stack
     by_hand: Dense | None  # gradients in closed form, where network and loss allow it
-    data: Pair
+    data: Pair  # images may be bytes
     held: Pair | None  # validation data
     members: tuple[int, ...]
     epochs: int
@@ -46,6 +48,12 @@ class Plan:
     patience: int | None
     seed: int
     bootstrap: bool
+    augments: tuple[Augment, ...] = ()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number type of the network; bytes are converted to it a batch at a time."""
+        return next((p.dtype for p in self.architecture.net.parameters()), torch.float32)
 
     @property
     def steps(self) -> int:
@@ -54,11 +62,15 @@ class Plan:
         return max(1, whole + (rest > 1))
 
     @property
+    def together(self) -> bool:
+        """Whether all members run in one go, rather than one after the other."""
+        return self.architecture.takes(self.data[0].shape[1:])
+
+    @property
     def work(self) -> int:
         """Multiply-adds of what runs in one go, roughly: all members, or one in a loop."""
         weights = sum(p.numel() for p in self.architecture.net.parameters())
-        together = len(self.members) if self.architecture.takes(self.data[0].shape[1:]) else 1
-        return weights * together * self.batch_size
+        return weights * (len(self.members) if self.together else 1) * self.batch_size
 
 
 class Saver:
@@ -111,7 +123,8 @@ def _prepared(work: int) -> Iterator[None]:
 
 def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
     """Train from where `state` is to the end of `plan`; `state` changes in place."""
-    low, high = plan.data[0].amin(0), plan.data[0].amax(0)
+    x = plan.data[0]
+    low, high = as_batch(x.amin(0), plan.dtype), as_batch(x.amax(0), plan.dtype)
     with (
         _prepared(plan.work),
         saver.watching(),
@@ -143,39 +156,89 @@ def _orders(plan: Plan, rng: Rng) -> Tensor | None:
 
 def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: Tensor) -> Batch:
     x, y = plan.data
+    done, total = state.epoch * plan.steps + state.step, plan.epochs * plan.steps
     if orders is None:
         members = len(state.active)
-        return Batch(x.expand(members, *x.shape), y.expand(members, *y.shape), len(x), low, high)
-    start, last = state.step * plan.batch_size, state.step == plan.steps - 1
-    index = orders[:, start : None if last else start + plan.batch_size]
-    return Batch(x[index], y[index], len(x), low, high, plan.steps)
+        chosen = x.expand(members, *x.shape), y.expand(members, *y.shape)
+    else:
+        start, last = state.step * plan.batch_size, state.step == plan.steps - 1
+        index = orders[:, start : None if last else start + plan.batch_size]
+        chosen = x[index], y[index]
+    images, targets = chosen
+    if plan.augments:
+        ids = tuple(plan.members[i] for i in state.active)
+        images = augment(plan.augments, images, Rng(plan.seed, ids, (state.epoch, state.step)))
+    return Batch(
+        as_batch(images, low.dtype),
+        targets,
+        len(x),
+        low,
+        high,
+        steps=plan.steps,
+        step=done,
+        total=total,
+        memory=state.memory,
+    )
 
 
 def _step(state: State, plan: Plan, batch: Batch, rng: Rng) -> None:
     """One update of every active member."""
-    leaves = [state.weights[name] for name in plan.architecture.trained]
-    if plan.by_hand is not None and plan.loss.slope is not None:
-        losses, slopes = plan.by_hand(state.weights, batch.x, batch.y, plan.loss.slope)
-    else:
-        losses, slopes = _by_autograd(state, plan, batch, rng.at(state.epoch, state.step), leaves)
-    if plan.clip is not None:
-        slopes = clip_members(slopes, plan.clip)
     done = state.epoch * plan.steps + state.step
     rate = plan.learning_rate * plan.schedule(done, plan.epochs * plan.steps)
-    state.optimiser.update(leaves, slopes, rate)
+    rng = rng.at(state.epoch, state.step)
+    if plan.together:
+        losses = _update(plan, state.weights, state.optimiser, batch, rng, rate)
+    else:
+        losses = _one_by_one(state, plan, batch, rng, rate)
     state.sums += losses * (batch.x.shape[1] / batch.points)
     state.step += 1
 
 
+def _one_by_one(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float) -> Tensor:
+    """The same, member by member: activations and gradients of one at a time stay in the cache."""
+    losses, memories = [], []
+    for place in range(len(state.active)):
+        own = {name: tensor[place : place + 1] for name, tensor in state.weights.items()}
+        part, chance = batch.member(place), rng.member(place)
+        losses.append(_update(plan, own, state.optimiser.member(place), part, chance, rate))
+        memories.append(part.memory)
+    state.optimiser.steps += 1
+    for name in memories[0]:
+        if name not in batch.memory:  # from now on the members change their parts of it in place
+            batch.memory[name] = torch.cat([memory[name] for memory in memories])
+    return torch.cat(losses)
+
+
+def _update(
+    plan: Plan, weights: Tensors, optimiser: Optimiser, batch: Batch, rng: Rng, rate: float
+) -> Tensor:
+    """Move the weights of some members, in place; their losses."""
+    leaves = [weights[name].detach() for name in plan.architecture.trained]
+    if plan.by_hand is not None and plan.loss.slope is not None:
+        losses, slopes = plan.by_hand(weights, batch.x, batch.y, plan.loss.slope)
+    else:
+        for leaf in leaves:
+            leaf.requires_grad_()
+        trained = dict(zip(plan.architecture.trained, leaves, strict=True))
+        forward = Forward(plan.architecture, {**weights, **trained}, rng)
+        losses, slopes = _by_autograd(plan.loss, forward, batch, rng, leaves)
+    if plan.clip is not None:
+        slopes = clip_members(slopes, plan.clip)
+    optimiser.update(leaves, slopes, rate)
+    return losses
+
+
 def _by_autograd(
-    state: State, plan: Plan, batch: Batch, rng: Rng, leaves: list[Tensor]
+    loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
-    for leaf in leaves:
-        leaf.requires_grad_()
-    losses = plan.loss(Forward(plan.architecture, state.weights, rng), batch, rng)
+    losses = loss(forward, batch, rng)
     # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
     # for the outputs instead would import sympy, a second at the first step.)
-    slopes = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
+    inputs = [tensor for tensor, _ in batch.wanted]
+    every = torch.autograd.grad(losses.sum(), [*leaves, *inputs], allow_unused=True)
+    slopes, others = every[: len(leaves)], every[len(leaves) :]
+    for (_, take), slope in zip(batch.wanted, others, strict=True):
+        take(slope)
     pairs = zip(leaves, slopes, strict=True)
     filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
     return losses.detach(), filled
@@ -210,7 +273,8 @@ def diverged(member: int, epoch: int, what: str) -> NescioError:
 
 def _validate(state: State, plan: Plan, held: Pair) -> None:
     index = torch.tensor(state.active, device=state.sums.device)
-    score = _held_out(plan.loss, Forward(plan.architecture, state.weights), held, len(index))
+    forward = Forward(plan.architecture, state.weights)
+    score = _held_out(plan.loss, forward, held, len(index), state.sums.dtype)
     if not score.isfinite().all():
         raise _lost(state, plan, score, "the validation score")
     state.validation[state.epoch, index] = score
@@ -228,10 +292,10 @@ def _validate(state: State, plan: Plan, held: Pair) -> None:
         state.drop(late)
 
 
-def _held_out(loss: Loss, forward: Forward, held: Pair, members: int) -> Tensor:
+def _held_out(loss: Loss, forward: Forward, held: Pair, members: int, dtype: torch.dtype) -> Tensor:
     """Mean score of each member on held-out data, in evaluation mode, in bounded pieces."""
-    total = torch.zeros(members, dtype=held[0].dtype, device=held[0].device)
+    total = torch.zeros(members, dtype=dtype, device=held[0].device)
     for x, y in zip(held[0].split(1024), held[1].split(1024), strict=True):
-        outputs = forward(x.expand(members, *x.shape))
+        outputs = forward(as_batch(x, dtype).expand(members, *x.shape))
         total += loss.score(outputs, y.expand(members, *y.shape)).flatten(1).sum(1)
     return total / len(held[0])

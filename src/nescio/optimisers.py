@@ -70,6 +70,11 @@ class Optimiser:
             velocity.mul_(MOMENTUM).add_(slope)
             weight.add_(velocity, alpha=-rate)
 
+    def member(self, place: int) -> "Optimiser":
+        """The optimiser of one member alone; it changes this one's state, but not its count."""
+        state = {key: [t[place : place + 1] for t in parts] for key, parts in self.state.items()}
+        return Optimiser(self.name, state, self.steps, self.apart, self.fused)
+
     def keep(self, members: Tensor) -> None:
         """Forget all members but these."""
         self.state = {key: [t[members] for t in parts] for key, parts in self.state.items()}

@@ -347,3 +347,16 @@ def _check_spread(mean: Tensor, spread: Tensor, name: str) -> None:
         raise NescioError(f"{name} must not be negative; use a head with softplus and a floor")
     if mean.isinf().any() or spread.isinf().any():
         raise NescioError(f"{name} and mean must be finite; check the network's inputs")
+
+
+def answer(predictor: object, x: Tensor) -> Prediction:
+    """The prediction with gradients with respect to the inputs, of a predictor that has them."""
+    if not callable(getattr(predictor, "answer", None)):
+        raise NescioError(
+            f"a {type(predictor).__name__} has no method answer(x), so its answers have no "
+            "gradients; use a network or one of nescio's predictors"
+        )
+    found = predictor.answer(x)  # type: ignore[attr-defined]
+    if not isinstance(found, Prediction):
+        raise NescioError(f"expected a prediction, got a {type(found).__name__}")
+    return found

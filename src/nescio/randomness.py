@@ -63,6 +63,10 @@ class Rng:
         """The randomness of another step."""
         return Rng(self.seed, self.members, place)
 
+    def member(self, place: int) -> "Rng":
+        """The randomness of one member alone."""
+        return Rng(self.seed, self.members[place : place + 1], self.place)
+
     def generators(self, purpose: str) -> list[torch.Generator]:
         """One generator a member for `purpose` at this step."""
         return [generator(self.seed, purpose, m, *self.place) for m in self.members]

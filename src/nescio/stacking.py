@@ -2,7 +2,7 @@
 
 Sequences of linear layers run as batched products with features before cases, `(M, F, N)`: the
 products and the gradients of the weights then come out contiguous. Every other network runs member
-by member with the same result.
+by member with the same result, images in the order that is fastest on a processor.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +10,14 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nescio.convolution import QuickImages
 from nescio.dropout import draw_mask, masks_from
 from nescio.errors import NescioError
 from nescio.nets.bayesian_mlp import VariationalLinear
@@ -30,6 +32,8 @@ ELEMENTWISE = (
     nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.Sigmoid, nn.ELU, nn.Softplus, nn.Hardtanh,
     nn.ReLU6, nn.Identity,
 )  # fmt: skip
+PIECE = 128  # images
+FRESH = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # ReLU may overwrite
 
 
 def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
@@ -70,6 +74,11 @@ class Stack:
                 setattr(module, "inplace", False)  # noqa: B010
         self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
         self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
+        known = self._layers is None and _known(self.net)
+        if known:
+            _rearrange(self.net)
+        # BatchNorm stands between convolutions of few weights, which then take 0.8 of the time.
+        self._last = known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
 
     @property
     def stacked(self) -> bool:
@@ -99,13 +108,30 @@ class Stack:
         outputs = []
         for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
             own = {name: parts[member] for name, parts in slices.items()}
-            with nullcontext() if generator is None else masks_from(generator):
-                answer = torch.func.functional_call(self.net, own, (inputs,))
+            with (
+                nullcontext() if generator is None else masks_from(generator),
+                QuickImages() if inputs.ndim == 4 else nullcontext(),
+            ):
+                outputs.append(self._answer(own, inputs))
+        return torch.stack(outputs)
+
+    def _answer(self, own: dict[str, Tensor], x: Tensor) -> Tensor:
+        """The outputs of one network; images without gradients in pieces that fit the cache."""
+        whole = x.ndim != 4 or self.net.training or torch.is_grad_enabled()
+        answers = []
+        for part in [x] if whole else x.split(PIECE):
+            answer = torch.func.functional_call(self.net, own, (self._laid_out(part),))
             if not isinstance(answer, Tensor):
                 kind = type(answer).__name__
                 raise NescioError(f"a network must return one tensor of outputs, not a {kind}")
-            outputs.append(answer)
-        return torch.stack(outputs)
+            answers.append(answer)
+        return answers[0] if len(answers) == 1 else torch.cat(answers)
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        """Colour images with the channels last in memory, where that is faster."""
+        if not self._last or x.ndim != 4 or x.shape[1] == 1:
+            return x
+        return x.contiguous(memory_format=torch.channels_last)
 
 
 def _first(net: nn.Module) -> nn.Module:
@@ -145,6 +171,31 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
 def _watched(module: nn.Module) -> bool:
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     return bool(hooks) or "forward" in vars(module)
+
+
+def _known(net: nn.Module) -> bool:
+    """Whether all layers are PyTorch's or nescio's own: no forward can take them apart."""
+    homes = ("torch.nn.", "nescio.nets.")
+    return all(type(m).__module__.startswith(homes) and not _watched(m) for m in net.modules())
+
+
+def _rearrange(net: nn.Module) -> None:
+    """Pool before ReLU, which gives the same from a quarter of the work, and ReLU in place."""
+    for block in net.modules():
+        if type(block) is not nn.Sequential:
+            continue
+        layers = block._modules
+        for first, second in pairwise(layers):
+            if type(layers[first]) is nn.ReLU and _pools(layers[second]):
+                layers[first], layers[second] = layers[second], layers[first]
+        for first, second in pairwise(layers):
+            fresh = type(layers[first]) in FRESH or _pools(layers[first])
+            if fresh and type(layers[second]) is nn.ReLU:
+                layers[second] = nn.ReLU(inplace=True)  # one of its own: it may be shared
+
+
+def _pools(layer: nn.Module) -> bool:
+    return type(layer) is nn.MaxPool2d and not layer.return_indices
 
 
 def _tied(net: nn.Module) -> bool:
@@ -213,6 +264,10 @@ class Forward:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.architecture(self.tensors, x, self.rng)
+
+    def frozen(self) -> "Forward":
+        """The same networks in evaluation mode, with gradients for the inputs alone."""
+        return Forward(self.architecture, {name: t.detach() for name, t in self.tensors.items()})
 
     @property
     def parameters(self) -> dict[str, Tensor]:

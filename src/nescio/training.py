@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio import checkpoints
+from nescio.augmentation import Augment, check_augments
 from nescio.checkpoints import State, check_same_run, digest
-from nescio.checks import as_inputs, as_targets
+from nescio.checks import as_batch, as_inputs, as_targets
 from nescio.dense import dense
 from nescio.errors import NescioError
 from nescio.files import load_manifest, make_folder
@@ -46,6 +47,7 @@ def train(
     patience: int | None = None,
     standardise: bool = False,
     bootstrap: bool = False,
+    augment: Augment | Sequence[Augment] = (),
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -56,6 +58,7 @@ def train(
     make_net: a factory, called once a member; each call draws its own initial weights.
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
     data, validation: `(x, y)`; tensors or arrays. Labels are integers, regression targets floats.
+    Images `(N, C, H, W)` of uint8 stay bytes until the batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: cases a step; each member has its own order. None: all cases at once.
     optimiser: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -63,6 +66,7 @@ def train(
     after which a member stops; each member then has its best weights.
     standardise: scale inputs by their training mean and deviation, as a layer of the model.
     bootstrap: each member trains on its own sample of the cases, drawn with replacement.
+    augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.augmentation.
     run: a folder for checkpoints; the same call with the same folder goes on where it stopped.
     """
     loss = nll() if loss is None else as_loss(loss)
@@ -87,8 +91,13 @@ def train(
     x, y = _check_data(data, nets[0], loss.head, "training data")
     held = _check_data(validation, nets[0], loss.head, "validation data") if validation else None
     held = None if held is None else (held[0].to(x.device), held[1].to(x.device))
-    nets = [(standardised(net, x) if standardise else net).to(x.device) for net in nets]
+    if standardise:
+        floats = as_batch(x, _dtype(nets[0]))
+        nets = [standardised(net, floats) for net in nets]
+    nets = [net.to(x.device) for net in nets]
     _check_outputs(nets[0], (x, y), held, loss.head)
+    augments = check_augments(augment, x.shape[1:])
+    config |= {"augment": [step.description for step in augments]} if augments else {}
     folder = None if run is None else make_folder(Path(run))
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
@@ -111,6 +120,7 @@ def train(
         patience=config["patience"],
         seed=config["seed"],
         bootstrap=bootstrap,
+        augments=augments,
     )
     path = None if folder is None else folder / checkpoints.FILE
     state = _start(path, config, nets, plan, optimiser)
@@ -166,10 +176,14 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
 def _check_data(data: Data, net: nn.Module, head: Head, name: str) -> Pair:
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise NescioError(f"{name} must be a pair (x, y)")
-    dtype = next((p.dtype for p in net.parameters()), torch.float32)
-    x = as_inputs(data[0], f"{name}: inputs", dtype=dtype)
+    dtype = _dtype(net)
+    x = as_inputs(data[0], f"{name}: inputs", dtype=dtype, keep_bytes=True)
     y = as_targets(data[1], len(x), task=head.task, dtype=dtype).to(x.device)
     return x, y
+
+
+def _dtype(net: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in net.parameters()), torch.float32)
 
 
 @torch.no_grad()
@@ -185,7 +199,7 @@ def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) ->
         raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
     was = net.training
     try:
-        outputs = net.eval()(x[:2])
+        outputs = net.eval()(as_batch(x[:2], _dtype(net)))
     except RuntimeError as error:
         raise NescioError(
             f"the network does not take inputs of shape {tuple(x.shape[1:])}: {error}"
@@ -224,7 +238,7 @@ def _start(
     trained = [weights[key] for key, p in nets[0].named_parameters() if p.requires_grad]
     if not trained:
         raise NescioError("the network has no weights that require a gradient; nothing to train")
-    like: dict[str, Any] = {"dtype": plan.data[0].dtype, "device": device}
+    like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
     return State(
         weights,
@@ -237,6 +251,7 @@ def _start(
         best_epoch=torch.zeros(members, dtype=torch.long, device=device),
         stopped=torch.full((members,), plan.epochs, dtype=torch.long, device=device),
         sums=torch.zeros(members, **like),
+        memory={},
     )
 
 

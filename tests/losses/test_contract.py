@@ -1,6 +1,7 @@
 """What every loss keeps: one finite number a member, gradients everywhere, members apart."""
 
 import inspect
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,6 +9,8 @@ import torch
 from torch import nn
 
 from nescio import heads, losses
+from nescio.attacks import Ascent
+from nescio.data.outside import uniform
 from nescio.losses import Batch, Loss
 from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.randomness import Rng
@@ -17,10 +20,14 @@ from nescio.stacking import Forward, Stack, stack
 CASES, FEATURES, OUTPUTS = 7, 3, 4  # an odd number of cases: signs do not cancel
 
 
+OUTSIDE = uniform((FEATURES,))
+
+
 def build(name):
-    """The loss with its defaults, around the likelihood where it takes a base."""
+    """The loss with its defaults, around the likelihood, beside noise, where it takes them."""
     make = registry[name]
-    return make(losses.nll()) if "base" in inspect.signature(make).parameters else make()
+    given = {"base": losses.nll(), "outside": OUTSIDE}
+    return make(**{key: given[key] for key in inspect.signature(make).parameters if key in given})
 
 
 COMPOSED = {
@@ -39,6 +46,25 @@ COMPOSED = {
     "adversarial of elbo": lambda: losses.adversarial(losses.elbo(losses.nll())),
     "elbo with a mixture": lambda: losses.elbo(losses.nll(heads.gaussian()), narrow=0.1),
     "elbo of decaying batches": lambda: losses.elbo(losses.nll(), weighting="decaying"),
+    "ceda of acet": lambda: losses.ceda(losses.acet(losses.nll(), OUTSIDE), uniform((3,), seed=1)),
+    "acet of adversarial": lambda: losses.acet(losses.adversarial(losses.nll()), OUTSIDE),
+    "adversarial of ceda": lambda: losses.adversarial(losses.ceda(losses.nll(), OUTSIDE)),
+    "ceda of virtual": lambda: losses.ceda(losses.virtual_adversarial(losses.nll()), OUTSIDE),
+    "decay of outlier exposure": lambda: losses.weight_decay(
+        losses.outlier_exposure(losses.brier(), OUTSIDE)
+    ),
+    "ceda of adversarial training": lambda: losses.ceda(
+        losses.adversarial_training(losses.nll()), OUTSIDE
+    ),
+    "acet, the paper's": lambda: losses.acet(
+        losses.nll(), OUTSIDE, attack=Ascent(0.3, 40, 0.0075), keep=False
+    ),
+    "acet with everything": lambda: losses.acet(
+        losses.nll(), OUTSIDE, free=0.5, ramp=1.0, form="uniform", share=0.5, pool=20
+    ),
+    "acet in a sphere": lambda: losses.acet(
+        losses.nll(), OUTSIDE, attack=Ascent(0.4, 5, norm="l2"), keep=False
+    ),
 }
 ALL = {name: lambda name=name: build(name) for name in registry} | COMPOSED
 
@@ -58,7 +84,7 @@ def situation(loss, members, dropout=False):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         nets = [network(dropout, layer_for(loss)) for _ in range(members)]
-    x = torch.randn(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
+    x = torch.rand(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
     if loss.head.task == "classification":
         y = torch.randint(OUTPUTS, (members, CASES), generator=rng)
     else:
@@ -111,7 +137,7 @@ def test_the_same_step_gives_the_same_numbers(name):
     forward, batch, rng = situation(loss, 2, dropout=True)
     before = torch.get_rng_state()
     first = loss(forward, batch, rng)
-    assert torch.equal(first, loss(forward, batch, rng))
+    assert torch.equal(first, loss(forward, replace(batch, memory={}), rng))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -174,6 +200,34 @@ def test_the_description_names_what_the_loss_is_made_of(name):
         (
             lambda: losses.elbo(losses.nll()),
             lambda: losses.elbo(losses.nll(), weighting="decaying"),
+        ),
+        (
+            lambda: losses.ceda(losses.nll(), OUTSIDE),
+            lambda: losses.ceda(losses.nll(), uniform((FEATURES,), seed=1)),
+        ),
+        (
+            lambda: losses.ceda(losses.nll(), OUTSIDE),
+            lambda: losses.ceda(losses.nll(), OUTSIDE, form="uniform"),
+        ),
+        (
+            lambda: losses.outlier_exposure(losses.nll(), OUTSIDE),
+            lambda: losses.outlier_exposure(losses.nll(), OUTSIDE, share=0.5),
+        ),
+        (
+            lambda: losses.acet(losses.nll(), OUTSIDE),
+            lambda: losses.acet(losses.nll(), OUTSIDE, attack=Ascent(0.3, 2, 0.1, best=False)),
+        ),
+        (
+            lambda: losses.acet(losses.nll(), OUTSIDE),
+            lambda: losses.acet(losses.nll(), OUTSIDE, free=0.1),
+        ),
+        (
+            lambda: losses.acet(losses.nll(), OUTSIDE),
+            lambda: losses.acet(losses.nll(), OUTSIDE, ramp=0.1),
+        ),
+        (
+            lambda: losses.adversarial_training(losses.nll()),
+            lambda: losses.adversarial_training(losses.nll(), clean=0.5),
         ),
         (
             lambda: losses.weight_decay(losses.nll(), strength=1.00000001e-4),

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nescio.checks import as_targets
 from nescio.errors import NescioError
-from nescio.prediction import Categorical, Prediction, check_labels
+from nescio.prediction import Categorical, Prediction, answer, check_labels
 from nescio.predictors.plain import plain
 from nescio.predictors.predictor import Predictor
 
@@ -28,6 +28,10 @@ class Scaled:
 
     def __call__(self, x: Any) -> Prediction:
         return scale(as_categorical(self.predictor(x)), self.slope, self.intercept)
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        return scale(as_categorical(answer(self.predictor, x)), self.slope, self.intercept)
 
 
 def scale(prediction: Categorical, slope: float, intercept: tuple[float, ...]) -> Categorical:

@@ -1,9 +1,12 @@
 """Losses: `(forward, batch, rng) -> (M,)`, composable: `adversarial(nll())`."""
 
 from nescio.losses.absolute_error import absolute_error as absolute_error
+from nescio.losses.acet import acet as acet
 from nescio.losses.adversarial import adversarial as adversarial
+from nescio.losses.adversarial_training import adversarial_training as adversarial_training
 from nescio.losses.anchored import anchored as anchored
 from nescio.losses.brier import brier as brier
+from nescio.losses.ceda import ceda as ceda
 from nescio.losses.elbo import elbo as elbo
 from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
@@ -11,6 +14,7 @@ from nescio.losses.loss import as_loss as as_loss
 from nescio.losses.loss import plus as plus
 from nescio.losses.loss import pointwise as pointwise
 from nescio.losses.nll import nll as nll
+from nescio.losses.outlier_exposure import outlier_exposure as outlier_exposure
 from nescio.losses.squared_error import squared_error as squared_error
 from nescio.losses.virtual_adversarial import virtual_adversarial as virtual_adversarial
 from nescio.losses.weight_decay import weight_decay as weight_decay

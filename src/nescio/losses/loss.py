@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -13,6 +13,7 @@ from nescio.registry import losses
 from nescio.stacking import Forward
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
+Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its gradient
 Step = Callable[[Forward, "Batch", Rng], Tensor]  # -> (M,)
 
 
@@ -26,6 +27,16 @@ class Batch:
     low: Tensor  # smallest and largest training value of each feature
     high: Tensor
     steps: int = 1  # batches an epoch
+    step: int = 0  # of the whole run, counted from 0
+    total: int = 1  # steps of the whole run
+    memory: dict[str, Tensor] = field(default_factory=dict)  # kept between steps, (M, ...) each
+    wanted: list["Wanted"] = field(default_factory=list)  # gradients to hand back after the step
+
+    def member(self, place: int) -> "Batch":
+        """The batch of one member alone."""
+        part = slice(place, place + 1)
+        memory = {name: tensor[part] for name, tensor in self.memory.items()}
+        return replace(self, x=self.x[part], y=self.y[part], memory=memory, wanted=[])
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from nescio.errors import NescioError
 from nescio.heads import Head, categorical
 from nescio.model import Model
-from nescio.prediction import Prediction
+from nescio.prediction import Prediction, answer
 from nescio.predictors.plain import plain
 from nescio.predictors.predictor import Predictor
 from nescio.registry import predictors
@@ -41,3 +41,7 @@ class Pooled:
 
     def __call__(self, x: Any) -> Prediction:
         return Prediction.pool([predictor(x) for predictor in self.predictors])
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        return Prediction.pool([answer(predictor, x) for predictor in self.predictors])

@@ -5,12 +5,14 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.dropout` says how.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from nescio.checks import as_inputs
 from nescio.dropout import MaskPerPass
@@ -40,7 +42,7 @@ def mc_dropout(
         raise NescioError("mc_dropout reads an nn.Module with weights, or a model")
     if isinstance(net, Model):
         nets = tuple(net.member(i) for i in range(net.members))
-        return MCDropout(nets, net.head, passes, seed)
+        return MCDropout(nets, net.head, passes, seed, net.notes)
     return MCDropout((net,), head or categorical(), passes, seed)
 
 
@@ -56,9 +58,26 @@ class MCDropout:
     head: Head
     passes: int
     seed: int
+    notes: Mapping[str, Any] = field(default_factory=dict)  # how the networks were trained
 
     def __call__(self, x: Any) -> Prediction:
         return self.head(self.outputs(x))
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction with gradients with respect to the inputs; passes together if they fit."""
+        parts = []
+        for net in self.nets:
+            frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
+            call = partial(functional_call, net, frozen)
+            with evaluating(net):
+                with torch.no_grad():
+                    cases, together = self._sizes(net, x.detach())
+                together = max(1, together * min(cases, len(x)) // len(x))
+                parts += [
+                    self._run(call, x, range(t, min(t + together, self.passes)))[0]
+                    for t in range(0, self.passes, together)
+                ]
+        return self.head(torch.cat(parts))
 
     @torch.no_grad()
     def outputs(self, x: Any) -> Tensor:
@@ -117,7 +136,9 @@ class MCDropout:
             return None
         return mode.widest if _close(together, truth) else None
 
-    def _run(self, net: nn.Module, x: Tensor, passes: range) -> tuple[Tensor, MaskPerPass]:
+    def _run(
+        self, net: Callable[[Tensor], Tensor], x: Tensor, passes: range
+    ) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:

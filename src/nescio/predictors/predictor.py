@@ -10,7 +10,11 @@ from nescio.prediction import Prediction
 
 
 class Predictor(Protocol):
-    """Anything that answers inputs with a prediction: a model, sampled passes, a scaled model."""
+    """Anything that answers inputs with a prediction: a model, sampled passes, a scaled model.
+
+    Calling it takes any inputs, in pieces, without gradients. Those that can be attacked also have
+    `answer(x)`, which keeps the gradients with respect to the inputs.
+    """
 
     def __call__(self, x: Any, /) -> Prediction: ...
 

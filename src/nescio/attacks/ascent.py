@@ -1,0 +1,192 @@
+"""Projected gradient ascent: the one loop behind every attack, also inside losses.
+
+The inputs have any number of leading axes, as many as the objective's values: `(N, ...)` for an
+attack, `(M, B, ...)` for M members in training. Only the inputs get gradients.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nescio.attacks.norms import Norm, linf, norm_named
+from nescio.checks import as_batch
+from nescio.errors import NescioError
+from nescio.schedules import Schedule, constant, schedule_named
+
+Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """How an attack moves: steps of size `step` in a ball and a box.
+
+    radius: of the ball; None for no ball, only the box. step: None for 2.5 * radius / steps.
+    schedule: a factor for the step, by name or as a function (step, steps) -> factor.
+    best: keep the best point met, which costs one more pass; False takes the last one.
+    enough: leave an input where it is once its value has reached this.
+    """
+
+    radius: float | None
+    steps: int = 40
+    step: float | None = None
+    norm: str | Norm = linf
+    schedule: str | Schedule = constant
+    best: bool = True
+    enough: float = math.inf
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", norm_named(self.norm))
+        object.__setattr__(self, "schedule", schedule_named(self.schedule))
+        if not -math.inf < self.low < self.high < math.inf:
+            raise NescioError(f"the box needs numbers low < high, got {self.low} and {self.high}")
+        if self.radius is not None and not 0 <= self.radius < math.inf:
+            raise NescioError(f"radius must be a number from 0 up, or None, got {self.radius}")
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 0:
+            raise NescioError(f"steps must be a whole number from 0 up, got {self.steps}")
+        if self.step is not None and not 0 < self.step < math.inf:
+            raise NescioError(f"step must be a positive number, or None, got {self.step}")
+        if self.radius is None and self.step is None and self.norm is not linf:
+            raise NescioError(f"without a radius the {self.norm!r} norm needs a length: step=")
+        if self.norm is linf:
+            self._check_radius(1)
+
+    @property
+    def reach(self) -> float:
+        """The radius, or the width of the box where there is none."""
+        return self.high - self.low if self.radius is None else self.radius
+
+    @property
+    def size(self) -> float:
+        """The size of a step, before the schedule."""
+        return 2.5 * self.reach / max(self.steps, 1) if self.step is None else self.step
+
+    @property
+    def description(self) -> str:
+        """The options in words that tell two attacks apart."""
+        rule = schedule_named(self.schedule)
+        places = range(0, self.steps, max(1, self.steps // 16))
+        factors = [round(rule(k, self.steps), 6) for k in places]
+        changing = "" if set(factors) <= {1.0} else f", schedule={factors}"
+        return (
+            f"ascent(radius={self.radius}, steps={self.steps}, step={self.size}, "
+            f"norm={self.norm!r}, best={self.best}, enough={self.enough}, "
+            f"box=[{self.low}, {self.high}]{changing})"
+        )
+
+    def check(self, x: Tensor, *, lead: int = 1) -> None:
+        """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond."""
+        dtype = x.dtype if x.is_floating_point() else torch.float32
+        lowest, highest = as_batch(torch.stack(x.aminmax()), dtype)
+        if lowest < self.low or highest > self.high:
+            raise NescioError(
+                f"the inputs range from {lowest:g} to {highest:g}, outside the box "
+                f"[{self.low}, {self.high}]; pass the range of valid inputs as low= and high="
+            )
+        self._check_radius(math.prod(x.shape[lead:]))
+
+    def _check_radius(self, features: int) -> None:
+        corner = torch.full((1, features), float(self.high - self.low), dtype=torch.float64)
+        whole = norm_named(self.norm).size(corner).item()
+        if self.radius is not None and self.radius > whole:
+            raise NescioError(
+                f"radius {self.radius} leaves the box [{self.low}, {self.high}]: all of it is "
+                f"within {whole:g} in the {self.norm!r} norm; for the whole box say radius=None"
+            )
+
+    def start(self, centre: Tensor, numbers: Tensor, *, scale: float = 1.0) -> Tensor:
+        """Random points of the balls and the box, from uniform numbers `(K, 1 + F)`."""
+        if self.radius is None:
+            box: Tensor = self.low + (self.high - self.low) * numbers[:, 1:]
+            return box.reshape(centre.shape)
+        moves = norm_named(self.norm).inside(numbers, self.radius * scale)
+        return (centre + moves.view_as(centre)).clamp_(self.low, self.high)
+
+    def projection(
+        self, centre: Tensor, *, lead: int = 1, scale: float = 1.0
+    ) -> Callable[[Tensor], Tensor]:
+        """A function that moves points, in place, into the ball around `centre` and the box.
+
+        To the nearest point of the ball, then of the box. The centre is in the box, so the second
+        move brings no feature further away from it, and the result is in both.
+        """
+        low, high, norm = self.low, self.high, norm_named(self.norm)
+        if self.radius is None:
+            return lambda moved: moved.clamp_(low, high)
+        radius = self.radius * scale
+        if norm is linf:  # both are one box
+            bottom, top = (centre - radius).clamp_(min=low), (centre + radius).clamp_(max=high)
+            return lambda moved: moved.clamp_(bottom, top)
+
+        def project(moved: Tensor) -> Tensor:
+            nearest = norm.project(_rows(moved.sub_(centre), lead), radius)
+            return moved.copy_(nearest.view_as(centre)).add_(centre).clamp_(low, high)
+
+        return project
+
+    def __call__(
+        self,
+        value: Value,
+        centre: Tensor,
+        *,
+        start: Tensor | None = None,
+        mask: Tensor | None = None,
+        lead: int = 1,
+        scale: float = 1.0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The best points met and their values; with best=False the last points, not valued.
+
+        mask: 1 where an input may change. scale: a factor for the radius and the steps.
+        """
+        project = self.projection(centre, lead=lead, scale=scale)
+        rule, top = schedule_named(self.schedule), None
+        x = centre if start is None else start
+        for k in range(self.steps):
+            leaf = x.detach().requires_grad_()
+            found = value(leaf)
+            (slope,) = torch.autograd.grad(found.sum(), leaf)
+            values = found.detach()
+            if self.best:
+                top = higher(top, x, values)
+            move = self._steepest(slope if mask is None else slope * mask, x, lead)
+            move = move * (self.size * scale * rule(k, self.steps))
+            if self.enough < math.inf:
+                going = values < self.enough
+                if not going.any():
+                    return top or (x, values)
+                move *= _wide(going, move)
+            x = project(move.add_(x))
+        if not self.best:
+            return x, None
+        with torch.no_grad():
+            return higher(top, x, value(x))
+
+    def _steepest(self, slope: Tensor, x: Tensor, lead: int) -> Tensor:
+        """A step of norm 1 for each input; features that would leave the box take no share."""
+        norm = norm_named(self.norm)
+        if norm is not linf:
+            stuck = ((x >= self.high) & (slope > 0)) | ((x <= self.low) & (slope < 0))
+            slope = slope.masked_fill(stuck, 0.0)
+        return norm.steepest(_rows(slope, lead)).view_as(x)
+
+
+def _rows(x: Tensor, lead: int) -> Tensor:
+    return x.flatten(lead).flatten(0, lead - 1)
+
+
+def _wide(flags: Tensor, like: Tensor) -> Tensor:
+    return flags.view(*flags.shape, *(1 for _ in range(like.ndim - flags.ndim)))
+
+
+def higher(top: tuple[Tensor, Tensor] | None, x: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """The better of two points for each input; a value that is no number never wins."""
+    if top is None:
+        return x, values
+    better = (values > top[1]) | top[1].isnan()
+    if better.all():
+        return x, values
+    return torch.where(_wide(better, x), x, top[0]), torch.where(better, values, top[1])

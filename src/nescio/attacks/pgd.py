@@ -1,0 +1,66 @@
+"""Projected gradient ascent (Madry et al., 2018) on any objective."""
+
+import math
+from typing import Any
+
+from nescio.attacks.ascent import Ascent
+from nescio.attacks.attack import Attacked, Objective, Transform, attack
+from nescio.attacks.norms import Norm, linf
+from nescio.registry import attacks
+from nescio.schedules import Schedule, constant
+
+
+@attacks.register
+def pgd(
+    objective: Objective,
+    x: Any,
+    y: Any = None,
+    *,
+    radius: float | None,
+    steps: int = 40,
+    step: float | None = None,
+    norm: str | Norm = linf,
+    schedule: str | Schedule = constant,
+    start: str = "random",
+    restarts: int = 1,
+    best: bool = True,
+    enough: float = math.inf,
+    low: float = 0.0,
+    high: float = 1.0,
+    mask: Any = None,
+    transform: Transform | None = None,
+    draws: int = 1,
+    batch_size: int = 128,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> Attacked:
+    """Raise an objective by gradient steps of the inputs within a ball and a box.
+
+    objective: `objective(x)`, or `objective(x, y)` where y is given, one value a case:
+    `attacks.confidence(net)`, `attacks.label_loss(net)`, `attacks.uncertainty(model, "log_odds")`,
+    or any function of yours, such as minus a detector's score.
+    x: floats, or images (N, C, H, W) of uint8, within [low, high].
+    radius: of the ball in `norm` ("linf", "l2" or "l1"); None for the whole box.
+    step: 2.5 * radius / steps by default; `schedule` is a factor for it.
+    start: "random" (a point of the ball by seed and index) or "input". restarts: the best of so
+    many, random from the second on. best: the best point met, the input among them, instead of
+    the last. enough: stop an input whose value has reached this.
+    mask: 1 where an input may change, of the shape of one input: a patch.
+    transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
+    draws, and so the result, depend on the batch size. All else is the same for every batch size.
+    """
+    ascent = Ascent(radius, steps, step, norm, schedule, best, enough, low, high)
+    return attack(
+        objective,
+        x,
+        y,
+        ascent=ascent,
+        start=start,
+        restarts=restarts,
+        mask=mask,
+        transform=transform,
+        draws=draws,
+        batch_size=batch_size,
+        seed=seed,
+        show=progress,
+    )

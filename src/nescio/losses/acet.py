@@ -1,0 +1,108 @@
+"""Adversarial confidence enhancing training (Hein et al., 2019): unsure all around noise.
+
+The paper attacks each noise image with 40 steps in each training step. Here an image comes back,
+epoch after epoch, from a pool, and its perturbation is kept: a visit goes on where the last one
+ended, against a network that has changed little. Its step is nearly free: the training pass itself
+gives the gradient of the inputs.
+"""
+
+import math
+
+from torch import Tensor
+
+from nescio.attacks import Ascent
+from nescio.attacks.norms import linf
+from nescio.data.outside import Outside
+from nescio.errors import NescioError
+from nescio.losses.attacking import random_start, top_odds
+from nescio.losses.beside import APART, Form, check, draw, numbers, sureness, with_others
+from nescio.losses.kept import kept
+from nescio.losses.loss import Batch, Loss
+from nescio.randomness import Rng, derive
+from nescio.registry import losses
+from nescio.stacking import Forward
+
+POOL = 3000  # inputs that take turns
+
+
+@losses.register
+def acet(
+    base: Loss,
+    outside: Outside,
+    *,
+    weight: float = 1.0,
+    attack: Ascent | None = None,
+    keep: bool = True,
+    free: float | None = None,
+    ramp: float | None = None,
+    form: Form = "max",
+    share: float = 1.0,
+    pool: int | None = None,
+) -> Loss:
+    """Add `weight` times the sureness on the surest inputs found near inputs from outside.
+
+    keep: go on from where the last visit of an input ended; linf only. pool: how many inputs take
+    turns; by default a tenth of the training cases, 3000 at most: an input that hardly ever comes
+    back is hardly attacked.
+    free: after the step, move kept inputs by so much of the radius along the gradient that the
+    training pass gives. ramp: share of the training during which the radius grows from 0.
+    attack: how inputs are searched in each step. By default not at all: radius 0.3, free=0.5 and
+    ramp=0.3 do it. With an attack both are 0 unless given. The paper's is
+    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. form, share: as in `ceda`.
+    """
+    check(base, outside, weight, form, share, pool)
+    ascent = attack or Ascent(0.3, 0, best=False)
+    free = (0.0 if attack else 0.5) if free is None else free
+    ramp = (0.0 if attack else 0.3) if ramp is None else ramp
+    _check(ascent, keep, free, ramp)
+    text = (
+        f"acet({base.description}, {outside.description}, {weight=}, {ascent.description}, "
+        f"{keep=}, {free=}, {ramp=}, {form=}, {share=}, {pool=})"
+    )
+    name = f"acet {derive(text):x}"
+
+    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        scale = min(1.0, (batch.step + 1) / (ramp * batch.total)) if ramp else 1.0
+        usual = min(POOL, max(batch.points // 10, batch.x.shape[1]))
+        size = pool or min(outside.size or usual, usual)
+        index = numbers(outside, batch, rng, share, size if keep else pool)
+        centre = draw(outside, index, batch)
+        ascent.check(centre, lead=2)
+        if keep:
+            warm, place = kept(batch, rng, name, size, ascent.reach), index % APART
+            nearest = ascent.projection(centre, lead=2, scale=scale)
+            start = nearest(centre + warm.recall(place))
+        else:
+            start = random_start(ascent, centre, rng, scale)
+        found = start
+        if ascent.steps:
+            frozen = forward.frozen()
+            found, _ = ascent(
+                lambda x: top_odds(frozen(x)), centre, start=start, lead=2, scale=scale
+            )
+        if keep:
+            warm.store(place, found - centre)
+        if free:
+            length = free * ascent.reach * scale
+            found = found.detach().requires_grad_()
+
+            def go_on(slope: Tensor) -> None:
+                warm.store(place, nearest(found.detach() + length * slope.sign()) - centre)
+
+            batch.wanted.append((found, go_on))
+        inside, outputs = with_others(base, forward, batch, rng, found)
+        return inside + weight * sureness(outputs, form)
+
+    return Loss(text, base.head, base.score, step)
+
+
+def _check(ascent: Ascent, keep: bool, free: float, ramp: float) -> None:
+    if keep and (ascent.norm is not linf or not ascent.radius):
+        raise NescioError(
+            "keep=True stores perturbations in a linf ball; give the attack that norm and a "
+            "positive radius, or say keep=False"
+        )
+    if not 0 <= ramp <= 1 or not 0 <= free < math.inf:
+        raise NescioError(f"ramp must be in [0, 1] and free from 0 up, got {ramp} and {free}")
+    if free and not keep:
+        raise NescioError("a free step moves the kept inputs; it needs keep=True")

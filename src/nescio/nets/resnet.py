@@ -1,0 +1,67 @@
+"""Residual networks for small images (He et al., 2016, section 4.2): ResNet-20 and its kin."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nescio.errors import NescioError
+from nescio.nets.network import network
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions with BatchNorm, added to the block's input.
+
+    Where a block halves the image, its input is every second pixel, with channels of zeros added
+    (option A of the paper): the way past the convolutions has no weights.
+    """
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.more, self.stride = after - before, stride
+        self.body = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(after),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.body(x)
+        if self.stride > 1:
+            x = x[:, :, :: self.stride, :: self.stride]
+        if self.more:
+            x = F.pad(x, (0, 0, 0, 0, 0, self.more))
+        return torch.relu(hidden + x)
+
+
+@network
+def resnet(
+    inputs: Sequence[int] = (3, 32, 32), outputs: int = 10, *, blocks: int = 3, width: int = 16
+) -> nn.Module:
+    """Three stages of residual blocks with `width`, 2 `width` and 4 `width` channels.
+
+    Each stage has `blocks` blocks and the later two halve the image: 6 `blocks` + 2 layers, so that
+    3 blocks are ResNet-20 with 0.27 million weights. BatchNorm after every convolution.
+    """
+    if isinstance(inputs, int) or len(inputs) != 3:
+        raise NescioError(f"resnet reads images (channels, height, width), got {inputs}; use mlp")
+    if min(*inputs, outputs, blocks, width) < 1:
+        raise NescioError(
+            f"sizes must be positive, got inputs {tuple(inputs)}, outputs {outputs}, "
+            f"blocks {blocks} and width {width}"
+        )
+    layers: list[nn.Module] = [
+        nn.Conv2d(inputs[0], width, 3, 1, 1, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+    ]
+    before = width
+    for stage in range(3):
+        for block in range(blocks):
+            after = width * 2**stage
+            layers.append(Block(before, after, 2 if stage and not block else 1))
+            before = after
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs))

@@ -1,0 +1,46 @@
+"""Outlier exposure: the published expression, and its published weight."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from torch import nn
+
+from nescio import NescioError, losses
+from nescio.data.outside import another
+from nescio.losses import Batch
+from nescio.losses.beside import numbers
+from nescio.randomness import Rng
+from nescio.stacking import Forward, Stack, stack
+
+
+def situation():
+    net = nn.Linear(3, 5).double()
+    x, y = torch.rand(1, 6, 3).double(), torch.randint(5, (1, 6))
+    batch = Batch(x, y, 6, x.amin((0, 1)), x.amax((0, 1)))
+    rng = Rng(0, (0,))
+    return net, Forward(Stack(net), stack([net]), rng), batch, rng
+
+
+def test_it_is_half_the_logsumexp_minus_the_mean_of_the_logits():
+    """The expression of the published code: -(mean(z) - logsumexp(z)), times 0.5."""
+    outliers = another(torch.rand(20, 3), "outliers")
+    net, forward, batch, rng = situation()
+    value = losses.outlier_exposure(losses.nll(), outliers)(forward, batch, rng)
+    z = net(outliers(numbers(outliers, batch, rng, 1.0, None)[0]).double()).detach().numpy()
+    truth = 0.5 * (logsumexp(z, -1) - z.mean(-1)).mean()
+    logits = net(batch.x[0]).detach().numpy()
+    right = logits[np.arange(6), batch.y[0].numpy()]
+    truth += (logsumexp(logits, -1) - right).mean()
+    assert value.item() == pytest.approx(truth, rel=1e-12)
+
+
+def test_its_weight_is_the_published_one():
+    assert inspect.signature(losses.outlier_exposure).parameters["weight"].default == 0.5
+
+
+def test_it_is_refused_without_outliers():
+    with pytest.raises(NescioError, match="must be an out-distribution"):
+        losses.outlier_exposure(losses.nll(), torch.rand(5, 3))
