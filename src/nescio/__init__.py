@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from nescio import attacks as attacks
+from nescio import augmentation as augmentation
 from nescio import calibration as calibration
 from nescio import data as data
 from nescio import heads as heads
@@ -13,6 +15,11 @@ from nescio import predictors as predictors
 from nescio import recipes as recipes
 from nescio.auditing import Audit as Audit
 from nescio.auditing import audit as audit
+from nescio.comparing import Absent as Absent
+from nescio.comparing import AdversarialNoise as AdversarialNoise
+from nescio.comparing import AdversarialSamples as AdversarialSamples
+from nescio.comparing import Comparison as Comparison
+from nescio.comparing import compare as compare
 from nescio.errors import NescioError as NescioError
 from nescio.model import Model as Model
 from nescio.prediction import Categorical as Categorical

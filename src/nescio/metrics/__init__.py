@@ -7,6 +7,9 @@ from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
 from nescio.metrics.classification import nll as nll
+from nescio.metrics.intervals import Interval as Interval
+from nescio.metrics.intervals import bootstrap_mean as bootstrap_mean
+from nescio.metrics.intervals import bootstrap_ranking as bootstrap_ranking
 from nescio.metrics.ranking import Ranking as Ranking
 from nescio.metrics.ranking import aupr as aupr
 from nescio.metrics.ranking import auroc as auroc

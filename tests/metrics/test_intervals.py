@@ -1,0 +1,199 @@
+"""Bootstrap intervals against a brute-force bootstrap of the same draws, scipy, and coverage."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+
+from nescio import metrics
+from nescio.errors import NescioError
+from nescio.metrics import Interval, bootstrap_mean, bootstrap_ranking
+from nescio.metrics import intervals as module
+
+scores = st.lists(st.integers(-4, 4), min_size=1, max_size=12)
+
+
+def draws(cases, resamples, seed, stream):
+    """The indices of all resamples at once."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
+    return rng.integers(cases, size=(resamples, cases), dtype=np.int32)
+
+
+def brute_force(inside, outside, metric, *, resamples, seed, level=0.95):
+    """Each resample written out and given to a metric."""
+    inside, outside = np.sort(np.asarray(inside, float)), np.sort(np.asarray(outside, float))
+    found = [
+        metric(inside[first], outside[second])
+        for first, second in zip(
+            draws(len(inside), resamples, seed, 0),
+            draws(len(outside), resamples, seed, 1),
+            strict=True,
+        )
+    ]
+    return np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+
+
+def bounds(interval):
+    return [interval.low, interval.high]
+
+
+def labelled(inside, outside):
+    return np.r_[np.zeros(len(inside)), np.ones(len(outside))], np.r_[inside, outside]
+
+
+def area(inside, outside):
+    return roc_auc_score(*labelled(inside, outside))
+
+
+def average_precision(inside, outside):
+    return average_precision_score(*labelled(inside, outside))
+
+
+def first_reaching(inside, outside):
+    truth, score = labelled(inside, outside)
+    false, true, _ = roc_curve(truth, score, drop_intermediate=False)
+    return false[np.argmax(true >= 0.95)]
+
+
+def first_accepting(inside, outside):
+    return first_reaching(-np.asarray(outside), -np.asarray(inside))
+
+
+def groups(decimals, inside=70, outside=43):
+    rng = np.random.default_rng(5)
+    return rng.normal(0, 1, inside).round(decimals), rng.normal(1, 1.5, outside).round(decimals)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 12])
+def test_a_brute_force_bootstrap_with_scikit_learn_gives_the_same_bounds(decimals):
+    pair = groups(decimals)
+    options = {"resamples": 60, "seed": 3}
+    found = bootstrap_ranking(*pair, **options)
+    accepting = bootstrap_ranking(*pair, positive="inside", **options)["fpr_at_tpr"]
+    expected = {name: brute_force(*pair, metric, **options) for name, metric in (
+        ("auroc", area), ("aupr", average_precision), ("fpr_at_tpr", first_reaching),
+    )}  # fmt: skip
+    for name, interval in found.items():
+        assert bounds(interval) == pytest.approx(expected[name], abs=1e-12)
+    assert bounds(accepting) == pytest.approx(brute_force(*pair, first_accepting, **options))
+
+
+@settings(deadline=None, max_examples=40)
+@given(scores, scores, st.sampled_from([0.3, 0.5, 0.95, 1.0]), st.integers(0, 3))
+def test_any_scores_agree_with_the_metrics_of_each_resample(inside, outside, tpr, seed):
+    options = {"resamples": 15, "seed": seed}
+    for positive in ("outside", "inside"):
+        found = bootstrap_ranking(inside, outside, tpr=tpr, positive=positive, **options)
+
+        def rate(a, b, positive=positive):
+            return metrics.fpr_at_tpr(a, b, tpr=tpr, positive=positive)
+
+        for name, metric in (
+            ("auroc", metrics.auroc),
+            ("aupr", metrics.aupr),
+            ("fpr_at_tpr", rate),
+        ):
+            assert found[name].value == metric(inside, outside)
+            expected = brute_force(inside, outside, metric, **options)
+            assert bounds(found[name]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_mean_agrees_with_a_brute_force_bootstrap():
+    values = np.random.default_rng(0).gamma(2, size=50)
+    found = bootstrap_mean(values, resamples=200, seed=4, level=0.8)
+    means = [values[rows].mean() for rows in draws(50, 200, 4, 0)]
+    assert found.value == pytest.approx(values.mean())
+    assert bounds(found) == pytest.approx(np.quantile(means, [0.1, 0.9]))
+
+
+def test_an_error_rate_has_the_quantiles_of_the_binomial():
+    wrong = np.zeros(400)
+    wrong[:40] = 1
+    found = bootstrap_mean(wrong, resamples=20000)
+    expected = stats.binom.ppf([0.025, 0.975], 400, 0.1) / 400
+    assert bounds(found) == pytest.approx(expected, abs=1.01 / 400)
+
+
+def test_scipy_gives_bounds_as_far_from_its_own_as_two_seeds_are():
+    inside, outside = groups(12, 300, 200)
+    ours = bounds(bootstrap_ranking(inside, outside, resamples=4000)["auroc"])
+
+    def statistic(first, second, axis):
+        return (second[..., None, :] > first[..., :, None]).mean((-1, -2))
+
+    theirs = stats.bootstrap(
+        (inside, outside),
+        statistic,
+        n_resamples=2000,
+        method="percentile",
+        batch=50,
+        random_state=1,
+    ).confidence_interval
+    assert ours == pytest.approx([theirs.low, theirs.high], abs=0.004)
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    truth = stats.norm.cdf(1 / np.sqrt(2))  # P(N(1, 1) > N(0, 1))
+    rng = np.random.default_rng(1)
+    covered, rounds = 0, 300
+    for seed in range(rounds):
+        inside, outside = rng.normal(0, 1, 80), rng.normal(1, 1, 60)
+        found = bootstrap_ranking(inside, outside, level=0.9, resamples=200, seed=seed)["auroc"]
+        covered += found.low <= truth <= found.high
+    assert 0.85 <= covered / rounds <= 0.94  # 0.9, three standard errors of 0.017 and some bias
+
+
+def test_blocks_do_not_change_the_numbers(monkeypatch):
+    pair, values = groups(1), np.random.default_rng(2).random(37)
+    whole, mean = bootstrap_ranking(*pair, resamples=50), bootstrap_mean(values, resamples=50)
+    monkeypatch.setattr(module, "BLOCK", 1)
+    apart = bootstrap_ranking(*pair, resamples=50)
+    assert bootstrap_mean(values, resamples=50) == mean
+    for name in whole:  # a sum of fractions may round in another order
+        assert bounds(apart[name]) == pytest.approx(bounds(whole[name]), abs=1e-14)
+
+
+def test_a_seed_repeats_and_another_differs():
+    pair = groups(12)
+    first = bootstrap_ranking(*pair, resamples=50, seed=1)
+    assert bootstrap_ranking(*map(torch.tensor, pair), resamples=50, seed=1) == first
+    assert bootstrap_ranking(*pair, resamples=50, seed=2) != first
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "value", "rate"),
+    [
+        ([0.0], [1.0], 1.0, 0.0),
+        ([1.0, 1.0, 1.0], [1.0, 1.0], 0.5, 1.0),
+        ([2.0, 3.0], [0.0, 1.0, 1.5], 0.0, 1.0),
+        ([-np.inf, -np.inf], [0.0, np.inf], 1.0, 0.0),
+    ],
+)
+def test_where_no_resample_differs_the_interval_is_a_point(inside, outside, value, rate):
+    found = bootstrap_ranking(inside, outside, resamples=20)
+    assert found["auroc"] == Interval(value, value, value)
+    assert found["fpr_at_tpr"] == Interval(rate, rate, rate)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: bootstrap_mean([]), "`values` is empty"),
+        (lambda: bootstrap_mean([0.0, np.nan]), "NaN or infinity"),
+        (lambda: bootstrap_mean([[1.0]]), "one-dimensional"),
+        (lambda: bootstrap_mean([1.0], level=1.0), "`level` must be between 0 and 1, got 1.0"),
+        (lambda: bootstrap_mean([1.0], resamples=1), "`resamples` must be a whole number from 2"),
+        (lambda: bootstrap_mean([1.0], resamples=True), "`resamples`"),
+        (lambda: bootstrap_mean([1.0], seed=-1), "`seed` must be a whole number from 0"),
+        (lambda: bootstrap_ranking([0.0, np.nan], [1.0]), "`inside` holds NaN"),
+        (lambda: bootstrap_ranking([0.0], []), "`outside` is empty"),
+        (lambda: bootstrap_ranking([0.0], [1.0], tpr=0.0), "`tpr` must be above 0"),
+        (lambda: bootstrap_ranking([0.0], [1.0], positive="in"), "`positive` must be"),
+    ],
+)
+def test_bad_input_is_refused(call, said):
+    with pytest.raises(NescioError, match=said):
+        call()
