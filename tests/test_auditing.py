@@ -11,6 +11,8 @@ import nescio
 from nescio import NescioError, audit, data, metrics
 from nescio.demo import audit_digits
 from nescio.predictors import ensemble, plain
+from nescio.randomness import derive
+from nescio.units import noise, units_of
 
 
 def linear(scale: float = 1.0) -> nn.Module:
@@ -66,11 +68,12 @@ def test_the_separation_is_the_ranking_of_each_measure(labelled) -> None:
 
 def test_several_predictors_and_the_table(labelled) -> None:
     both = {"one": linear(), "two": ensemble([linear(), linear(3.0)]), "three": plain(linear(2.0))}
-    findings = audit(both, labelled, train=labelled, alphas=(1.0, 10.0))
+    findings = audit(both, labelled, train=labelled, alphas=(1.0, 10.0), attack_steps=7)
     rows = findings.table
     assert {row["predictor"] for row in rows} == {"one", "two", "three"}
     assert {row["data"] for row in rows} == {
         "test", "uniform noise", "shuffled features", "scaled x 10",
+        "adversarial noise (radius 0.05, 7 steps)",
     }  # fmt: skip
     assert findings.result["predictors"]["two"]["members"] == 2
 
@@ -80,6 +83,117 @@ def test_images_get_permuted_pixels() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     result = audit(net, digits.test, alphas=(1.0, 100.0)).result
     assert "permuted pixels" in result["sets"]
+
+
+def test_the_attack_finds_the_surest_inputs_near_noise(labelled) -> None:
+    """Sure in proportion to the first feature: the surest point is at the end of its reach."""
+    x, _ = labelled
+    result = audit(linear(), labelled, rays=0, attack_radius=0.2, attack_steps=30).result
+    name = "adversarial noise (radius 0.2, 30 steps)"
+    found = result["predictors"]["network"]["outside"][name]["mean_max_confidence"]
+    units = units_of(x)
+    start = noise(x, seed=derive(0, "audit")).take(result["sets"][name])[:, 0]
+    ends = torch.stack([(start - 0.2).clamp(min=0), (start + 0.2).clamp(max=1)])
+    ends = units.low[0] + ends * units.width[0]
+    best = torch.sigmoid(2 * ends.abs().amax(0).double()).mean().item()
+    noisy = torch.sigmoid(2 * (units.low[0] + start * units.width[0]).abs().double()).mean().item()
+    assert noisy + 0.05 < found < best + 1e-6
+    assert found == pytest.approx(best, abs=0.01)  # in the middle it may climb the lower side
+    assert result["attack"]["steps"] == 30
+
+
+def test_the_attack_can_be_left_out(labelled) -> None:
+    result = audit(linear(), labelled, rays=0, attack_steps=0).result
+    assert "attack" not in result
+    assert set(result["predictors"]["network"]["outside"]) == {
+        "uniform noise", "shuffled features", "scaled x 10000",
+    }  # fmt: skip
+
+
+def test_a_predictor_without_gradients_is_audited_without_the_attack(labelled) -> None:
+    model = plain(linear())
+    findings = audit({"plain": model, "closed": lambda x: model(x)}, labelled, rays=0)
+    closed = findings.result["predictors"]["closed"]
+    assert "no method answer" in closed["attack"]["skipped"]
+    assert closed["test"] == findings.result["predictors"]["plain"]["test"]
+    assert "closed: no adversarial noise. a function has no method answer" in " ".join(
+        str(findings).split()
+    )
+
+
+def unit_square(cases: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.rand(cases, 2, generator=torch.Generator().manual_seed(1))
+    x[:2] = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    return x, (x[:, 0] > 0.5).long()
+
+
+def stepped(activation: nn.Module, edge: float) -> nn.Module:
+    """Unsure until the first feature passes `edge`, where the only hidden unit wakes up."""
+    net = nn.Sequential(nn.Linear(2, 1), activation, nn.Linear(1, 2))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0]]))
+        net[0].bias.fill_(-edge)
+        net[2].weight.copy_(torch.tensor([[0.0], [1000.0]]))
+        net[2].bias.copy_(torch.tensor([0.0, 0.1]))
+    return net
+
+
+def test_an_attack_without_gradients_leaks_through_dead_units() -> None:
+    """What can reach the edge does, though the gradient at the start is zero."""
+    given = unit_square()
+    net = stepped(nn.ReLU(), 0.9)
+    result = audit(net, given, rays=0, attack_radius=0.2, attack_steps=40).result
+    found = result["predictors"]["network"]
+    start = noise(given[0], seed=derive(0, "audit")).take(200)[:, 0]
+    share = ((start + 0.2).clamp(max=1) > 0.9).double().mean().item()
+    name = "adversarial noise (radius 0.2, 40 steps)"
+    sure = found["outside"][name]["mean_max_confidence"]
+    unmoved = torch.sigmoid(torch.tensor(0.1)).item()
+    assert sure == pytest.approx(share + (1 - share) * unmoved, abs=0.01)
+    assert found["attack"] == {"blind": 0.0}
+
+
+def test_inputs_that_no_attack_can_move_are_counted() -> None:
+    net = stepped(nn.Hardtanh(0.0, 1.0), 2.0)  # flat on all of the data, and nothing leaks
+    findings = audit(net, unit_square(), rays=0, attack_steps=5)
+    assert findings.result["predictors"]["network"]["attack"] == {"blind": 1.0}
+    assert "could not move 100 % of its inputs" in " ".join(str(findings).split())
+
+
+class Watching:
+    """A predictor that remembers the range of what it was asked."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.model, self.low, self.high = plain(net), torch.inf, -torch.inf
+
+    def __call__(self, x: torch.Tensor) -> nescio.Prediction:
+        return self.model(x)
+
+    def answer(self, x: torch.Tensor) -> nescio.Prediction:
+        self.low, self.high = min(self.low, x.min().item()), max(self.high, x.max().item())
+        return self.model.answer(x)
+
+
+def test_images_of_another_range_are_attacked_in_that_range() -> None:
+    x, y = data.digits().test
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    watching = Watching(net)
+    result = audit(watching, (4 * x - 1, y), rays=0, alphas=(1.0,), attack_steps=5).result
+    assert "adversarial noise (radius 0.3, 5 steps)" in result["sets"]
+    assert watching.low == pytest.approx(-1)
+    assert watching.high == pytest.approx(3)
+
+
+def test_images_of_bytes_are_images() -> None:
+    x, y = data.digits().test
+    images = (255 * x).round().to(torch.uint8)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    options = {"rays": 0, "alphas": (1.0, 10.0), "attack_steps": 5}
+    found = [
+        audit(net, (given, y), train=(given, y), outside={"same": given}, **options).result
+        for given in (images, images / 255)
+    ]
+    assert found[0] == found[1]
 
 
 def test_saving_writes_a_page_and_the_numbers(labelled, tmp_path: Path) -> None:
@@ -100,9 +214,21 @@ def test_the_same_seed_gives_the_same_audit(labelled) -> None:
     assert audit(linear(), labelled, seed=5).result != first
 
 
-def test_the_demo_shows_what_helps_and_what_does_not() -> None:
-    result = audit_digits(members=3, epochs=6).result["predictors"]
+def test_the_demo_shows_what_helps_and_what_does_not(tmp_path: Path) -> None:
+    findings = audit_digits(
+        members=3, epochs=6, rays=0, attack_steps=6, recipe=["acet"], run=tmp_path
+    )
+    result = findings.result["predictors"]
     single, ensemble_ = result["single network"], result["deep ensemble"]
+    attacked = "adversarial noise (radius 0.3, 6 steps)"
+    acet = result["ACET"]
+    assert acet["test"]["accuracy"] > 0.85
+    assert acet["outside"][attacked]["mean_max_confidence"] < 0.3  # 0.1 is "I do not know"
+    for found in (single, ensemble_):
+        assert found["outside"][attacked]["mean_max_confidence"] > 0.98
+    kept = nescio.load(tmp_path / "acet")  # the trained remedy is there to be used
+    accuracy = metrics.accuracy(kept(data.digits().test[0]).probs, data.digits().test[1])
+    assert accuracy == acet["test"]["accuracy"]
     assert single["test"]["accuracy"] > 0.9
     assert ensemble_["members"] == 3
     noise = "uniform noise"
@@ -124,6 +250,11 @@ def test_the_demo_shows_what_helps_and_what_does_not() -> None:
         ({"outside": {"uniform noise": torch.zeros(4, 2)}}, "taken"),
         ({"alphas": (1.0, 0.5)}, "increasing"),
         ({"alphas": ()}, "increasing"),
+        ({"outside": {"adversarial noise 2": torch.zeros(4, 2)}}, "taken"),
+        ({"train": (torch.zeros(4, 3), torch.zeros(4).long())}, "training inputs have shape"),
+        ({"attack_radius": 2.0}, "leaves the box"),
+        ({"attack_radius": 0.0}, "must be positive"),
+        ({"attack_steps": -1}, "steps must be a whole number"),
     ],
 )
 def test_bad_input_is_refused(change: dict, said: str, labelled) -> None:

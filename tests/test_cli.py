@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors.torch import save_file
 from torch import nn
 
-from nescio import registry
+from nescio import load, registry
 from nescio.cli import main
 
 MODULE = """
@@ -189,6 +189,62 @@ def test_train_regression_and_dropout(folder: Path) -> None:
     assert "7 member(s)" in out
 
 
+def test_train_a_remedy_and_audit_it_beside_a_plain_network(folder: Path) -> None:
+    words = ["train", "single", "--data", "half_moons", "--run", "plain", "--epochs", "40"]
+    assert nescio(*words, "--learning-rate", "0.01", "--standardise").exit_code == 0
+    words = ["audit", "plain", "--data", "half_moons", "--train", "half_moons", "--out", "a"]
+    words += ["--recipe", "acet,weight=2", "--recipe", "ceda", "--epochs", "40"]
+    words += ["--rays", "0", "--attack-steps", "10", "--attack-radius", "0.1"]
+    result = nescio(*words)
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "a" / "audit.json").read_text())["predictors"]
+    assert list(found) == ["network", "ACET, weight=2", "CEDA"]
+    row = "adversarial noise (radius 0.1, 10 steps)"
+    assert row in result.output
+    plain, acet, ceda = (part["outside"][row]["mean_max_confidence"] for part in found.values())
+    assert acet < plain
+    assert ceda < plain
+    page = (folder / "a" / "audit.html").read_text()
+    assert row in page
+    kept = nescio("predict", "a/ceda", "--data", "half_moons", "--out", "p.csv")
+    assert kept.exit_code == 0, kept.output
+    again = nescio(*words)  # the trained recipes are there
+    assert again.exit_code == 0, again.output
+    assert json.loads((folder / "a" / "audit.json").read_text())["predictors"] == found
+
+
+def test_a_remedy_has_the_users_own_network(folder: Path) -> None:
+    words = ["audit", own(folder), "--weights", "w.pt", "--data", "test.npz", "--out", "a"]
+    words += ["--train", "test.npz", "--recipe", "ceda", "--epochs", "1"]
+    result = nescio(*words, "--rays", "0", "--attack-steps", "2", "--outside", "other.npz")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "a" / "audit.json").read_text())
+    assert found["sets"]["other.npz"] == 60
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+    assert load(folder / "a" / "ceda", net=net).members == 1
+
+
+@pytest.mark.parametrize(("size", "net"), [(8, "digit_cnn"), (28, "small_cnn")])
+def test_images_are_trained_with_convolutions_augmentation_and_outliers(
+    folder: Path, size: int, net: str
+) -> None:
+    draw = np.random.default_rng(0)
+    images = draw.integers(0, 256, (40, 3, size + 2, size + 2), dtype=np.uint8)
+    np.savez("images.npz", x=images, y=np.arange(40) % 4)
+    np.savez("others.npz", x=images[:, :1])
+    words = ["train", "outlier_exposure", "--data", f"images.npz:grey:crop={size}", "--run", "r"]
+    words += ["-o", f"outside=others.npz:crop={size}", "-o", "weight_decay=1e-4"]
+    words += ["--epochs", "1", "--augment", "crops=2,mirrors", "--optimiser", "sgd"]
+    result = nescio(*words)
+    assert result.exit_code == 0, result.output
+    notes = json.loads((folder / "r" / "manifest.json").read_text())
+    assert notes["net"]["net"] == net
+    assert notes["notes"]["augment"] == ["crops(2)", "mirrors()"]
+    assert notes["notes"]["optimiser"] == "sgd"
+    assert "others.npz" in notes["notes"]["loss"]
+    assert "strength=0.0001" in notes["notes"]["loss"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -199,7 +255,7 @@ def test_train_regression_and_dropout(folder: Path) -> None:
         (["audit", "NET", "--data", "test.npz", "--weights", "none.pt"], "no weights file"),
         (["audit", "NET", "--data", "test.npz", "--weights", "test.npz"], "be read as weights"),
         (["audit", "NET", "--data", "test.npz", "--weights", "whole.pt"], "Save a state dict"),
-        (["audit", "NET", "--data", "test.npz", "--outside", "x"], "NAME=FILE"),
+        (["audit", "NET", "--data", "test.npz", "--outside", "x"], "unknown data set 'x'"),
         (["audit", "nomodule:make", "--data", "test.npz"], "cannot import"),
         (["audit", "NEEDS", "--data", "test.npz"], "without arguments"),
         (["audit", "WRONG", "--data", "test.npz"], "not an nn.Module"),
@@ -223,6 +279,29 @@ def test_train_regression_and_dropout(folder: Path) -> None:
         (["train", "deep_ensemble", "--data", "digits", "--run", "r", "-o", "members=a"], "number"),
         (["train", "single", "--data", "digits", "--run", "r", "--calibrate", "heat"], "unknown"),
         (["train", "single", "--data", "digits", "--run", "test.npz/r"], "cannot make the folder"),
+        (["audit", "NET", "--data", "test.npz", "--outside", "digits"], "no change of nescio"),
+        (["audit", "NET", "--data", "test.npz", "--recipe", "acet"], "--train train.npz"),
+        (["audit", "NET", "--data", "test.npz", "--recipe", "actt"], "did you mean 'acet'"),
+        (["audit", "--recipe", "cedar"], "did you mean 'ceda'"),
+        (["audit", "--recipe", "outlier-exposure"], "needs outliers"),
+        (["audit", "NET", "--data", "test.npz", "--attack-radius", "3"], "leaves the box"),
+        (["audit", "--attack-radius", "0"], "must be positive"),
+        (["train", "acet", "--data", "half_moons", "--run", "r", "-o", "radius=9"], "the box"),
+        (["train", "ceda", "--data", "cubic", "--run", "r"], "class logits"),
+        (
+            ["train", "dropout", "--data", "half_moons", "--net", "rbf", "--run", "r"],
+            "rbf has none",
+        ),
+        (["train", "single", "--data", "digits", "--run", "r", "--augment", "crop"], "'crops'"),
+        (["train", "single", "--data", "half_moons", "--run", "r", "--augment", "crops"], "images"),
+        (
+            ["train", "outlier_exposure", "--data", "digits", "--run", "r"],
+            "needs outliers: outside=fashion_mnist",
+        ),
+        (
+            ["train", "ceda", "--data", "digits", "--run", "r", "-o", "outside=unlabelled.npz"],
+            "on the command line by NAME:grey:crop=28",
+        ),
     ],
 )
 def test_bad_calls_say_what_to_do(folder: Path, words: list[str], said: str) -> None:

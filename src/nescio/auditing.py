@@ -11,18 +11,24 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio import metrics
+from nescio.attacks import Ascent, confidence, leaking, pgd
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
-from nescio.evaluate import FAR, Seen, quality, see, separation
+from nescio.evaluate import ADVERSARIAL, FAR, Seen, quality, see, separation
 from nescio.files import finite, make_folder, write_atomically, write_json
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
+from nescio.randomness import derive
+from nescio.units import Units, near, noise, units_of
 from nescio.version import VERSION
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
 BINS = 20
 RAYS = 200  # of each kind that are followed to infinity
+STEPS = 50  # of the attack on noise
+ATTACKED = 200  # noise inputs that are attacked
 Look = Callable[[Tensor], Seen]
+Sets = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -68,15 +74,20 @@ def audit(
     outside: Mapping[str, Any] | None = None,
     alphas: Sequence[float] = ALPHAS,
     rays: int = RAYS,
+    attack_steps: int = STEPS,
+    attack_radius: float | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
-    """Say how overconfident a classifier is on its test data, off it, and far away.
+    """Say how overconfident a classifier is on its test data, off it, under attack, and far away.
 
     net: a network, a predictor, or several by name. data: test inputs and labels.
     train: training data, for the range of the noise. outside: other inputs by name, for example
     `{"letters": z}`; uniform noise and permuted pixels are always there.
     rays: how many of each kind to follow to infinity, exactly; 0 leaves the far field out.
+    attack_steps: of gradient ascent on the confidence, from noise; 0 leaves the attack out.
+    attack_radius: how far it may go, as a share of the range of the data; 0.3 for images, 0.05 for
+    vectors.
     """
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
@@ -91,16 +102,26 @@ def audit(
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
     from nescio.faraway import rays_from  # the geometry is loaded where it is used
 
-    others = _outside(x, train, outside or {}, seed)
+    known = x if train is None else as_inputs(train[0], "training inputs", keep_bytes=True)
+    _check_shape("training inputs", known, x)
+    units = units_of(known)
+    ours, given = _outside(x, units, outside or {}, seed)
+    attack = _attack(known, units, attack_steps, attack_radius, seed)
     ways = rays_from(x, count=rays, seed=seed) if rays else {}
-    result = {
+    result: dict[str, Any] = {
         "nescio": VERSION,
         "cases": len(x),
         "features": list(x.shape[1:]),
         "seed": seed,
-        "sets": {name: len(inputs) for name, inputs in others.items()},
-        "predictors": _findings(predictors, x, y, others, alphas, ways, progress),
+        "sets": {
+            **{name: len(inputs) for name, inputs in ours.items()},
+            **({attack.name: ATTACKED} if attack else {}),
+            **{name: len(inputs) for name, inputs in given.items()},
+        },
+        "predictors": _findings(predictors, x, y, (ours, given), alphas, ways, attack, progress),
     }
+    if attack is not None:
+        result["attack"] = attack.options
     return Audit(finite(result))  # empty bins have no mean: None, as in the file
 
 
@@ -110,44 +131,98 @@ def _check_alphas(alphas: Sequence[float]) -> None:
         raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
 
 
-def _outside(
-    x: Tensor, train: tuple[Any, Any] | None, given: Mapping[str, Any], seed: int
-) -> dict[str, Tensor]:
-    known = x if train is None else as_inputs(train[0], "training inputs")
+@dataclass(frozen=True, eq=False)
+class _Attack:
+    """Where the attack starts and how it moves, in units of the range of the data."""
+
+    name: str
+    start: Tensor
+    units: Units
+    options: dict[str, Any]
+
+    def surest(self, predictor: Predictor) -> tuple[Tensor, float]:
+        """The surest inputs found near the noise, and the share on which the attack was blind.
+
+        Where the network gives no gradient, the attack tries again with one that leaks through
+        dead units.
+        """
+        sure = confidence(predictor)
+
+        def objective(shares: Tensor) -> Tensor:
+            return sure(self.units.inputs(shares))
+
+        found = pgd(objective, self.start, **self.options)
+        x, blind = found.x, found.blind
+        if blind.any():
+            again = pgd(leaking(objective), self.start, **self.options)
+            better = (again.value > found.value).view(-1, *(1 for _ in x.shape[1:]))
+            x, blind = torch.where(better, again.x, x), blind & again.blind
+        return self.units.inputs(x), blind.double().mean().item()
+
+
+def check_attack(steps: int, radius: float | None) -> None:
+    """Refuse options of the attack that make no sense, before any work is done."""
+    if radius is not None and not radius > 0:
+        raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
+    Ascent(radius, steps)
+
+
+def _attack(
+    known: Tensor, units: Units, steps: int, radius: float | None, seed: int
+) -> _Attack | None:
+    check_attack(steps, radius)
+    if not steps:
+        return None
+    own = derive(seed, "audit")  # other noise than a recipe trains on
+    reach = near(radius, known)
+    options = {"radius": reach, "steps": steps, "seed": own}
+    name = f"{ADVERSARIAL} (radius {reach:g}, {steps} step{'s' if steps > 1 else ''})"
+    return _Attack(name, noise(known, seed=own).take(ATTACKED), units, options)
+
+
+def _outside(x: Tensor, units: Units, given: Mapping[str, Any], seed: int) -> tuple[Sets, Sets]:
+    """Noise made by us, and the outside data that were given."""
     images = x.ndim == 4
-    low = known.amin() if images else known.amin(0)
-    high = known.amax() if images else known.amax(0)
-    noise = sets.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
+    low, high = units.low, units.low + units.width
+    noisy = sets.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
     if images:
         shuffled = {"permuted pixels": sets.permuted_pixels(x, seed=seed)}
     else:
         shuffled = {"shuffled features": sets.shuffled_features(x, seed=seed)}
     for name in given:
-        if name == "test" or name.startswith(FAR) or name in {"uniform noise", *shuffled}:
+        ours = name == "test" or name.startswith((FAR, ADVERSARIAL))
+        if ours or name in {"uniform noise", *shuffled}:
             raise NescioError(f"the name {name!r} is taken; choose another for your outside data")
     own = {name: as_inputs(inputs, f"outside data {name!r}") for name, inputs in given.items()}
     for name, inputs in own.items():
-        if inputs.shape[1:] != x.shape[1:]:
-            raise NescioError(
-                f"outside data {name!r} have shape {tuple(inputs.shape[1:])} a case, "
-                f"the test data {tuple(x.shape[1:])}; resize them first"
-            )
-    return {"uniform noise": noise, **shuffled, **own}
+        _check_shape(f"outside data {name!r}", inputs, x)
+    return {"uniform noise": noisy, **shuffled}, own
+
+
+def _check_shape(what: str, found: Tensor, x: Tensor) -> None:
+    if found.shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"{what} have shape {tuple(found.shape[1:])} a case, the test data "
+            f"{tuple(x.shape[1:])}; resize them first, images with data.grey, crop or pad"
+        )
 
 
 def _findings(
     predictors: Mapping[str, Predictor],
     x: Tensor,
     y: Tensor,
-    others: Mapping[str, Tensor],
+    others: tuple[Sets, Sets],
     alphas: Sequence[float],
     rays: dict[str, tuple[Tensor, Tensor, float]],
+    attack: _Attack | None,
     show: bool | None,
 ) -> dict[str, Any]:
     from nescio.faraway import far_away
 
     found = {}
-    total = len(predictors) * (1 + len(others) + len(alphas) + len(rays))
+    ours, given = others
+    sets = len(ours) + len(given) + bool(attack)
+    total = len(predictors) * (1 + sets + len(alphas) + len(rays))
     with progress(total, "auditing", show=show) as advance:
         for name, predictor in predictors.items():
 
@@ -159,10 +234,23 @@ def _findings(
             def tick(name: str = name) -> None:
                 advance(1, lambda: f"{name}, far away")
 
-            found[name] = _examine(look, x, y, others, alphas)
+            moved, report = _attacked(predictor, attack)
+            found[name] = _examine(look, x, y, {**ours, **moved, **given}, alphas)
+            found[name]["attack"] = report
             if rays:
                 found[name]["far_field"] = far_away(predictor, rays, tick=tick)
     return found
+
+
+def _attacked(predictor: Predictor, attack: _Attack | None) -> tuple[Sets, dict[str, Any]]:
+    """The attacked noise by name, and what became of the attack."""
+    if attack is None:
+        return {}, {}
+    try:
+        x, blind = attack.surest(predictor)
+    except NescioError as error:
+        return {}, {"skipped": str(error)}
+    return {attack.name: x}, {"blind": blind}
 
 
 def _examine(

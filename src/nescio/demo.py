@@ -1,16 +1,18 @@
 """The embedded default of `nescio audit`: a small network on 8x8 digits, and what helps it."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from nescio import data, nets
-from nescio.auditing import RAYS, Audit, audit
+from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
 from nescio.calibration import temperature
 from nescio.errors import NescioError
 from nescio.predictors import Predictor, mc_dropout, plain
-from nescio.recipes import deep_ensemble
+from nescio.remedies import remedy, train_remedy
 from nescio.training import train
 
 EPOCHS, DROPOUT, PASSES = 25, 0.25, 50
@@ -22,21 +24,22 @@ def audit_digits(
     members: int = 5,
     epochs: int = EPOCHS,
     rays: int = RAYS,
+    recipe: Sequence[str] = (),
+    run: str | Path | None = None,
+    attack_steps: int = STEPS,
+    attack_radius: float | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """Train a small convolutional ensemble on digits and audit one member and all remedies."""
+    """Train a small convolutional ensemble on digits and audit one member and all remedies.
+
+    recipe: recipes to train as well, such as "acet", in folders within `run`.
+    """
+    check_attack(attack_steps, attack_radius)
+    remedies = [remedy(text) for text in recipe]
     digits = data.digits(seed=seed)
-    recipe = deep_ensemble(members=members)
     options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}
-    ensemble = train(
-        lambda: nets.digit_cnn(dropout=DROPOUT),
-        digits.train,
-        loss=recipe.loss,
-        members=recipe.members,
-        seed=seed,
-        progress=progress,
-        **options,
-    )
+    options |= {"seed": seed, "progress": progress}
+    ensemble = train(_make_net, digits.train, members=members, **options)
     assert digits.validation is not None
     assert digits.test is not None
     net = ensemble.member(0)
@@ -45,6 +48,19 @@ def audit_digits(
         predictors["temperature"] = temperature(net, digits.validation)
     predictors["MC dropout"] = mc_dropout(net, passes=PASSES, seed=seed)
     predictors["deep ensemble"] = ensemble
+    for chosen in remedies:
+        predictors[chosen.title] = train_remedy(chosen, _make_net, digits.train, run=run, **options)
     return audit(
-        predictors, digits.test, train=digits.train, rays=rays, seed=seed, progress=progress
+        predictors,
+        digits.test,
+        train=digits.train,
+        rays=rays,
+        attack_steps=attack_steps,
+        attack_radius=attack_radius,
+        seed=seed,
+        progress=progress,
     )
+
+
+def _make_net() -> nn.Module:
+    return nets.digit_cnn(dropout=DROPOUT)

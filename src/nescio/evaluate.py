@@ -14,6 +14,7 @@ from nescio.predictors import Predictor
 
 CASES = 2048  # predicted and measured at a time
 FAR = "scaled x "  # how the test inputs times the last factor are named
+ADVERSARIAL = "adversarial noise"  # how the name of the attacked set of an audit begins
 
 
 @dataclass(frozen=True, eq=False)

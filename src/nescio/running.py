@@ -1,5 +1,6 @@
 """A recipe on a data set, from names to a saved predictor: what `nescio train` does."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,23 +9,33 @@ from typing import Any
 import torch
 from torch import nn
 
-from nescio import data, heads
-from nescio.auditing import RAYS, Audit, audit
+from nescio import heads
+from nescio.arguments import augments, check_fit, dataset_named, labelled, named, outside_data
+from nescio.arguments import inputs_named as inputs_named
+from nescio.arguments import settings as read_settings
+from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
 from nescio.calibration import Scaled, temperature
 from nescio.checkpoints import digest
 from nescio.data import Dataset
-from nescio.data.npz import arrays_of
 from nescio.errors import NescioError
 from nescio.evaluate import quality, see
+from nescio.heads import Head
 from nescio.loop import Pair
 from nescio.model import Model
+from nescio.nets.network import made_by, rebuild
+from nescio.nets.standardise import is_scaled
 from nescio.networks import factory_named
 from nescio.prediction import Prediction, Regression
 from nescio.predictors import Predictor, mc_dropout
-from nescio.recipes import Recipe, recipe_options
+from nescio.predictors.mc_dropout import MCDropout
+from nescio.recipes import Recipe
 from nescio.registry import calibrators, nets, recipes
+from nescio.remedies import remedy, train_remedy
 from nescio.saving import save_settings
 from nescio.training import train
+
+EPOCHS = 20  # of a recipe beside an audited network
+LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,23 +55,29 @@ def run_recipe(
     settings: Mapping[str, str] | None = None,
     *,
     calibrate: str | None = None,
+    augment: str | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Done:
     """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder."""
-    dataset = data.load(data_name)
+    dataset = dataset_named(data_name)
+    x = dataset.train[0]
+    if not len(x):
+        raise NescioError(f"{data_name} has no training part; it is there to test on")
     head = heads.categorical() if dataset.task == "classification" else heads.gaussian()
     recipe: Recipe = recipes[name](head, **read_settings(name, settings or {}))
+    loss = recipe.loss_for(x)
     if calibrate is not None:
         calibrators[calibrate]
         if dataset.validation is None:
             raise NescioError(f"--calibrate needs validation data; {data_name} has none")
     model = train(
-        _factory(net_name, dataset, recipe),
+        _factory(net_name, dataset, recipe, loss.head),
         dataset.train,
-        loss=recipe.loss,
+        loss=loss,
         members=recipe.members,
         validation=dataset.validation,
+        augment=augments(augment),
         seed=seed,
         run=run,
         **options,
@@ -74,6 +91,32 @@ def run_recipe(
     return Done(dataset, predictor, epochs)
 
 
+def _factory(
+    name: str | None, dataset: Dataset, recipe: Recipe, head: Head
+) -> Callable[[], nn.Module]:
+    if name is not None and ":" in name:
+        return factory_named(name)
+    shape = dataset.features
+    inputs = shape if len(shape) > 1 else shape[0]
+    if dataset.classes is not None:
+        outputs = dataset.classes
+    else:
+        outputs = head.width * dataset.train[1].shape[1]
+    name = name or recipe.net or default_net(shape)
+    build = nets[name]
+    if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
+        raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
+    dropout = {"dropout": recipe.dropout} if recipe.dropout else {}
+    return lambda: build(inputs, outputs, **dropout)
+
+
+def default_net(shape: Sequence[int]) -> str:
+    """The network for inputs of a shape where none is named: images get convolutions."""
+    if len(shape) != 3:
+        return "mlp"
+    return "small_cnn" if min(shape[1:]) >= LARGE else "digit_cnn"
+
+
 def audit_files(
     net: Any,
     data_name: str | None,
@@ -81,87 +124,93 @@ def audit_files(
     train_path: str | None = None,
     validation_path: str | None = None,
     outside: Sequence[str] = (),
+    recipe: Sequence[str] = (),
+    factory: str | None = None,
+    run: str | Path | None = None,
+    epochs: int = EPOCHS,
     passes: int | None = None,
     rays: int = RAYS,
+    attack_steps: int = STEPS,
+    attack_radius: float | None = None,
     seed: int = 0,
     note: Callable[[str], None] = print,
 ) -> Audit:
-    """Audit a network or predictor on files: what `nescio audit NETWORK` does."""
+    """Audit a network or predictor on files: what `nescio audit NETWORK` does.
+
+    recipe: trained beside the network, on the data of `train_path`, in folders within `run`.
+    factory: `package.module:factory` that makes the network anew, where it is not nescio's own.
+    """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
+    check_attack(attack_steps, attack_radius)
+    remedies = [remedy(text) for text in recipe]
     test = _test_part(net, data_name, note)
-    named: dict[str, Any] = {"network": net}
-    if validation_path is not None:
-        named["temperature"] = temperature(net, _labelled(validation_path))
-    if passes is not None:
-        named["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    shape = tuple(test[0].shape[1:])
     others: dict[str, Any] = {}
     for text in outside:
-        name, equals, path = text.partition("=")
-        if not (equals and name) or name in others:
-            raise NescioError(f"--outside takes NAME=FILE, each name once, got {text!r}")
-        others[name] = inputs_named(path)
-    train_data = _labelled(train_path) if train_path else None
-    return audit(named, test, train=train_data, outside=others, rays=rays, seed=seed)
+        name, inputs = outside_data(text, shape)
+        if name in others:
+            raise NescioError(f"--outside takes each name once, got {name!r} again")
+        others[name] = inputs
+    train_data = labelled(train_path, "train") if train_path else None
+    if remedies and (train_data is None or train_path is None):
+        raise NescioError(
+            "--recipe trains a network; say on what: --train train.npz, or a data set"
+        )
+    predictors: dict[str, Any] = {"network": net}
+    if validation_path is not None:
+        predictors["temperature"] = temperature(net, labelled(validation_path))
+    if passes is not None:
+        predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    for chosen in remedies:
+        assert train_data is not None
+        check_fit(str(train_path), train_data[0], shape)
+        make_net, standardise = _anew(net, factory)
+        note(f"training {chosen.title} on {len(train_data[0])} cases, {epochs} epochs")
+        options: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardise": standardise}
+        predictors[chosen.title] = train_remedy(
+            chosen, make_net, train_data, run=run, schedule="cosine", **options
+        )
+    return audit(
+        predictors,
+        test,
+        train=train_data,
+        outside=others,
+        rays=rays,
+        attack_steps=attack_steps,
+        attack_radius=attack_radius,
+        seed=seed,
+    )
+
+
+def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
+    """What makes a network like `net` from another start, and whether its inputs are scaled."""
+    inner = _innermost(net)
+    whole: Any = inner.net if isinstance(inner, Model) else inner
+    scaled = is_scaled(whole) and not isinstance(net, nn.Module)  # by training, not by a factory
+    if factory is not None:
+        return factory_named(factory), scaled
+    made = made_by(whole[1] if scaled else whole)
+    return lambda: rebuild(made), scaled
+
+
+def _innermost(net: Any) -> Any:
+    """The model or network behind scaled logits and sampled passes."""
+    if isinstance(net, Scaled):
+        return _innermost(net.predictor)
+    return net.nets[0] if isinstance(net, MCDropout) else net
 
 
 def _test_part(net: Any, name: str, note: Callable[[str], None]) -> Pair:
     """The labelled data of a name; only the test part where a run was trained on the rest."""
-    model = net.predictor if isinstance(net, Scaled) else net
-    trained_on = model.notes.get("data") if isinstance(model, Model) else None
-    if name.endswith(".npz") and trained_on is not None and "x_test" not in arrays_of(name):
-        dataset = data.load(name)
+    inner = net.predictor if isinstance(net, Scaled) else net
+    trained_on = getattr(inner, "notes", {}).get("data")
+    if trained_on is not None and named(name).whole_file:
+        dataset = dataset_named(name)
         if digest(*dataset.train) == trained_on and dataset.test is not None:
             note(f"the run was trained on {name}: only its {len(dataset.test[0])} test cases count")
             return dataset.test
-    return _labelled(name)
-
-
-def _labelled(name: str) -> Pair:
-    """Inputs and labels: x and y of an .npz, or the test part of a data set."""
-    if name.endswith(".npz") and "x" in arrays_of(name):
-        x, y = data.read_npz(name)
-        if y is None:
-            raise NescioError(f"{name} has no labels: add an array y to the file")
-        return x, y
-    part = data.load(name).test
-    if part is None:
-        raise NescioError(f"the data set {name!r} has no test part")
-    return part
-
-
-def inputs_named(name: str) -> torch.Tensor:
-    """Inputs alone: x of an .npz, or the test inputs of a data set."""
-    if name.endswith(".npz") and "x" in arrays_of(name):
-        return data.read_npz(name)[0]
-    return _labelled(name)[0]
-
-
-def read_settings(name: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Options of a recipe from text, as the numbers they are."""
-    known = recipe_options(name)
-    read = {}
-    for key, text in settings.items():
-        if key not in known:
-            names = ", ".join(f"{k}={v}" for k, v in known.items()) or "none"
-            raise NescioError(f"the recipe {name!r} has no option {key!r}; its options: {names}")
-        try:
-            read[key] = int(text) if isinstance(known[key], int) else float(text)
-        except ValueError as error:
-            raise NescioError(f"the option {key!r} must be a number, got {text!r}") from error
-    return read
-
-
-def _factory(name: str | None, dataset: Dataset, recipe: Recipe) -> Callable[[], nn.Module]:
-    if name is not None and ":" in name:
-        return factory_named(name)
-    inputs = dataset.features if len(dataset.features) > 1 else dataset.features[0]
-    if dataset.classes is not None:
-        outputs = dataset.classes
-    else:
-        outputs = recipe.loss.head.width * dataset.train[1].shape[1]
-    build = nets[name or recipe.net]
-    return lambda: build(inputs, outputs, dropout=recipe.dropout)
+    return labelled(name)
 
 
 def report(done: Done) -> str:

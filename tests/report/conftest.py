@@ -89,3 +89,19 @@ def gaps(result: dict[str, Any]) -> dict[str, Any]:
     found["reliability"]["accuracy"][0] = None
     del result["predictors"]["<b>net</b>"]["outside"]["noise"]
     return result
+
+
+@pytest.fixture
+def attacked(result: dict[str, Any]) -> dict[str, Any]:
+    """The same with a row of adversarial noise, which one predictor could not be asked for."""
+    plain = result["predictors"]["plain"]
+    name = "adversarial noise (radius 0.3, 50 steps)"
+    plain["outside"][name] = {
+        "mean_max_confidence": 0.9997,
+        "measures": {m: {"auroc": 0.021, "aupr": 0.3, "fpr_at_95_tpr": 0.987} for m in MEASURES},
+    }
+    plain["confidence_histograms"][name] = [0, 0, 1, 199]
+    plain["attack"] = {"blind": 0.125}
+    result["predictors"]["<b>net</b>"]["attack"] = {"skipped": "a Closed has no method answer(x)"}
+    result["sets"][name] = 200
+    return result

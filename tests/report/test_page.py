@@ -122,3 +122,15 @@ def test_eight_predictors_with_awkward_names(result):
 def test_plots_are_loaded_only_when_drawn():
     code = "import sys, nescio, nescio.report; assert 'matplotlib' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_attack_is_explained_where_there_is_one(attacked):
+    words = "".join(Reader(audit_page(attacked)).words)
+    assert words.count("adversarial noise (radius 0.3, 50 steps)") >= 3  # two tables, the footer
+    assert "Adversarial noise is noise, moved to where the predictor is surest" in words
+    assert "no adversarial noise. a Closed has no method answer(x)" in words
+    assert "200 adversarial noise (radius 0.3, 50 steps)" in words
+
+
+def test_no_attack_no_word_about_it(result):
+    assert "dversarial" not in "".join(Reader(audit_page(result)).words)

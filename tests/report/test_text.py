@@ -19,7 +19,11 @@ def test_every_number_is_there_and_the_lines_fit(result, width):
 def test_a_row_holds_the_numbers_of_its_predictor(result):
     lines = audit_text(result).splitlines()
     row = next(line for line in lines if line.startswith("plain  "))
-    assert row.split() == ["plain", "90.0", "0.123", "0.045", "0.067", "98.1", "61.3", "99.7"]
+    assert row.split() == ["plain", "90.0", "98.1", "0.123", "0.045", "0.067"]
+    row = next(line for line in lines if line.startswith("noise  "))
+    assert row.split() == ["noise", "61.3", "61.3"]
+    row = next(line for line in lines if line.startswith("scaled x 100  "))
+    assert row.split()[3:] == ["99.7", "30.1"]
     row = next(line for line in lines if line.startswith("mutual_information"))
     assert row.split() == ["mutual_information", "0.912", "/", "0.234", "0.912", "/", "0.234"]
 
@@ -36,7 +40,9 @@ def test_missing_numbers_are_dashes(gaps):
     assert "nan" not in text.lower()
     assert "None" not in text
     row = next(line for line in text.splitlines() if line.startswith("plain  "))
-    assert row.split() == ["plain", "-", "-", "-", "-", "-", "-", "99.7"]
+    assert row.split() == ["plain", "-", "-", "-", "-", "-"]
+    row = next(line for line in text.splitlines() if line.startswith("noise  "))
+    assert row.split() == ["noise", "-", "-"]
 
 
 def test_one_predictor_without_outside_sets(smallest):
@@ -46,15 +52,15 @@ def test_one_predictor_without_outside_sets(smallest):
 
 
 def test_columns_that_do_not_fit_go_to_a_table_below(result):
-    found = result["predictors"]["plain"]
-    part = found["outside"]["noise"]
-    found["outside"] = {
-        f"photographs {k}": {**part, "mean_max_confidence": k / 1000} for k in range(1, 9)
-    }
+    found = result["predictors"].pop("plain")
+    part = found["outside"].pop("noise")
+    for k in range(1, 9):
+        outside = {"noise": {**part, "mean_max_confidence": k / 1000}}
+        result["predictors"][f"photographer {k}"] = {**found, "outside": outside}
     text = audit_text(result, width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert {f"0.{k}" for k in range(1, 9)} <= set(text.split())
-    assert sum(line.startswith("predictor ") for line in text.splitlines()) == 3
+    assert sum(line.startswith("data ") for line in text.splitlines()) == 2
 
 
 def test_styles_are_only_there_when_asked_for(result):
@@ -64,3 +70,19 @@ def test_styles_are_only_there_when_asked_for(result):
 
 def test_the_same_result_gives_the_same_text(result):
     assert audit_text(result) == audit_text(result)
+
+
+def test_the_attack_is_a_column_a_table_and_a_note(attacked, result):
+    text = audit_text(attacked)
+    row = next(line for line in text.splitlines() if line.startswith("adversarial noise"))
+    assert row.split()[-2:] == ["100.0", "-"]
+    assert "Telling adversarial noise (radius 0.3, 50 steps) from the test data" in text
+    assert "0.021 / 0.987" in text
+    words = " ".join(text.split())
+    assert "A longer attack may find surer ones." in words
+    assert "<b>net</b>: no adversarial noise. a Closed has no method answer(x)" in words
+    assert "plain: the attack could not move 12 % of its inputs" in words
+
+
+def test_without_an_attack_there_is_no_note(result):
+    assert "longer attack" not in audit_text(result)

@@ -87,3 +87,26 @@ def test_a_measure_that_is_constant_for_everyone_is_not_plotted(result):
     for found in result["predictors"].values():
         found["scaling"]["auroc"]["mutual_information"] = [0.5, 0.5, 0.5]
     assert findings.telling_measures(result) == ["predictive_entropy"]
+
+
+def test_the_attack_has_a_sentence_of_its_own(attacked):
+    plain, other = verdict(attacked)
+    assert plain.endswith(
+        "An attack (radius 0.3, 50 steps) finds inputs near noise on which it is over 99.9 % sure; "
+        "its best measure reaches an AUROC of 0.02 there."
+    )
+    assert "To it, inputs scaled by 100 look more certain" in plain  # and is in no other list
+    assert "sure on adversarial" not in plain
+    assert "attack" not in other
+
+
+def test_the_headline_counts_those_that_an_attack_makes_surer(attacked):
+    assert headline(attacked).endswith(
+        "On adversarial noise, the predictor is surer than on the test data."
+    )
+
+
+def test_an_attack_without_a_number_is_not_mentioned(attacked):
+    part = attacked["predictors"]["plain"]["outside"]["adversarial noise (radius 0.3, 50 steps)"]
+    part["mean_max_confidence"] = None
+    assert "attack" not in verdict(attacked)[0]

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from nescio.evaluate import ADVERSARIAL
 from nescio.report import findings
 from nescio.report.drawing import (
     COLOURS,
@@ -41,7 +42,7 @@ def confidence_histograms(result: Result) -> Figure:
             _bars(axis, ROW * row, counts, BLUE if where == "test" else VERMILLION)
         axis.set_title(label(name), loc="left")
         names = (
-            [label(where, 22) for where in reversed(sets)]
+            [label(_short(where), 22) for where in reversed(sets)]
             if i % across(len(predictors)) == 0
             else []
         )
@@ -53,6 +54,11 @@ def confidence_histograms(result: Result) -> Figure:
         axis.grid(visible=False)
         axis.axvline(1 / found["classes"], color=GREY, linestyle=":", linewidth=1.4)
     return figure
+
+
+def _short(where: str) -> str:
+    """A set's name without the options of the attack."""
+    return ADVERSARIAL if where.startswith(ADVERSARIAL) else where
 
 
 def _bars(axis: Axes, base: float, counts: Sequence[int], colour: str) -> None:

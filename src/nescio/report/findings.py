@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nescio.evaluate import ADVERSARIAL
 from nescio.report.tables import Result, followed, known
 
 TELLING = ("predictive_entropy", "mutual_information", "differential_entropy")
@@ -31,6 +32,19 @@ def far_confidence(result: Result) -> str:
         for part in found
     ]
     return f"{_at_the_end(result)}, {_counted(surer, 'surer than on the test data')}"
+
+
+def attack_confidence(result: Result) -> list[str]:
+    """How many predictors an attack near noise makes surer than on the test data, if any."""
+    surer = [
+        _exceeds(part["mean_max_confidence"], found["test"]["mean_max_confidence"])
+        for found in result["predictors"].values()
+        for where, part in found["outside"].items()
+        if where.startswith(ADVERSARIAL)
+    ]
+    if not surer:
+        return []
+    return [f"On adversarial noise, {_counted(surer, 'surer than on the test data')}"]
 
 
 def far_separation(result: Result) -> str:

@@ -4,12 +4,16 @@ import shlex
 from importlib import resources
 from typing import Any
 
+from nescio.evaluate import ADVERSARIAL
 from nescio.registry import measures
 from nescio.report.findings import scaled, telling_measures
 from nescio.report.tables import (
     FAR_COLUMNS,
+    QUALITY_COLUMNS,
     Result,
     Separation,
+    attack_notes,
+    confidence_rows,
     decimal,
     far_kinds,
     far_rows,
@@ -17,7 +21,6 @@ from nescio.report.tables import (
     measure_names,
     not_followed,
     outside_names,
-    quality_columns,
     quality_rows,
     separation_rows,
 )
@@ -62,13 +65,16 @@ def _content(result: Result) -> dict[str, Any]:
     return {
         "headline": headline(result),
         "verdict": [_split(text, name) for name, text in _by_name(result)],
-        "columns": quality_columns(result),
+        "columns": QUALITY_COLUMNS,
         "rows": quality_rows(result, missing=MISSING),
+        "sureness": confidence_rows(result, missing=MISSING) if outside_names(result) else [],
         "plots": _plots(result),
         "predictors": list(result["predictors"]),
         "far_columns": FAR_COLUMNS,
         "far": {kind: far_rows(result, kind, missing=MISSING) for kind in far_kinds(result)},
         "not_followed": not_followed(result),
+        "attack_notes": attack_notes(result),
+        "attacked": any(where.startswith(ADVERSARIAL) for where in outside_names(result)),
         "separations": {where: _shaded(result, where) for where in outside_names(result)},
         "glossary": {name: measures.summary(name).replace("`", "") for name in known},
         "classes": sorted({found["classes"] for found in result["predictors"].values()}),

@@ -20,25 +20,32 @@ def outside_names(result: Result) -> list[str]:
     return _union(found["outside"] for found in result["predictors"].values())
 
 
-def quality_columns(result: Result) -> list[str]:
-    """The heads of the columns of `quality_rows`."""
-    sure = [f"sure on {name}" for name in ["test", *outside_names(result)]]
-    return ["accuracy", "NLL", "Brier", "ECE", *sure]
+QUALITY_COLUMNS = ("accuracy", "sure", "NLL", "Brier", "ECE")
 
 
 def quality_rows(result: Result, *, missing: str) -> list[tuple[str, list[str]]]:
     """A row for each predictor; accuracy and mean maximum confidence in per cent."""
     rows = []
     for name, found in result["predictors"].items():
-        test = found["test"]
-        parts = [found["outside"].get(where, {}) for where in outside_names(result)]
-        sure = [part.get("mean_max_confidence") for part in (test, *parts)]
+        test, shares = found["test"], ("accuracy", "mean_max_confidence")
         cells = [
-            decimal(test.get("accuracy"), 1, scale=100, missing=missing),
+            *(decimal(test.get(key), 1, scale=100, missing=missing) for key in shares),
             *(decimal(test.get(key), 3, missing=missing) for key in ("nll", "brier", "ece")),
-            *(decimal(value, 1, scale=100, missing=missing) for value in sure),
         ]
         rows.append((name, cells))
+    return rows
+
+
+def confidence_rows(result: Result, *, missing: str) -> list[tuple[str, list[str]]]:
+    """A row for each set, a cell for each predictor: mean maximum confidence in per cent."""
+    rows = []
+    for where in ["test data", *outside_names(result)]:
+        parts = [
+            found["test"] if where == "test data" else found["outside"].get(where, {})
+            for found in result["predictors"].values()
+        ]
+        values = [part.get("mean_max_confidence") for part in parts]
+        rows.append((where, [decimal(v, 1, scale=100, missing=missing) for v in values]))
     return rows
 
 
@@ -64,6 +71,20 @@ def not_followed(result: Result) -> list[tuple[str, str]]:
     """The predictors whose far field cannot be computed, and why."""
     parts = {name: found.get("far_field", {}) for name, found in result["predictors"].items()}
     return [(name, part["skipped"]) for name, part in parts.items() if part.get("skipped")]
+
+
+def attack_notes(result: Result) -> list[tuple[str, str]]:
+    """The predictors that could not be attacked, or not everywhere, and why."""
+    notes = []
+    for name, found in result["predictors"].items():
+        attack = found.get("attack", {})
+        if attack.get("skipped"):
+            notes.append((name, f"no adversarial noise. {attack['skipped']}"))
+        elif blind := known(attack.get("blind")):
+            share = f"{decimal(blind, 0, scale=100, missing='')} %"
+            why = "the network gives no gradient there, so a low confidence is no evidence"
+            notes.append((name, f"the attack could not move {share} of its inputs: {why}"))
+    return notes
 
 
 FAR_COLUMNS = (

@@ -11,16 +11,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nescio.evaluate import ADVERSARIAL
 from nescio.report.tables import (
     FAR_COLUMNS,
+    QUALITY_COLUMNS,
     Result,
     Separation,
+    attack_notes,
+    confidence_rows,
     decimal,
     far_kinds,
     far_rows,
     not_followed,
     outside_names,
-    quality_columns,
     quality_rows,
     separation_rows,
 )
@@ -37,8 +40,10 @@ NOTE = (
     "when 95 % of the outside is caught; smaller is better. A dash: the measure is "
     "the same for every case."
 )
-
-
+ATTACK_NOTE = (
+    "Adversarial noise: the surest inputs that gradient ascent finds near noise, a predictor at a "
+    "time. The radius is a share of the range of the data. A longer attack may find surer ones."
+)
 FAR_NOTE = (
     "Certain: the share of directions in which all probability goes to one class in the limit. "
     "Factors are medians; 1 is the distance of the data (for single features: one standard "
@@ -67,14 +72,23 @@ def _print(console: Console, result: Result) -> None:
     rows = quality_rows(result, missing="-")
     console.print(_plain("How right and how sure", "bold"))
     console.print(_plain("Accuracy and mean maximum confidence (sure) in %, NLL in nats.", "dim"))
-    _print_table(console, "predictor", quality_columns(result), rows)
+    _print_table(console, "predictor", QUALITY_COLUMNS, rows)
     names = list(result["predictors"])
+    if outside_names(result):
+        console.print(_plain("How sure, on the data and off them", "bold"))
+        console.print(_plain("Mean maximum confidence in %.", "dim"))
+        _print_table(console, "data", names, confidence_rows(result, missing="-"))
     for where in outside_names(result):
         cells = [(m, [_cell(s) for s in row]) for m, row in separation_rows(result, where)]
         console.print(_plain(f"Telling {where} from the test data", "bold"))
         _print_table(console, "measure", names, cells)
     if outside_names(result):
         console.print(_plain(NOTE, "dim"))
+    if any(where.startswith(ADVERSARIAL) for where in outside_names(result)):
+        console.print(_plain(ATTACK_NOTE, "dim"))
+    for name, why in attack_notes(result):
+        console.print()
+        console.print(_plain(f"{name}: {why}"))
     _print_far(console, result)
 
 

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nescio.evaluate import FAR
-from nescio.report.findings import far_confidence, scaled
+from nescio.evaluate import ADVERSARIAL, FAR
+from nescio.report.findings import attack_confidence, far_confidence, scaled
 from nescio.report.tables import Result, constant, known
 
 LISTED = 4  # outside sets named in a sentence; the tables have them all
 
 
 def headline(result: Result) -> str:
-    """One sentence about all predictors far away from the data."""
+    """What all predictors do far away from the data, and under attack."""
     if not scaled(result):
         return "No predictor was followed away from the data."
-    return f"{far_confidence(result)}."
+    return " ".join(f"{found}." for found in [far_confidence(result), *attack_confidence(result)])
 
 
 def verdict(result: Result) -> list[str]:
@@ -25,6 +25,7 @@ def verdict(result: Result) -> list[str]:
                 _summary(name, found),
                 *_miscalibrated(found, result),
                 *_too_sure(found),
+                *_under_attack(found),
                 *_in_the_limit(found),
             ]
         )
@@ -104,6 +105,22 @@ def _surer(places: Sequence[str], found: Result) -> str:
     return f"{start}; its best measure reaches an AUROC of {best} there (0.5 is chance)."
 
 
+def _under_attack(found: Result) -> list[str]:
+    """How sure an attack makes it near noise, and whether any measure still tells."""
+    sentences = []
+    for where, part in found["outside"].items():
+        sure = known(part["mean_max_confidence"])
+        if not where.startswith(ADVERSARIAL) or sure is None:
+            continue
+        area = _best_area(part)
+        told = "" if area is None else f"; its best measure reaches an AUROC of {area:.2f} there"
+        how = where.removeprefix(ADVERSARIAL).strip(" ()")
+        sentences.append(
+            f"An attack ({how}) finds inputs near noise on which it is {percent(sure)} sure{told}."
+        )
+    return sentences
+
+
 def _in_the_limit(found: Result) -> list[str]:
     """What is proved about random directions, if the far field is known."""
     part = found.get("far_field", {}).get("rays", {}).get("random directions")
@@ -126,8 +143,13 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _outside_confidence(found: Result) -> dict[str, float]:
+    """Confidence by set; the attacked one has a sentence of its own."""
     parts = found["outside"].items()
-    values = {where: known(part["mean_max_confidence"]) for where, part in parts}
+    values = {
+        where: known(part["mean_max_confidence"])
+        for where, part in parts
+        if not where.startswith(ADVERSARIAL)
+    }
     return {where: value for where, value in values.items() if value is not None}
 
 
