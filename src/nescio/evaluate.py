@@ -45,6 +45,7 @@ def as_classification(prediction: Prediction) -> Classification:
     return prediction.to("cpu", torch.float64)
 
 
+@torch.no_grad()
 def see(predictor: Predictor, x: Tensor) -> Seen:
     """Predict and measure inputs, a piece at a time, so that members need no memory."""
     parts = []

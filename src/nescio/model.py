@@ -86,6 +86,7 @@ class Model:
 
     def answer(self, x: Tensor) -> Prediction:
         """The prediction in one go, with gradients with respect to the inputs."""
+        x = x.to(self.device, self.dtype)
         wide = x.expand(self.members, *x.shape)
         return self.head(self.architecture(self.tensors, wide))
 

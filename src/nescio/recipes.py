@@ -246,14 +246,15 @@ def _outside(given: Source | None, x: Tensor, units: Units) -> Outside:
     """The out-distribution of a recipe, in the units of the training inputs."""
     if given is None:
         return noise(x, seed=0, beyond=BEYOND, shuffled=True)
-    found = given if isinstance(given, Outside) else given(x)
+    # A function is given the inputs in these units, and what it makes of them is in them too.
+    found = units.outside(given) if isinstance(given, Outside) else given(units.shares(x))
     if found.shape != x.shape[1:]:
         raise NescioError(
             f"the out-set {found.name!r} has inputs of shape {found.shape}, the training inputs "
             f"{tuple(x.shape[1:])}; images are changed by data.grey, colour, crop and pad, on the "
             "command line by NAME:grey:crop=28"
         )
-    return units.outside(found)
+    return found
 
 
 def _fixed(head: Head | None, noise: float) -> Head:

@@ -157,6 +157,11 @@ def audit_files(
         raise NescioError(
             "--recipe trains a network; say on what: --train train.npz, or a data set"
         )
+    if remedies and named(data_name).whole_file and _same_source(data_name, str(train_path)):
+        both = dataset_named(data_name)  # what trains must not test
+        assert both.test is not None
+        test, train_data = both.test, both.train
+        note(f"{data_name} serves both: {len(train_data[0])} cases train, {len(test[0])} test")
     predictors: dict[str, Any] = {"network": net}
     if validation_path is not None:
         predictors["temperature"] = temperature(net, labelled(validation_path))
@@ -181,6 +186,10 @@ def audit_files(
         attack_radius=attack_radius,
         seed=seed,
     )
+
+
+def _same_source(one: str, two: str) -> bool:
+    return Path(named(one).source).resolve() == Path(named(two).source).resolve()
 
 
 def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:

@@ -97,7 +97,7 @@ def train(
     nets = [net.to(x.device) for net in nets]
     _check_outputs(nets[0], (x, y), held, loss.head)
     augments = check_augments(augment, x.shape[1:])
-    config |= {"augment": [step.description for step in augments]} if augments else {}
+    config["augment"] = [step.description for step in augments]
     folder = None if run is None else make_folder(Path(run))
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}

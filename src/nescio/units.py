@@ -73,7 +73,7 @@ def noise(x: Tensor, *, seed: int, beyond: float = 0.0, shuffled: bool = False) 
     from different cases instead.
     """
     if x.ndim == 4:
-        return outside.paper_noise(x, seed=seed)
+        return outside.paper_noise(units_of(x).shares(x), seed=seed)
     uniform = outside.uniform(x.shape[1:], low=-beyond, high=1 + beyond, seed=seed)
     if not shuffled:
         return uniform

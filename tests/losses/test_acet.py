@@ -176,7 +176,9 @@ def test_perturbations_are_kept_where_they_were_found_and_nowhere_else():
     _, forward, batch, rng = situation()
     loss = acet(losses.nll(), OUTSIDE)
     fresh = replace(batch, memory={})
-    acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False))(forward, fresh, rng)
+    acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)(
+        forward, fresh, rng
+    )
     before = memory(fresh)
     forward.architecture.training.clear()
     loss(forward, batch, rng)
@@ -206,7 +208,7 @@ def test_a_visit_goes_on_where_the_last_one_ended():
     five(forward, replace(batch, memory={}), rng)
     gap = (step_by_step - moved(forward)).abs()
     assert gap.max() <= 5 * 0.5 * RADIUS / LEVELS + 1e-9
-    stay = acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False))
+    stay = acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)
     forward.architecture.training.clear()
     again = replace(
         batch, memory={key: memory(batch) for key in _name_of(stay, forward, batch, rng)}

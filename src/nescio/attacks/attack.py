@@ -85,7 +85,11 @@ def attack(
         return *best, blind
 
     starts = range(0, len(inputs), batch_size)
-    with progress(len(starts) * restarts, "attacking", show=show) as advance:
+    with (
+        torch.inference_mode(False),  # whatever the caller is in
+        torch.enable_grad(),
+        progress(len(starts) * restarts, "attacking", show=show) as advance,
+    ):
         results = [near(first, advance) for first in starts]
     return Attacked(*(torch.cat(parts) for parts in zip(*results, strict=True)))
 

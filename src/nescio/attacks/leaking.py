@@ -16,7 +16,8 @@ from torch.overrides import TorchFunctionMode
 
 from nescio.errors import NescioError
 
-RELUS = (torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, F.relu)
+IN_PLACE = (torch.relu_, Tensor.relu_)
+RELUS = (torch.relu, Tensor.relu, F.relu, *IN_PLACE)
 
 
 class _Leak(torch.autograd.Function):
@@ -40,9 +41,13 @@ class _Leaking(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func in RELUS:
-            return _Leak.apply(args[0], self.slope)  # type: ignore[no-untyped-call]
-        return func(*args, **(kwargs or {}))
+        options = kwargs or {}
+        if func not in RELUS:
+            return func(*args, **options)
+        x = args[0] if args else options["input"]
+        written = func in IN_PLACE or (args[1:] or (options.get("inplace", False),))[0]
+        leaked = _Leak.apply(x.clone() if written else x, self.slope)  # type: ignore[no-untyped-call]
+        return x.copy_(leaked) if written else leaked
 
 
 def leaking(objective: Callable[..., Tensor], *, slope: float = 0.1) -> Callable[..., Tensor]:

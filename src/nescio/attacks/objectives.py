@@ -85,8 +85,6 @@ def _predictions(source: object) -> Callable[[Tensor], Prediction]:
         predictor = Model(source, stack([source]), categorical())
 
     def read(x: Tensor) -> Prediction:
-        if isinstance(predictor, Model):
-            x = x.to(predictor.device, predictor.dtype)
         with refusing_shapes(x):
             prediction = answer(predictor, x)
         if isinstance(prediction, Categorical):

@@ -53,7 +53,8 @@ class Subject:
             return Look(np.concatenate([self._scores(row, piece) for piece in inputs]))
         parts = []
         for piece in inputs:
-            prediction = as_classification(self.source(piece))
+            with torch.no_grad():
+                prediction = as_classification(self.source(piece))
             logs = prediction.log_probs
             parts.append((self.measure(prediction), logs.amax(-1).exp(), logs.argmax(-1)))
         scores, confidence, labels = (

@@ -46,14 +46,15 @@ def acet(
     back is hardly attacked.
     free: after the step, move kept inputs by so much of the radius along the gradient that the
     training pass gives. ramp: share of the training during which the radius grows from 0.
-    attack: how inputs are searched in each step. By default not at all: radius 0.3, free=0.5 and
-    ramp=0.3 do it. With an attack both are 0 unless given. The paper's is
+    attack: how inputs are searched in each step. By default `attacks.Ascent(0.3, 0)`, a radius and
+    no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
     `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. form, share: as in `ceda`.
     """
     check(base, outside, weight, form, share, pool)
     ascent = attack or Ascent(0.3, 0, best=False)
-    free = (0.0 if attack else 0.5) if free is None else free
-    ramp = (0.0 if attack else 0.3) if ramp is None else ramp
+    alone = keep and not ascent.steps
+    free = 0.5 * alone if free is None else free
+    ramp = 0.3 * alone if ramp is None else ramp
     _check(ascent, keep, free, ramp)
     text = (
         f"acet({base.description}, {outside.description}, {weight=}, {ascent.description}, "
@@ -63,8 +64,7 @@ def acet(
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         scale = min(1.0, (batch.step + 1) / (ramp * batch.total)) if ramp else 1.0
-        usual = min(POOL, max(batch.points // 10, batch.x.shape[1]))
-        size = pool or min(outside.size or usual, usual)
+        size = pool or _usual(batch, name, outside, share)
         index = numbers(outside, batch, rng, share, size if keep else pool)
         centre = draw(outside, index, batch)
         ascent.check(centre, lead=2)
@@ -96,6 +96,15 @@ def acet(
     return Loss(text, base.head, base.score, step)
 
 
+def _usual(batch: Batch, name: str, outside: Outside, share: float) -> int:
+    """A tenth of the cases, at least what the largest batch takes; the same in all steps."""
+    if name in batch.memory:
+        return batch.memory[name].shape[1]
+    least = math.ceil(share * (batch.x.shape[1] + 1))  # a single case may join the last batch
+    size = max(least, min(POOL, batch.points // 10))
+    return size if outside.size is None else min(size, outside.size)
+
+
 def _check(ascent: Ascent, keep: bool, free: float, ramp: float) -> None:
     if keep and (ascent.norm is not linf or not ascent.radius):
         raise NescioError(
@@ -104,5 +113,7 @@ def _check(ascent: Ascent, keep: bool, free: float, ramp: float) -> None:
         )
     if not 0 <= ramp <= 1 or not 0 <= free < math.inf:
         raise NescioError(f"ramp must be in [0, 1] and free from 0 up, got {ramp} and {free}")
+    if not ascent.steps and not keep:
+        raise NescioError("an attack of 0 steps finds nothing; it needs keep=True and a free step")
     if free and not keep:
         raise NescioError("a free step moves the kept inputs; it needs keep=True")

@@ -65,7 +65,8 @@ class MCDropout:
 
     def answer(self, x: Tensor) -> Prediction:
         """The prediction with gradients with respect to the inputs; passes together if they fit."""
-        parts = []
+        first = next(self.nets[0].parameters())
+        x, parts = x.to(first.device, first.dtype), []
         for net in self.nets:
             frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
             call = partial(functional_call, net, frozen)

@@ -1,0 +1,107 @@
+"""What a reader with fresh eyes found: each once wrong, crashing or silent."""
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio import attacks, losses, recipes
+from nescio.augmentation import crops
+from nescio.calibration import Scaled
+from nescio.data.outside import paper_noise
+from nescio.errors import NescioError
+from nescio.predictors import plain
+from nescio.recipes import _outside
+from nescio.units import noise, units_of
+
+
+def images(count, classes=3):
+    source = torch.Generator().manual_seed(0)
+    return torch.rand(count, 1, 8, 8, generator=source), torch.arange(count) % classes
+
+
+def network():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+@pytest.mark.parametrize(
+    ("cases", "batch", "share"), [(301, 100, 1.0), (3500, None, 1.0), (300, 100, 2.0)]
+)
+def test_acet_keeps_enough_inputs_for_its_largest_batch(cases, batch, share):
+    x, y = images(cases)
+    loss = losses.acet(losses.nll(), paper_noise(x), share=share)
+    model = nescio.train(network, (x, y), loss=loss, epochs=2, batch_size=batch, progress=False)
+    assert model.history.train.isfinite().all()
+
+
+def test_a_run_with_another_augmentation_is_refused(tmp_path):
+    x, y = images(60)
+    options = {"epochs": 1, "run": tmp_path, "progress": False}
+    nescio.train(network, (x, y), augment=crops(2), **options)
+    with pytest.raises(NescioError, match="belongs to another run"):
+        nescio.train(network, (x, y), **options)
+
+
+class Written(nn.Module):
+    """A network that overwrites with a statement, or names its argument."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.first, self.last, self.way = nn.Linear(64, 16), nn.Linear(16, 3), way
+
+    def forward(self, x):
+        hidden = self.first(x.flatten(1))
+        if self.way == "statement":
+            hidden.relu_()
+        elif self.way == "function":
+            nn.functional.relu(hidden, inplace=True)
+        else:
+            hidden = nn.functional.relu(input=hidden)
+        return self.last(hidden)
+
+
+@pytest.mark.parametrize("way", ["statement", "function", "keyword"])
+def test_leaking_keeps_the_values_of_every_way_to_write_relu(way):
+    x, _ = images(10)
+    value = attacks.confidence(Written(way))
+    leaf = x.clone().requires_grad_()
+    leaked = attacks.leaking(value)(leaf)
+    assert torch.equal(leaked.detach(), value(x))
+    (slope,) = torch.autograd.grad(leaked.sum(), leaf)
+    assert slope.abs().amax() > 0
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_an_attack_switches_gradients_on_for_itself(mode):
+    x, _ = images(10)
+    value = attacks.confidence(network())
+    outside = attacks.pgd(value, x, radius=0.1, steps=3)
+    with mode():
+        inside = attacks.pgd(value, x, radius=0.1, steps=3)
+    assert torch.equal(outside.value, inside.value.clone())
+
+
+def test_a_scaled_model_in_float64_can_be_attacked():
+    x, _ = images(10)
+    scaled = Scaled(plain(network().double()), 0.5, (0.0, 0.0, 0.0))
+    assert attacks.adversarial_noise(scaled, x, steps=2).value.isfinite().all()
+
+
+def test_noise_of_images_in_other_units_is_in_the_units_of_the_attack():
+    x, _ = images(100)
+    standardised = (x - 0.5) / 0.25
+    standardised[5] = -2.0  # an image of one value
+    found = noise(standardised, seed=0).take(300)
+    assert (found.amin(), found.amax()) == (0.0, 1.0)
+    recipe = recipes.ceda(outside=paper_noise)
+    assert "paper_noise" in recipe.loss_for(255 * x).description
+    made = _outside(paper_noise, 255 * x, units_of(255 * x)).take(50)
+    assert made.amax() == 1.0
+
+
+def test_compare_takes_predictors_whose_answers_have_gradients():
+    x, y = images(30)
+    net = network()
+    answer = lambda z: nescio.Categorical(net(z)[None])  # noqa: E731
+    table = nescio.compare({"mine": answer}, (x, y), {"other": 1 - x}, resamples=0)
+    assert table.rows
