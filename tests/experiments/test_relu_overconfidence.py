@@ -243,7 +243,7 @@ def test_factors_that_are_infinite_are_never():
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The part on digits alone, with a few images; the networks are trained as in a quick run."""
+    """Without data: the far field of digits, with few images, and the other parts as published."""
     folder = tmp_path_factory.mktemp("overconfidence")
     small = far_field.Budget(20, 8, 10, 40)
     with pytest.MonkeyPatch.context() as patch:
@@ -268,6 +268,9 @@ def test_figures_claims_and_summary_are_written(found):
         assert claim["verdict"] in VERDICTS
         assert any(letter.isdigit() for letter in claim["measured"])
     assert "No MNIST: NESCIO_DATA" in summary
+    for name in ("mnist", "svhn", "cifar10", "cifar100"):
+        assert f"nescio data download {name}" in summary
+    assert "| Adv. Samples | 0.999 | 0.358 | 0.992 |" in summary
     assert part["comparisons"][0]["published"] == 1.5
 
 
@@ -310,7 +313,9 @@ def test_the_same_settings_give_the_same_rbf_network():
 def test_a_finished_part_is_not_run_again(found, monkeypatch):
     folder, _ = found
     experiment = named("relu_overconfidence")
-    assert [part.name for part in experiment.parts] == ["far-field"]
+    names = [part.name for part in experiment.parts]
+    tables = [f"table-1-{name}" for name in ("mnist", "svhn", "cifar10", "cifar100")]
+    assert names == ["far-field", *tables, "table-2", "figures", "acet-cost"]
 
     def refuse(settings, done):
         raise AssertionError("this part is done")

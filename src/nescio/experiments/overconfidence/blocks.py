@@ -1,0 +1,180 @@
+"""The blocks of table 1: the data networks are trained on, and the out-sets at hand beside it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio import data
+from nescio.comparing import Absent, AdversarialNoise, AdversarialSamples
+from nescio.data.catalogue import home, how_to_get, root
+from nescio.data.dataset import Dataset, Part
+from nescio.data.images import crop, grey
+from nescio.data.outside import Outside, paper_noise
+from nescio.errors import NescioError
+from nescio.experiments.experiment import Settings
+from nescio.experiments.overconfidence.budgets import Budget
+from nescio.experiments.overconfidence.published import (
+    ADVERSARIAL_NOISE,
+    ADVERSARIAL_SAMPLES,
+    NOISE,
+)
+
+LETTERS, STRICT = "letters", "letters without O, I, S, Z"
+EMNIST_STRICT = "EMNIST without O, I, S, Z"
+TEST_NOISE = 1000  # added to the seed: noise that nothing was trained on
+
+
+@dataclass(frozen=True)
+class OutSet:
+    """Where the images of a row come from."""
+
+    data: str  # name of the data set
+    options: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[Tensor], Tensor] = lambda x: x  # to the shape of the in-data
+
+
+@dataclass(frozen=True)
+class Block:
+    """Networks trained on one data set."""
+
+    name: str  # as in the paper
+    data: str  # name of the data set
+    outsets: Mapping[str, OutSet]
+    radius: float  # of the attack on test images
+    step: float
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # our row -> the published row
+
+    @property
+    def part(self) -> str:
+        """The name of the part that trains them."""
+        return f"table-1-{self.data}"
+
+
+WHOLE = {"validation": 0}  # no training images set apart: the in-data of another block
+COLOUR = {
+    "SVHN": OutSet("svhn", WHOLE),
+    "CIFAR-10": OutSet("cifar10", WHOLE),
+    "CIFAR-100": OutSet("cifar100", WHOLE),
+    "LSUN CR": OutSet("lsun_classroom"),
+    "Imagenet-": OutSet("imagenet_minus"),
+}
+GREY = {
+    "FMNIST": OutSet("fashion_mnist", WHOLE),
+    "EMNIST": OutSet("emnist_letters", WHOLE),
+    EMNIST_STRICT: OutSet("emnist_letters", {**WHOLE, "without": "OISZ"}),
+    LETTERS: OutSet("letters"),
+    STRICT: OutSet("letters", {"without": "OISZ"}),
+    "grayCIFAR-10": OutSet("cifar10", WHOLE, change=lambda x: crop(grey(x), 28)),
+}
+
+
+def _colour(name: str, own: str) -> Block:
+    others = {row: outset for row, outset in COLOUR.items() if row != name}
+    return Block(name, own, others, radius=0.1, step=0.0025)
+
+
+BLOCKS = {
+    "MNIST": Block(
+        "MNIST",
+        "mnist",
+        GREY,
+        0.3,
+        0.0075,
+        stand_ins=dict.fromkeys((EMNIST_STRICT, LETTERS, STRICT), "EMNIST"),
+    ),
+    "SVHN": _colour("SVHN", "svhn"),
+    "CIFAR-10": _colour("CIFAR-10", "cifar10"),
+    "CIFAR-100": _colour("CIFAR-100", "cifar100"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class InData:
+    """The images of a block that a run uses."""
+
+    train: Part
+    test: Part
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one image."""
+        return tuple(self.train[0].shape[1:])
+
+
+def in_data(block: Block, budget: Budget) -> InData | Absent:
+    """The training and test images of a block, or what is missing."""
+    found = _loaded(root(), block.data, **WHOLE)
+    if isinstance(found, Absent):
+        return found
+    if not len(found.train[0]):
+        return Absent(f"training images are missing; {how_to_get(block.data)}")
+    assert found.test is not None
+    assert found.classes is not None
+    x, y = found.train
+    few = budget.train[block.name]
+    return InData((x[:few], y[:few]), _some(found.test, budget.test), found.classes)
+
+
+def probes(block: Block, inside: InData, budget: Budget, settings: Settings) -> dict[str, Any]:
+    """The rows of a block beside the in-data, as `nescio.compare` takes them."""
+    rows: dict[str, Any] = {
+        row: out_data(outset, budget.test) for row, outset in block.outsets.items()
+    }
+    if isinstance(rows.get("EMNIST"), Absent):
+        del rows[EMNIST_STRICT]
+    elif "EMNIST" in rows:
+        del rows[LETTERS], rows[STRICT]
+    noise = unseen_noise(inside, settings)
+    near_noise = AdversarialNoise(
+        noise,
+        budget.attacked[block.name],
+        steps=budget.noise_steps,
+        restarts=budget.restarts,
+        seed=settings.seed,
+    )
+    near_data = AdversarialSamples(
+        budget.attacked[block.name],
+        radius=block.radius,
+        steps=budget.sample_steps,
+        step=block.step,
+        seed=settings.seed,
+    )
+    attacks = {ADVERSARIAL_NOISE: near_noise, ADVERSARIAL_SAMPLES: near_data}
+    return {**rows, NOISE: (noise, budget.test), **attacks}
+
+
+def unseen_noise(inside: InData, settings: Settings) -> Outside:
+    """The paper's noise from another seed than that of the training."""
+    return paper_noise(inside.train[0], seed=settings.seed + TEST_NOISE)
+
+
+def out_data(outset: OutSet, most: int) -> Tensor | Absent:
+    """Test images of an out-set, at even distances, or what is missing."""
+    found = _loaded(root(), outset.data, **outset.options)
+    if isinstance(found, Absent):
+        return found
+    assert found.test is not None
+    return outset.change(_some(found.test, most)[0])
+
+
+@cache
+def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
+    del where  # what the setting says now, so that the cache follows it
+    try:
+        return data.load(name, **options)
+    except NescioError as error:
+        return Absent(how_to_get(name) if home(name) is None else str(error))
+
+
+def _some(part: Part, most: int) -> Part:
+    """At most so many cases, at even distances."""
+    x, y = part
+    count = min(most, len(x))
+    chosen = torch.arange(count) * len(x) // count
+    return x[chosen], y[chosen]
