@@ -1,5 +1,7 @@
 """What a reader with fresh eyes found: each once wrong, crashing or silent."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -8,7 +10,7 @@ import nescio
 from nescio import attacks, losses, recipes
 from nescio.augmentation import crops
 from nescio.calibration import Scaled
-from nescio.data.outside import paper_noise
+from nescio.data.outside import another, paper_noise
 from nescio.errors import NescioError
 from nescio.predictors import plain
 from nescio.recipes import _outside
@@ -105,3 +107,44 @@ def test_compare_takes_predictors_whose_answers_have_gradients():
     answer = lambda z: nescio.Categorical(net(z)[None])  # noqa: E731
     table = nescio.compare({"mine": answer}, (x, y), {"other": 1 - x}, resamples=0)
     assert table.rows
+
+
+def test_a_pool_is_taken_from_all_of_a_sorted_out_set():
+    x, y = images(400)
+    sorted_set = another(
+        (torch.arange(1000.0) / 1000).view(-1, 1, 1, 1).expand(-1, 1, 8, 8), "sorted"
+    )
+    seen = []
+    spied = replace(
+        sorted_set,
+        make=lambda indices: (seen.extend(indices.tolist()), sorted_set.make(indices))[1],
+    )
+    loss = losses.acet(losses.nll(), spied, pool=100)
+    nescio.train(network, (x, y), loss=loss, epochs=1, batch_size=50, progress=False)
+    assert len(set(seen)) == 100
+    assert (min(seen), max(seen)) == (0, 990)
+
+
+def test_normalised_images_are_within_a_box_that_was_computed_in_float64():
+    x, _ = images(50)
+    x[0, 0, 0, 0], x[0, 0, 0, 1] = 0.0, 1.0
+    for mean, spread in ((0.1307, 0.3081), (0.4914, 0.2023), (0.2860, 0.3530)):
+        scaled = (x - mean) / spread
+        options = {"low": (0 - mean) / spread, "high": (1 - mean) / spread, "radius": 0.5}
+        found = attacks.pgd(attacks.confidence(network()), scaled, steps=2, **options)
+        assert found.x.amin() >= scaled.amin() - 1e-5
+
+
+def test_compare_says_where_an_attack_was_blind():
+    x, y = images(30)
+    dead = network()
+    with torch.no_grad():
+        dead[1].bias.fill_(-100.0)
+    row = nescio.AdversarialNoise(paper_noise(x), 10, steps=2)
+    table = nescio.compare({"dead": dead, "live": network()}, (x, y), {"attack": row}, resamples=0)
+    rows = table.result["predictors"]
+    assert rows["dead"]["rows"]["attack"]["blind"] == 1.0
+    assert rows["live"]["rows"]["attack"]["blind"] == 0.0
+    words = " ".join(str(table).split())
+    assert "the attack on dead had no gradient to follow on 100% of the inputs" in words
+    assert "the attack on live" not in words

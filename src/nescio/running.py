@@ -164,7 +164,7 @@ def audit_files(
         note(f"{data_name} serves both: {len(train_data[0])} cases train, {len(test[0])} test")
     predictors: dict[str, Any] = {"network": net}
     if validation_path is not None:
-        predictors["temperature"] = temperature(net, labelled(validation_path))
+        predictors["temperature"] = temperature(net, labelled(validation_path, "validation"))
     if passes is not None:
         predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
     for chosen in remedies:

@@ -208,7 +208,7 @@ def test_where_the_filter_leaves_nothing_there_is_only_the_count(linear):
     x = torch.tensor([[0.9, 0.0], [0.8, 0.0]])
     row = AdversarialSamples(radius=0.1, steps=5, step=0.05)
     found = compare(linear(), (x, torch.tensor([0, 0])), {"adv": row})
-    assert cell(found, "adv, misclassified") == {"cases": 0}
+    assert cell(found, "adv, misclassified") == {"cases": 0, "blind": 0.0}
     assert cell(found, "adv")["cases"] == 2
 
 

@@ -454,7 +454,7 @@ def test_dead_units_are_seen_and_passed():
     from nescio.data.outside import another
 
     attack = AdversarialNoise(another(x[:1], "low"), 1, steps=100, options={"start": "input"})
-    assert torch.equal(attack.near(model), x[:1])  # the paper's attack cannot move
+    assert torch.equal(attack.near(model).x, x[:1])  # the paper's attack cannot move
     made = stronger_noise(attack).make(model, None)
     top = model(made).probs.amax().item()
     assert top == pytest.approx(torch.tensor([0.8, 0.0]).softmax(0)[0].item(), abs=1e-3)

@@ -16,6 +16,7 @@ from nescio.checks import as_batch
 from nescio.errors import NescioError
 from nescio.schedules import Schedule, constant, schedule_named
 
+ROUNDING = 1e-6  # of the width of the box
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
 
 
@@ -82,7 +83,8 @@ class Ascent:
         """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond."""
         dtype = x.dtype if x.is_floating_point() else torch.float32
         lowest, highest = as_batch(torch.stack(x.aminmax()), dtype)
-        if lowest < self.low or highest > self.high:
+        slack = ROUNDING * (self.high - self.low)  # of a range that was computed in other units
+        if lowest < self.low - slack or highest > self.high + slack:
             raise NescioError(
                 f"the inputs range from {lowest:g} to {highest:g}, outside the box "
                 f"[{self.low}, {self.high}]; pass the range of valid inputs as low= and high="

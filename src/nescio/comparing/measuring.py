@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio import metrics
+from nescio.attacks import Attacked
 from nescio.checks import as_inputs, as_targets
 from nescio.comparing.comparison import Comparison, Published
 from nescio.comparing.probes import (
@@ -184,17 +185,24 @@ def _outside(
             return {name: {"cases": 0, "skipped": why} for name in _names(row, probe)}
     if isinstance(probe, AdversarialNoise):
         near = probe.near_detector if subject.measure is None else probe.near
-        probe = near(subject.source)
+        found = near(subject.source)
+        return {row: _cell(inside, subject.look(row, pieces(found.x)), rule) | _blind(found)}
     if not isinstance(probe, AdversarialSamples):
         return {row: _cell(inside, subject.look(row, pieces(probe)), rule)}
     assert y is not None  # a predictor has labels
     chosen = probe.chosen(len(x)).to(x.device)
     labels = y[chosen.cpu()]
-    seen = subject.look(row, pieces(probe.near(subject.source, x[chosen], labels)))
+    found = probe.near(subject.source, x[chosen], labels)
+    seen = subject.look(row, pieces(found.x))
     assert isinstance(seen, Answers)
     parts = (seen, seen.where(~_still_right(seen, labels.numpy())))
-    cells = [_cell(inside, part, rule) for part in parts]
+    cells = [_cell(inside, part, rule) | _blind(found) for part in parts]
     return dict(zip(_names(row, probe), cells, strict=True))
+
+
+def _blind(found: Attacked) -> Cell:
+    """The share of inputs on which the attack had no gradient to follow."""
+    return {"blind": found.blind.double().mean().item()}
 
 
 def _still_right(seen: Answers, labels: Array) -> Array:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nescio.attacks.adversarial_noise import adversarial_noise
 from nescio.attacks.adversarial_samples import adversarial_samples
+from nescio.attacks.attack import Attacked
 from nescio.attacks.pgd import pgd
 from nescio.checks import as_batch, as_inputs
 from nescio.data.outside import Outside
@@ -50,16 +51,16 @@ class AdversarialNoise:
         near = f"{self.count} of {self.outside.description}"
         return f"adversarial noise ({_options(self)}) near {near}"
 
-    def near(self, predictor: object) -> Tensor:
+    def near(self, predictor: object) -> Attacked:
         """The inputs for a predictor."""
-        return adversarial_noise(predictor, self.outside.take(self.count), **_pgd(self)).x
+        return adversarial_noise(predictor, self.outside.take(self.count), **_pgd(self))
 
-    def near_detector(self, detector: Detector) -> Tensor:
+    def near_detector(self, detector: Detector) -> Attacked:
         """The inputs for a detector: its score is brought down."""
         options = _pgd(self)
         if self.radius is None:
             options["step"] = None
-        return pgd(lambda x: -detector(x), self.outside.take(self.count), **options).x
+        return pgd(lambda x: -detector(x), self.outside.take(self.count), **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,9 @@ class AdversarialSamples:
             raise NescioError(f"{count} adversarial samples of {cases} inputs; lower `count`")
         return torch.arange(count) * cases // count
 
-    def near(self, predictor: object, x: Tensor, y: Tensor) -> Tensor:
+    def near(self, predictor: object, x: Tensor, y: Tensor) -> Attacked:
         """The inputs for a predictor, near `x` with labels `y`."""
-        return adversarial_samples(predictor, as_batch(x), y, **_pgd(self)).x
+        return adversarial_samples(predictor, as_batch(x), y, **_pgd(self))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from nescio.attacks.norms import linf
 from nescio.data.outside import Outside
 from nescio.errors import NescioError
 from nescio.losses.attacking import random_start, top_odds
-from nescio.losses.beside import APART, Form, check, draw, numbers, sureness, with_others
+from nescio.losses.beside import Form, check, draw, numbers, places, sureness, with_others
 from nescio.losses.kept import kept
 from nescio.losses.loss import Batch, Loss
 from nescio.randomness import Rng, derive
@@ -69,7 +69,7 @@ def acet(
         centre = draw(outside, index, batch)
         ascent.check(centre, lead=2)
         if keep:
-            warm, place = kept(batch, rng, name, size, ascent.reach), index % APART
+            warm, place = kept(batch, rng, name, size, ascent.reach), places(outside, index, size)
             nearest = ascent.projection(centre, lead=2, scale=scale)
             start = nearest(centre + warm.recall(place))
         else:

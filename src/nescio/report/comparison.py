@@ -218,6 +218,13 @@ def _notes(result: Result, intervals: str) -> list[str]:
             if "skipped" in cell:
                 reasons.setdefault(cell["skipped"], []).append(row)
         notes += [f"{' / '.join(rows)}: {name} left out: {why}" for why, rows in reasons.items()]
+        blind = {row: cell.get("blind", 0.0) for row, cell in part["rows"].items()}
+        notes += [
+            f"{row}: the attack on {name} had no gradient to follow on {share:.0%} of the inputs; "
+            "that row is no evidence there (attacks.leaking goes on)"
+            for row, share in blind.items()
+            if share >= 0.01
+        ]
     return [_printable(note) for note in notes]
 
 
