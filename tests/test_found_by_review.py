@@ -8,10 +8,11 @@ from torch import nn
 
 import nescio
 from nescio import attacks, losses, recipes
-from nescio.augmentation import crops
+from nescio.augmentation import Augment, crops
 from nescio.calibration import Scaled
 from nescio.data.outside import another, paper_noise
 from nescio.errors import NescioError
+from nescio.losses.beside import places
 from nescio.predictors import plain
 from nescio.recipes import _outside
 from nescio.units import noise, units_of
@@ -123,6 +124,15 @@ def test_a_pool_is_taken_from_all_of_a_sorted_out_set():
     nescio.train(network, (x, y), loss=loss, epochs=1, batch_size=50, progress=False)
     assert len(set(seen)) == 100
     assert (min(seen), max(seen)) == (0, 990)
+    index = torch.arange(70) * 99 // 70
+    assert torch.equal(places(another(x[:99], "all"), index, 70), torch.arange(70))
+
+
+def test_an_augmentation_that_changes_the_type_is_refused():
+    x, y = images(20)
+    bad = Augment("floats", lambda images, _: images.float())
+    with pytest.raises(NescioError, match="an augmentation keeps type and shape"):
+        nescio.train(network, ((255 * x).byte(), y), augment=bad, epochs=1, progress=False)
 
 
 def test_normalised_images_are_within_a_box_that_was_computed_in_float64():

@@ -410,7 +410,7 @@ def test_a_killed_run_goes_on_with_what_its_loss_has_kept(tmp_path: Path) -> Non
     assert not (broken / "model.safetensors").exists(), "the run was too short to be stopped"
     saved, manifest = load_tensors(broken / "checkpoint.safetensors", "checkpoint")
     (kept,) = (tensor for name, tensor in saved.items() if name.startswith("memory/"))
-    assert kept.shape == (2, 30, 1, 4, 4)  # as many as a batch, at least
+    assert kept.shape == (2, 31, 1, 4, 4)  # as many as the largest batch may take
     assert kept.dtype == torch.int8
     assert manifest["epoch"] < 30
     assert start(broken).wait(timeout=120) == 0

@@ -53,7 +53,12 @@ def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
     moved = []
     for images, source in zip(x.unbind(0), rng.generators("augment"), strict=True):
         for step in steps:
-            images = step.change(images, source)
+            was, images = images, step.change(images, source)
+            if images.shape != was.shape or images.dtype != was.dtype:
+                raise NescioError(
+                    f"{step.description} made {images.dtype} {tuple(images.shape)} of {was.dtype} "
+                    f"{tuple(was.shape)}; an augmentation keeps type and shape (bytes stay bytes)"
+                )
         moved.append(images)
     return torch.stack(moved)
 

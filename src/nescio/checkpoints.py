@@ -89,10 +89,11 @@ class State:
 
 def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse a file of a run with another configuration, and say what differs."""
-    differ = [key for key in here if there.get(key) != here[key]]
+    every = [*here, *(key for key in there if key not in here)]  # what is unset may be left out
+    differ = [key for key in every if (there.get(key) or None) != (here.get(key) or None)]
     if differ:
         shown = "; ".join(
-            f"{k}: {_short(there.get(k))} there, {_short(here[k])} here" for k in differ
+            f"{k}: {_short(there.get(k))} there, {_short(here.get(k))} here" for k in differ
         )
         raise NescioError(
             f"{path} belongs to another run ({shown}); choose another folder, or delete that one"

@@ -62,12 +62,12 @@ def numbers(outside: Outside, batch: Batch, rng: Rng, share: float, pool: int | 
     size = pool or outside.size
     starts = [derive(rng.seed, "outside", member) % size for member in rng.members]
     own = (torch.tensor(starts)[:, None] + place * _stride(size)) % size
-    return own * (outside.size // size)  # a pool is taken from all of the set
+    return own * outside.size // size  # a pool is spread evenly over all of the set
 
 
 def places(outside: Outside, index: Tensor, pool: int) -> Tensor:
     """Where in the pool the inputs with these numbers are."""
-    return index % APART if outside.size is None else index // (outside.size // pool)
+    return index % APART if outside.size is None else -(-index * pool // outside.size)
 
 
 def _stride(size: int) -> int:
