@@ -197,3 +197,18 @@ def test_other_functions_and_what_is_outside_the_mode_are_left_alone():
         assert F.avg_pool2d(x, 2).grad_fn.name() == "AvgPool2DBackward0"
         assert F.conv_transpose2d(x, draw(1, 2, 3, 3)).shape == (2, 2, 8, 8)
     assert "MaxPool2D" in F.max_pool2d(x, 2).grad_fn.name()
+
+
+def test_the_result_of_a_quick_convolution_may_be_changed_in_place():
+    net = nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(inplace=True)).double()
+    plain, quick = both(net, draw(3, 1, 8, 8))
+    assert torch.allclose(plain[0], quick[0], atol=1e-14)
+    assert torch.allclose(plain[1][0], quick[1][0], atol=1e-14)
+
+
+@pytest.mark.parametrize("channels", [2, 32], ids=["few kernels", "many kernels"])
+def test_a_convolution_without_gradients_has_the_same_values(channels):
+    x, weight = draw(3, 1, 9, 7), draw(channels, 1, 5, 3, seed=1)
+    plain = F.conv2d(x, weight, None, (2, 1), (1, 2))
+    with QuickImages():
+        assert torch.allclose(F.conv2d(x, weight, None, (2, 1), (1, 2)), plain, atol=1e-14)

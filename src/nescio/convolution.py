@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 Pair = tuple[int, int]
 Options = dict[str, Any]
 POOLS = (F.max_pool2d, torch.max_pool2d)
+PATCHES = 2  # a patch has at most so many times as many numbers as there are kernels
 KINDS = (torch.float32, torch.float64)
 
 
@@ -61,10 +62,11 @@ def _convolve(
     groups: int = 1,
 ) -> Tensor:
     grey = input.ndim == 4 and weight.shape[1] == groups == 1 and _usual(input)
-    quick = grey and _pair(dilation) == (1, 1) and _followed(input, weight, bias)
-    if isinstance(padding, str) or not quick:
+    if isinstance(padding, str) or not grey or _pair(dilation) != (1, 1):
         return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
     options = _pair(stride), _pair(padding)
+    if not _followed(input, weight, bias):
+        return _product(input, weight, bias, *options)[0]
     out: Tensor = _FromOneChannel.apply(input, weight, bias, *options)  # type: ignore[no-untyped-call]
     return out
 
@@ -114,31 +116,51 @@ class _FromOneChannel(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
     ) -> Tensor:
-        ctx.save_for_backward(x, weight)
+        out, patches = _product(x, weight, bias, stride, padding)
+        ctx.save_for_backward(x, weight, patches if ctx.needs_input_grad[1] else None)
         ctx.stride, ctx.padding = stride, padding
-        return torch.conv2d(x, weight, bias, stride, padding)
+        return out
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
+        x, weight, seen = ctx.saved_tensors
         flat = slope.flatten(2)  # (B, O, hw)
         inputs = weights = bias = None
         if ctx.needs_input_grad[0]:
             patches = (weight.flatten(1).T @ flat).unflatten(2, slope.shape[2:])  # (B, KL, h, w)
             inputs = _add_up(patches, x.shape, weight.shape, ctx.stride, ctx.padding)
         if ctx.needs_input_grad[1]:
-            patches = _patches(x, weight.shape, ctx.stride, ctx.padding).flatten(3).flatten(1, 2)
-            weights = torch.bmm(flat, patches.mT).sum(0).view_as(weight)
+            if seen is None:
+                seen = _patches(x, weight.shape, ctx.stride, ctx.padding)
+            weights = torch.bmm(flat, seen.mT).sum(0).view_as(weight)
         if ctx.needs_input_grad[2]:
             bias = slope.sum((0, 2, 3))
         return inputs, weights, bias, None, None
 
 
+def _product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+) -> tuple[Tensor, Tensor | None]:
+    """The convolution, and the patches if they were made: not where they dwarf the result."""
+    kernels = weight.flatten(1)
+    if kernels.shape[1] > PATCHES * len(kernels):
+        return torch.conv2d(x, weight, bias, stride, padding), None
+    patches = _patches(x, weight.shape, stride, padding)
+    sizes = zip(x.shape[2:], padding, weight.shape[2:], stride, strict=True)
+    shape = [(n + 2 * pad - k) // by + 1 for n, pad, k, by in sizes]
+    out = x.new_empty(len(x), len(kernels), *shape)  # no view: it may be changed in place
+    each = kernels.detach().expand(len(x), *kernels.shape)
+    start = kernels.new_zeros(()) if bias is None else bias.detach()[:, None]
+    torch.baddbmm(start, each, patches, out=out.flatten(2))
+    return out, patches
+
+
 def _patches(x: Tensor, shape: torch.Size, stride: Pair, padding: Pair) -> Tensor:
-    """What each weight of the kernel sees, `(B, K, L, h, w)`."""
+    """What each weight of the kernel sees, `(B, KL, hw)`."""
     (up, side), (kernel, width) = padding, shape[2:]
     wide = F.pad(x[:, 0], (side, side, up, up))
-    return wide.unfold(1, kernel, stride[0]).unfold(2, width, stride[1]).permute(0, 3, 4, 1, 2)
+    seen = wide.unfold(1, kernel, stride[0]).unfold(2, width, stride[1]).permute(0, 3, 4, 1, 2)
+    return seen.reshape(len(x), kernel * width, -1)
 
 
 def _add_up(patches: Tensor, x: torch.Size, kernel: torch.Size, stride: Pair, pad: Pair) -> Tensor:
