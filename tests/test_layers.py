@@ -11,7 +11,7 @@ SOURCE = Path(nescio.__file__).parent
 ORDER = """
 errors version registry randomness augmentation threads progress files checks prediction heads
 measures metrics data nets dropout convolution stacking dense model schedules attacks losses
-optimisers checkpoints loop training predictors calibration geometry saving units recipes evaluate
+optimisers checkpoints loop training predictors calibration activations observing detectors shifts geometry saving units recipes evaluate
 faraway tables report arguments remedies auditing comparing demo networks running picturing
 experiments cli __main__
 """.split()  # noqa: SIM905

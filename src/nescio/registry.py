@@ -32,6 +32,17 @@ class Registry(Mapping[str, Part]):
         self._parts[name] = part
         return part
 
+    def named(self, name: str) -> Callable[[P], P]:
+        """Add a part under a name that is not its own; used as a decorator."""
+
+        def add(part: P) -> P:
+            if name in self._parts:
+                raise NescioError(f"the {self.kind} {name!r} is registered twice")
+            self._parts[name] = part
+            return part
+
+        return add
+
     def __getitem__(self, name: str) -> Part:
         if name not in self._parts:
             raise NescioError(unknown(self.kind, name, self))
@@ -64,6 +75,7 @@ outsides = Registry("out-distribution")
 nets = Registry("network")
 attacks = Registry("attack")
 losses = Registry("loss")
+detectors = Registry("detector")
 calibrators = Registry("calibration")
 predictors = Registry("predictor")
 recipes = Registry("recipe")

@@ -1,0 +1,5 @@
+"""Detectors: activations of networks to scores, larger = further out. One file each."""
+
+from nescio.detectors.detector import Detector as Detector
+from nescio.detectors.detector import load as load
+from nescio.detectors.msp import msp as msp

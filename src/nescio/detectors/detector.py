@@ -1,0 +1,115 @@
+"""A fitted detector: activations to one score an input, larger = further out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.registry import Registry
+from nescio.version import VERSION
+
+State = Mapping[str, Tensor]  # what was fitted, by name
+Score = Callable[..., Tensor]  # (view, state, layers, **options) -> (N,)
+SIGN = "larger is further out"
+
+scores = Registry("detector")  # how a fitted detector of a name scores
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """A detector that can be called, saved and moved; made by a function of `nescio.detectors`."""
+
+    name: str  # of the function that made it
+    options: Mapping[str, Any] = field(default_factory=dict)  # JSON
+    layers: tuple[str, ...] = ()  # whose features it reads
+    states: tuple[State, ...] = ({},)  # one for each network it was fitted on
+    made: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
+
+    def __call__(self, activations: Activations) -> Tensor:
+        """Scores `(N,)`: the mean over the networks. `activations.mean()` scores the mean one."""
+        each = self.each(activations)
+        return each[0] if len(each) == 1 else each.mean(0)
+
+    @torch.no_grad()
+    def each(self, activations: Activations) -> Tensor:
+        """Scores `(M, N)`, one row a network."""
+        self._check(activations)
+        states = self.states if len(self.states) > 1 else self.states * activations.members
+        rows = []
+        for member, state in enumerate(states):
+            blocks = activations.views(member, self.layers)
+            rows.append(torch.cat([self.score(view, state) for view in blocks]))
+        return torch.stack(rows)
+
+    def score(self, view: View, state: State | None = None) -> Tensor:
+        """Scores `(N,)` of one network's activations, with gradients if they have them."""
+        own = self.states[0] if state is None else state
+        own = {name: tensor.to(view.logits.device) for name, tensor in own.items()}
+        return scores[self.name](view, own, self.layers, **self.options)  # type: ignore[no-any-return]
+
+    def to(self, device: torch.device | str) -> "Detector":
+        """The same on another device."""
+        moved = tuple({n: t.to(device) for n, t in state.items()} for state in self.states)
+        return replace(self, states=moved)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, with a manifest inside."""
+        path = Path(path)
+        tensors = {
+            f"{member}/{name}": tensor
+            for member, state in enumerate(self.states)
+            for name, tensor in state.items()
+        }
+        manifest = {
+            "kind": "detector",
+            "nescio": VERSION,
+            "torch": torch.__version__,
+            "sign": SIGN,
+            "name": self.name,
+            "options": dict(self.options),
+            "layers": list(self.layers),
+            "networks": len(self.states),
+            "made": dict(self.made),
+        }
+        save_tensors(path, tensors, manifest)
+        return path
+
+    def _check(self, activations: Activations) -> None:
+        for name in self.layers:
+            activations.layer(name)
+        if len(self.states) not in (1, activations.members):
+            raise NescioError(
+                f"the detector was fitted on {len(self.states)} networks, these activations are "
+                f"of {activations.members}; observe the same model, or use activations.mean()"
+            )
+        if len(self.states) < activations.members and self.states[0]:
+            raise NescioError(
+                "the detector was fitted on one network, these activations are of "
+                f"{activations.members}; fit it on those of the model, or use activations.mean()"
+            )
+
+
+def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
+    """Read a detector that `save` wrote; a foreign or damaged file is refused."""
+    path = Path(path)
+    tensors, manifest = load_tensors(path, "detector")
+    try:
+        if manifest["sign"] != SIGN:
+            raise NescioError(f"{path} holds scores of another sign: {manifest['sign']!r}")
+        states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
+        for key, tensor in tensors.items():
+            member, _, name = key.partition("/")
+            states[int(member)][name] = tensor.to(device)
+        scores[manifest["name"]]  # known?
+        parts = manifest["name"], manifest["options"], tuple(manifest["layers"])
+        return Detector(*parts, tuple(states), manifest["made"])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, NescioError):
+            raise
+        raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
