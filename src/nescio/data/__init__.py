@@ -2,6 +2,10 @@
 
 from nescio.data.cifar import cifar10 as cifar10
 from nescio.data.cifar import cifar100 as cifar100
+from nescio.data.columns import Columns as Columns
+from nescio.data.columns import Encoded as Encoded
+from nescio.data.columns import learn_columns as learn_columns
+from nescio.data.columns import load_columns as load_columns
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.digits import digits as digits
 from nescio.data.folders import image_folder as image_folder
@@ -29,6 +33,8 @@ from nescio.data.npz import read_npz as read_npz
 from nescio.data.outside import Outside as Outside
 from nescio.data.shifts import scaling as scaling
 from nescio.data.svhn import svhn as svhn
+from nescio.data.table import Table as Table
+from nescio.data.table import read_table as read_table
 from nescio.data.toy import blobs as blobs
 from nescio.data.toy import cubic as cubic
 from nescio.data.toy import half_moons as half_moons

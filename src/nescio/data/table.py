@@ -1,0 +1,174 @@
+"""A table of named columns with holes: from CSV files, structured arrays or a dict of arrays."""
+
+import csv
+import gzip
+import lzma
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.registry import unknown
+
+MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Columns by name, each with one value a row: numbers, or text. NaN and "" are missing."""
+
+    columns: Mapping[str, Values]  # float64 (N,), or text (N,)
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(values) for name, values in self.columns.items()}
+        if not lengths or not min(lengths.values()):
+            raise NescioError("a table needs at least one column and one row")
+        if len(set(lengths.values())) > 1:
+            raise NescioError(f"columns of a table must have one length, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows; {', '.join(self.columns)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.columns)
+
+    def __getitem__(self, name: str) -> Values:
+        """One column."""
+        if name not in self.columns:
+            raise NescioError(unknown("column", name, self.columns))
+        return self.columns[name]
+
+    def rows(self, chosen: Any) -> "Table":
+        """Some of the rows: a slice, indices or a mask."""
+        return Table({name: values[chosen] for name, values in self.columns.items()})
+
+    def only(self, *names: str) -> "Table":
+        """Some of the columns, in this order."""
+        return Table({name: self[name] for name in names})
+
+    def without(self, *names: str) -> "Table":
+        """All columns but some."""
+        for name in names:
+            self[name]  # known?
+        return Table({name: v for name, v in self.columns.items() if name not in names})
+
+    def changed(self, **columns: Any) -> "Table":
+        """The same with some columns replaced or added."""
+        given = {name: column(name, values) for name, values in columns.items()}
+        return Table({**self.columns, **given})
+
+
+def read_table(
+    source: str | Path | Mapping[str, Any] | NDArray[Any],
+    *,
+    names: Sequence[str] | None = None,
+    missing: Sequence[str] = MISSING,
+) -> Table:
+    """A table from a CSV file (plain, .gz or .xz), a dict of arrays or a structured array.
+
+    names: of the columns, where the file has no header. missing: texts that stand for no value;
+    blanks around a value do not count. A column whose values are all numbers holds numbers.
+    """
+    if isinstance(source, (str, Path)):
+        return _read_csv(Path(source), names, missing)
+    if isinstance(source, np.ndarray):
+        if source.dtype.names is None:
+            raise NescioError(
+                f"an array of a table must be structured, with named fields, got {source.dtype}; "
+                'give a dict of arrays: {"age": ages, ...}'
+            )
+        source = {name: source[name] for name in source.dtype.names}
+    if not isinstance(source, Mapping):
+        raise NescioError(
+            "a table is read from the path of a CSV file, a dict of arrays or a structured array, "
+            f"got {type(source).__name__}"
+        )
+    return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
+
+
+def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
+    """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise NescioError(f"column {name!r} must be (N,), got shape {array.shape}")
+    if array.dtype.kind in "biuf":
+        return _finite(name, array.astype(np.float64))
+    if array.dtype.kind == "c":
+        raise NescioError(f"column {name!r} must hold numbers or text, got {array.dtype}")
+    texts = [_text(value) for value in array.tolist()]
+    marks = set(missing)
+    holes = np.array([text in marks for text in texts])
+    try:
+        numbers = [np.nan if hole else float(t) for hole, t in zip(holes, texts, strict=True)]
+    except ValueError:
+        return np.where(holes, "", np.array(texts))
+    if holes.all():
+        return np.full(len(texts), np.nan)
+    return _finite(name, np.array(numbers))
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    return value.decode().strip() if isinstance(value, bytes) else str(value).strip()
+
+
+def _finite(name: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    if np.isinf(numbers).any():
+        row = int(np.isinf(numbers).nonzero()[0][0])
+        raise NescioError(
+            f"column {name!r} holds infinity (first in row {row}); a missing value is NaN: "
+            "repair it"
+        )
+    return numbers
+
+
+def _read_csv(path: Path, names: Sequence[str] | None, missing: Sequence[str]) -> Table:
+    try:
+        with _opened(path) as file:
+            rows = list(_lines(path, csv.reader(file), names))
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error) as error:
+        raise NescioError(
+            f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
+        ) from None
+    header, *body = rows
+    if not body:
+        raise NescioError(f"{path} has a header but no rows; expected at least one")
+    if len(set(header)) < len(header):
+        raise NescioError(f"{path} has two columns of one name: {', '.join(header)}")
+    cells = zip(*body, strict=True)
+    return Table({n: column(n, list(v), missing) for n, v in zip(header, cells, strict=True)})
+
+
+def _opened(path: Path) -> TextIO:
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+    opened: TextIO = openers.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="")
+    return opened
+
+
+def _lines(
+    path: Path, reader: Iterator[list[str]], names: Sequence[str] | None
+) -> Iterator[list[str]]:
+    """The header, then rows of its length; empty lines are no rows."""
+    header = next(reader, None) if names is None else list(names)
+    if not header:
+        raise NescioError(f"{path} is empty; expected a header and rows")
+    yield [name.strip() for name in header]
+    for number, row in enumerate(reader, 1 if names else 2):
+        if row and len(row) != len(header):
+            raise NescioError(
+                f"row {number} of {path} has {len(row)} values, expected {len(header)}: "
+                "quote values that hold commas"
+            )
+        if row:
+            yield row

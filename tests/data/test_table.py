@@ -1,0 +1,93 @@
+"""Tables: from CSV, dicts and structured arrays; what is missing, what is refused."""
+
+import gzip
+import lzma
+
+import numpy as np
+import pytest
+
+from nescio.data import Table, read_table
+from nescio.errors import NescioError
+
+TEXT = 'age,sex,"note, long"\n63, F ,a\n?,M,\n\n41.5,?,"b,c"\n'
+
+
+@pytest.mark.parametrize(
+    ("suffix", "opener"), [(".csv", open), (".csv.gz", gzip.open), (".csv.xz", lzma.open)]
+)
+def test_a_csv_file_plain_or_packed(tmp_path, suffix, opener):
+    path = tmp_path / f"t{suffix}"
+    with opener(path, "wt") as file:
+        file.write(TEXT)
+    table = read_table(path)
+    assert table.names == ("age", "sex", "note, long")
+    assert len(table) == 3
+    np.testing.assert_array_equal(table["age"], [63, np.nan, 41.5])
+    assert table["sex"].tolist() == ["F", "M", ""]
+    assert table["note, long"].tolist() == ["a", "", "b,c"]
+    assert repr(table) == "Table(3 rows; age, sex, note, long)"
+
+
+def test_a_file_without_a_header_and_with_other_marks(tmp_path):
+    path = tmp_path / "t.data"
+    path.write_text("1,None\n-9,x\n")
+    table = read_table(path, names=["a", "b"], missing=["-9"])
+    np.testing.assert_array_equal(table["a"], [1, np.nan])
+    assert table["b"].tolist() == ["None", "x"]
+
+
+def test_dicts_and_structured_arrays_are_the_same():
+    kinds = [("a", "i4"), ("b", "U3"), ("c", "?")]
+    rows = np.array([(1, "x", True), (2, "?", False)], kinds)
+    one = read_table(rows)
+    two = read_table({"a": [1, 2], "b": ["x", None], "c": [True, False]})
+    for table in (one, two):
+        assert table["a"].tolist() == [1.0, 2.0]
+        assert table["b"].tolist() == ["x", ""]
+        assert table["c"].tolist() == [1.0, 0.0]
+
+
+def test_rows_and_columns_can_be_chosen_and_changed():
+    table = read_table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
+    assert table.rows(table["a"] > 1)["b"].tolist() == ["y", "z"]
+    assert table.rows(slice(1))["a"].tolist() == [1.0]
+    assert table.only("b").names == ("b",)
+    assert table.without("b").names == ("a",)
+    assert table.changed(a=[4, 5, 6], c=list("uvw")).names == ("a", "b", "c")
+    assert table["a"].tolist() == [1, 2, 3]
+    with pytest.raises(NescioError, match=r"unknown column 'c'\. Known: a, b"):
+        table.without("c")
+
+
+def test_a_column_without_any_value_holds_nan():
+    assert np.isnan(read_table({"a": ["?", None]})["a"]).all()
+
+
+def test_what_is_refused(tmp_path):
+    for text, words in {
+        "": "is empty",
+        "a,b\n": "header but no rows",
+        "a,a\n1,2\n": "two columns of one name",
+        "a,b\n1,2\n3\n": "row 3 of .* has 1 values, expected 2",
+    }.items():
+        path = tmp_path / "t.csv"
+        path.write_text(text)
+        with pytest.raises(NescioError, match=words):
+            read_table(path)
+    (tmp_path / "t.csv.xz").write_text("a\n1\n")
+    with pytest.raises(NescioError, match="cannot read"):
+        read_table(tmp_path / "t.csv.xz")
+    with pytest.raises(NescioError, match="cannot read"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(NescioError, match="must be structured"):
+        read_table(np.zeros((2, 2)))
+    with pytest.raises(NescioError, match="got list"):
+        read_table([1, 2])
+    with pytest.raises(NescioError, match="infinity .first in row 1"):
+        read_table({"a": [1.0, np.inf]})
+    with pytest.raises(NescioError, match="one length"):
+        Table({"a": np.zeros(2), "b": np.zeros(3)})
+    with pytest.raises(NescioError, match="at least one column"):
+        read_table({})
+    with pytest.raises(NescioError, match="must be .N,., got shape"):
+        read_table({"a": np.zeros((2, 2))})
