@@ -1,18 +1,22 @@
 """What networks gave for inputs: logits, features of layers, labels. Every detector reads this."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.checks import as_tensor
+from nescio.checks import as_batch, as_tensor
 from nescio.errors import NescioError
 from nescio.registry import unknown
 
 FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
+WORDS = 1 << 20  # words of inputs hashed at a time
+GOLDEN = -7046029254386353131  # 2^64 over the golden ratio, as int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,7 @@ class View:
 
     logits: Tensor  # (N, C)
     features: Mapping[str, Tensor]  # by layer, (N, F)
-    inputs: Tensor | None  # (N, ...)
+    inputs: Tensor | None  # (N, ...); images may be bytes: nescio.checks.as_batch reads both
     weight: Tensor | None  # (C, F) of the last linear layer
     bias: Tensor | None  # (C,)
     answer: Callable[[Tensor], Tensor] | None  # inputs -> logits (N, C), with gradients
@@ -33,7 +37,7 @@ class Activations:
 
     From arrays: `Activations(logits=z, features=f, labels=y)`, with logits `(N, C)` or `(M, N, C)`
     and features `(N, F)` or `(M, N, F)`, one array or several by name. `nescio.observe` makes them
-    from a network and data.
+    from a network and data. Numbers that are NaN or infinite are refused, and counted.
     """
 
     logits: Tensor  # (M, N, C)
@@ -45,6 +49,8 @@ class Activations:
     last: str | None = None  # the layer whose features enter the last linear layer
     answers: Sequence[Callable[[Tensor], Tensor]] = ()  # one a member: inputs -> logits (N, C)
     made: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
+    hashes: Tensor | None = None  # (N,) int64 of the inputs: equal for equal inputs
+    checked: bool = False  # whether the numbers are known to be finite
 
     def __post_init__(self) -> None:
         logits = _with_members("logits", self.logits)
@@ -54,6 +60,9 @@ class Activations:
         object.__setattr__(self, "features", features)
         if self.last is None and len(features) == 1:
             object.__setattr__(self, "last", next(iter(features)))
+        widths = {name: value.shape[-1] for name, value in features.items()}
+        made = {**self.made, "classes": logits.shape[-1], "widths": widths}
+        object.__setattr__(self, "made", made)
         members, cases = logits.shape[:2]
         for name, value in features.items():
             if value.shape[:2] != (members, cases):
@@ -63,6 +72,14 @@ class Activations:
                 )
         if self.labels is not None:
             object.__setattr__(self, "labels", _labels(self.labels, cases))
+        if not self.checked:
+            for name, value in {"logits": logits, **features}.items():
+                check_finite(name, value)
+            object.__setattr__(self, "checked", True)
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", _inputs(self.inputs, cases))
+        if self.hashes is None and self.inputs is not None:
+            object.__setattr__(self, "hashes", hash_inputs(self.inputs))
         if self.weight is not None:
             weight = as_tensor(self.weight, "weight")
             weight = weight[None] if weight.ndim == 2 else weight
@@ -104,6 +121,7 @@ class Activations:
             features={name: value[:, chosen] for name, value in self.features.items()},
             labels=None if self.labels is None else self.labels[chosen],
             inputs=None if self.inputs is None else self.inputs[chosen],
+            hashes=None if self.hashes is None else self.hashes[chosen],
         )
 
     def layer(self, name: str | None = None) -> str:
@@ -123,27 +141,32 @@ class Activations:
         return name or self.last or ""
 
     def known(self) -> Tensor:
-        """The labels, or an error that says how to give them."""
+        """The class labels, or an error that says how to give them."""
         if self.labels is None:
             raise NescioError("this detector needs labels; observe (x, y), or give labels=")
+        if self.labels.is_floating_point():
+            raise NescioError(
+                f"this detector needs class labels, whole numbers; these are {self.labels.dtype}"
+            )
         return self.labels
 
     def mean(self) -> "Activations":
-        """The mean network: logarithms of mean probabilities, mean features and last layer."""
-        logits = self.logits.log_softmax(-1).logsumexp(0, keepdim=True)
+        """The mean network: mean probabilities, mean features and mean last layer."""
         return replace(
             self,
-            logits=logits - torch.tensor(float(self.members)).log().to(logits),
+            logits=mean_logits(self.logits),
             features={name: value.mean(0, keepdim=True) for name, value in self.features.items()},
             weight=None if self.weight is None else self.weight.mean(0, keepdim=True),
             bias=None if self.bias is None else self.bias.mean(0, keepdim=True),
             answers=(),
+            made={**self.made, "mean": True},
         )
 
     def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
         """One network's activations, in blocks of bounded size."""
         wanted = {name: self.features[name] for name in self.features if _in(name, layers)}
         wide = self.classes + sum(value.shape[-1] for value in wanted.values())
+        wide += 0 if self.inputs is None else self.inputs[0].numel()
         size = max(256, BLOCK // max(1, wide))
         for start in range(0, self.cases, size):
             part = slice(start, start + size)
@@ -155,6 +178,67 @@ class Activations:
                 None if self.bias is None else self.bias[member],
                 self.answers[member] if self.answers else None,
             )
+
+
+def mean_logits(logits: Tensor) -> Tensor:
+    """Logits `(1, N, C)` of the mean probabilities of `(M, N, C)`; a single network's stay.
+
+    Their log-sum-exp is the mean of the members': an energy keeps its meaning.
+    """
+    if len(logits) == 1:
+        return logits
+    whole = logits.logsumexp(-1, keepdim=True)  # (M, N, 1)
+    log_probs = (logits - whole).logsumexp(0, keepdim=True) - math.log(len(logits))
+    return log_probs + whole.mean(0, keepdim=True)
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Refuse NaN and infinite numbers of `(M, N, F)`, and say how many inputs have them."""
+    if all(part.sum().isfinite() for row in value for part in row.split(_rows(value))):
+        return
+    bad = torch.zeros(value.shape[1], dtype=torch.bool, device=value.device)
+    for row in value:
+        bad |= torch.cat([~part.isfinite().all(-1) for part in row.split(_rows(value))])
+    if bad.any():
+        raise NescioError(
+            f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: case "
+            f"{int(bad.nonzero()[0])}); leave those out, or look for an overflow in the network"
+        )
+
+
+def _rows(value: Tensor) -> int:
+    return max(1, BLOCK // value.shape[-1])
+
+
+def hash_inputs(inputs: Tensor) -> Tensor:
+    """A number for each input `(N,)` int64, equal for equal inputs, whatever the batch.
+
+    Floats count as float32, bytes as their share of 255, -0 as 0, so an image has one number in
+    all its forms. It recognises data; it does not withstand a forger.
+    """
+    size = max(1, WORDS // inputs[0].numel())
+    return torch.cat([_hash(part) for part in inputs.split(size)])
+
+
+def _hash(inputs: Tensor) -> Tensor:
+    bits = inputs.detach().flatten(1).cpu()
+    if bits.is_floating_point() or bits.dtype == torch.uint8:
+        bits = as_batch(bits) + 0.0  # -0 is 0
+        bits = torch.nn.functional.pad(bits, (0, bits.shape[1] % 2)).view(torch.int64)
+    words = bits.to(torch.int64) * GOLDEN  # a new array, changed in place below
+    words ^= words >> 32  # what the product left in the high bits reaches the low ones
+    total = (words.mul_(_odd(words.shape[1]))).sum(1) + inputs[0].numel()
+    total = (total ^ (total >> 29)) * GOLDEN
+    return total ^ (total >> 32)
+
+
+def _odd(count: int) -> Tensor:
+    """Odd numbers that share no pattern with data: one a word."""
+    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers ^= numbers >> np.uint64(30)
+    numbers *= np.uint64(0x94D049BB133111EB)
+    numbers ^= numbers >> np.uint64(27)
+    return torch.from_numpy((numbers | np.uint64(1)).view(np.int64))
 
 
 def _in(name: str, chosen: Sequence[str] | None) -> bool:
@@ -173,6 +257,15 @@ def _with_members(name: str, value: Any) -> Tensor:
     if not tensor.shape[1]:
         raise NescioError(f"{name} hold no cases; give at least one input")
     return tensor if tensor.is_floating_point() else tensor.to(torch.float32)
+
+
+def _inputs(value: Any, cases: int) -> Tensor:
+    inputs = as_tensor(value, "inputs")
+    if inputs.ndim < 2 or len(inputs) != cases:
+        raise NescioError(
+            f"inputs must be ({cases}, ...), one row a case, got {tuple(inputs.shape)}"
+        )
+    return inputs
 
 
 def _labels(value: Any, cases: int) -> Tensor:
