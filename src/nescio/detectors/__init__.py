@@ -2,4 +2,5 @@
 
 from nescio.detectors.detector import Detector as Detector
 from nescio.detectors.detector import load as load
+from nescio.detectors.gower import gower as gower
 from nescio.detectors.msp import msp as msp
