@@ -1,6 +1,6 @@
 """A fitted detector: activations to one score an input, larger = further out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ State = Mapping[str, Tensor]  # what was fitted, by name
 Score = Callable[..., Tensor]  # (view, state, layers, **options) -> (N,)
 SIGN = "larger is further out"
 
-scores = Registry("detector")  # how a fitted detector of a name scores
+scores = Registry("detector")  # how a fitted detector of a name scores one network's view
+joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,15 @@ class Detector:
     states: tuple[State, ...] = ({},)  # one for each network it was fitted on
     made: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
 
+    def __post_init__(self) -> None:
+        for state in self.states:
+            for name, tensor in state.items():
+                if tensor.is_floating_point() and (lost := int(tensor.isnan().sum())):
+                    raise NescioError(
+                        f"{self.name}: {lost} of the {tensor.numel()} numbers fitted as {name!r} "
+                        "are NaN; the training activations hold NaN, check the network and inputs"
+                    )
+
     def __call__(self, activations: Activations) -> Tensor:
         """Scores `(N,)`: the mean over the networks. `activations.mean()` scores the mean one."""
         each = self.each(activations)
@@ -38,19 +48,31 @@ class Detector:
 
     @torch.no_grad()
     def each(self, activations: Activations) -> Tensor:
-        """Scores `(M, N)`, one row a network."""
+        """Scores `(M, N)`, one row a network; one row in all of a measure of all networks."""
         self._check(activations)
-        states = self.states if len(self.states) > 1 else self.states * activations.members
-        rows = []
-        for member, state in enumerate(states):
-            blocks = activations.views(member, self.layers)
-            rows.append(torch.cat([self.score(view, state) for view in blocks]))
-        return torch.stack(rows)
+        members = range(activations.members)
+        blocks = zip(*(activations.views(m, self.layers) for m in members), strict=True)
+        found = torch.cat([self.rows(views) for views in blocks], dim=1)
+        if found.isnan().any():
+            raise NescioError(self._unreadable(found, activations))
+        return found
+
+    def rows(self, views: Sequence[View]) -> Tensor:
+        """Scores `(M, N)` of the M networks' activations, with gradients if they have them."""
+        if self.name in joint:
+            logits = torch.stack([_whole(view.logits) for view in views])
+            return joint[self.name](logits, **self.options)[None]  # type: ignore[no-any-return]
+        states = self.states if len(self.states) > 1 else self.states * len(views)
+        return torch.stack([self.score(v, state) for v, state in zip(views, states, strict=True)])
 
     def score(self, view: View, state: State | None = None) -> Tensor:
         """Scores `(N,)` of one network's activations, with gradients if they have them."""
+        if self.name in joint:
+            return self.rows([view])[0]
         own = self.states[0] if state is None else state
         own = {name: tensor.to(view.logits.device) for name, tensor in own.items()}
+        features = {name: _whole(tensor) for name, tensor in view.features.items()}
+        view = replace(view, logits=_whole(view.logits), features=features)
         return scores[self.name](view, own, self.layers, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":
@@ -80,6 +102,18 @@ class Detector:
         save_tensors(path, tensors, manifest)
         return path
 
+    def _unreadable(self, found: Tensor, activations: Activations) -> str:
+        """Why scores are NaN: how many, and how many of the numbers they were made from."""
+        read = {"logits": activations.logits}
+        read |= {f"features {name!r}": activations.features[name] for name in self.layers}
+        counts = {name: sum(int(m.isnan().sum()) for m in value) for name, value in read.items()}
+        lost = int(found.isnan().any(0).sum())
+        return (
+            f"{self.name}: {lost} of {found.shape[1]} scores are NaN; NaN in what they are made "
+            f"from: {', '.join(f'{name} {count}' for name, count in counts.items())}; check the "
+            "network and its inputs"
+        )
+
     def _check(self, activations: Activations) -> None:
         for name in self.layers:
             activations.layer(name)
@@ -95,6 +129,11 @@ class Detector:
             )
 
 
+def _whole(tensor: Tensor) -> Tensor:
+    """Half precision as single: sums of many small numbers need it."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
     """Read a detector that `save` wrote; a foreign or damaged file is refused."""
     path = Path(path)
@@ -106,7 +145,8 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
         for key, tensor in tensors.items():
             member, _, name = key.partition("/")
             states[int(member)][name] = tensor.to(device)
-        scores[manifest["name"]]  # known?
+        if manifest["name"] not in joint:
+            scores[manifest["name"]]  # known?
         parts = manifest["name"], manifest["options"], tuple(manifest["layers"])
         return Detector(*parts, tuple(states), manifest["made"])
     except (KeyError, TypeError, ValueError, IndexError) as error:

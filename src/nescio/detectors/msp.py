@@ -5,8 +5,11 @@ import math
 from torch import Tensor
 
 from nescio.activations import View
+from nescio.detectors.blocks import by_rows, check_classes, check_temperature, others
 from nescio.detectors.detector import Detector, State, scores
 from nescio.registry import detectors
+
+SMALL = 1e-30  # odds below it come near the smallest float32
 
 
 @detectors.register
@@ -15,13 +18,26 @@ def msp(*, temperature: float = 1.0) -> Detector:
 
     temperature: divides the logits first.
     """
-    return Detector("msp", {"temperature": temperature})
+    return Detector("msp", {"temperature": check_temperature(temperature)})
 
 
 @scores.named("msp")
 def score(view: View, state: State, layers: tuple[str, ...], *, temperature: float) -> Tensor:
     """Log of the sum of the other classes' probabilities, minus that of the largest."""
     del state, layers
-    logits = view.logits / temperature
+    return by_rows(check_classes(view.logits), temperature, log_odds)
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """Log of (1 - p) / p for the largest of each row; exact for any margin."""
+    if logits.requires_grad:
+        return _slowly(logits)
+    odds = others((logits - logits.amax(-1, keepdim=True)).exp_())[0]
+    far = odds < SMALL
+    found = odds.log_()
+    return found.masked_scatter(far, _slowly(logits[far])) if far.any() else found
+
+
+def _slowly(logits: Tensor) -> Tensor:
     top, label = logits.max(-1, keepdim=True)
     return logits.scatter(-1, label, -math.inf).logsumexp(-1) - top[:, 0]

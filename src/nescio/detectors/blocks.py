@@ -1,0 +1,58 @@
+"""Scores of logits a block at a time, so that what is made on the way stays in the cache."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+NUMBERS = 1 << 17  # of a block: half a megabyte of float32
+
+
+def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of logits `(N, C)` divided by the temperature, `(N,)`; all at once with gradients.
+
+    Above a temperature of 1 scores crowd together, so they are made in float64.
+    """
+    if logits.requires_grad or logits.numel() <= NUMBERS:
+        return score(tempered(logits, temperature))
+    size = max(1, NUMBERS // logits.shape[1])
+    return torch.cat([score(tempered(block, temperature)) for block in logits.split(size)])
+
+
+def tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits divided by a temperature, in float64 where that is above 1."""
+    if temperature == 1:
+        return logits
+    return (logits.double() if temperature > 1 else logits) / temperature
+
+
+def check_temperature(temperature: float) -> float:
+    """The temperature as a float, or an error."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise NescioError(f"temperature must be positive and finite, got {temperature}")
+    return float(temperature)
+
+
+def check_classes(logits: Tensor) -> Tensor:
+    """The logits, or an error where there are no two classes to compare."""
+    if logits.shape[-1] < 2:
+        raise NescioError(
+            "this detector compares classes and the network has one output; use energy, or "
+            "give two logits: torch.stack([torch.zeros_like(z), z], -1)"
+        )
+    return logits
+
+
+def others(powers: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum over each row of exp(z - max) but for the largest, and that with it.
+
+    The first is not a difference, so it does not vanish where the largest rounds to all of it.
+    """
+    whole = powers.sum(-1)
+    sure = whole < 1.5  # then no other is as large
+    if not sure.any():
+        return whole - 1, whole
+    return torch.where(sure, powers.frac().sum(-1), whole - 1), whole

@@ -1,0 +1,37 @@
+"""The free energy of the logits (Liu et al., 2020, eq. 4)."""
+
+import torch
+from torch import Tensor
+
+from nescio.activations import View
+from nescio.detectors.blocks import by_rows, check_temperature
+from nescio.detectors.detector import Detector, State, scores
+from nescio.registry import detectors
+
+
+@detectors.register
+def energy(*, temperature: float = 1.0) -> Detector:
+    """The free energy -T log sum exp(z / T) of the logits z.
+
+    temperature: T; towards 0 the energy becomes minus the largest logit.
+    """
+    return Detector("energy", {"temperature": check_temperature(temperature)})
+
+
+@scores.named("energy")
+def score(view: View, state: State, layers: tuple[str, ...], *, temperature: float) -> Tensor:
+    """-T log sum exp(z / T) of each row."""
+    del state, layers
+    return free_energy(view.logits, temperature)
+
+
+def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """-T log sum exp(z / T) of each row, `(N,)`."""
+    return by_rows(logits, temperature, _minus_log_sum) * temperature
+
+
+def _minus_log_sum(logits: Tensor) -> Tensor:
+    if logits.requires_grad:
+        return -logits.logsumexp(-1)
+    top = logits.amax(-1, keepdim=True)
+    return torch.log_((logits - top).exp_().sum(-1)).add_(top[:, 0]).neg_()
