@@ -1,0 +1,256 @@
+"""A smoothed density of the columns of a table: their product, or a tree (Chow and Liu, 1968)."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.data import Columns
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.rows import Layout, as_layout, column_parts
+from nescio.errors import NescioError
+from nescio.registry import detectors
+
+CELL = 0.25  # of a kernel's width: values this near share one
+BLOCK = 1 << 22  # kernels evaluated at a time
+ROWS = 1 << 13  # scored, or counted, at a time
+CODES = 1 << 13  # of all columns together, for a tree: the counts of all pairs are in memory
+
+
+@detectors.register
+def smoothed_density(
+    train: Activations,
+    *,
+    columns: Columns | None = None,
+    structure: Literal["product", "tree"] = "product",
+    bandwidth: float = 1.0,
+    smoothing: float = 1.0,
+    bins: int = 8,
+) -> Detector:
+    """Minus the log of a density: kernels for numbers, smoothed counts for levels.
+
+    Numbers (ordinal: the place of the level) have Gaussian kernels of Silverman's width, times
+    `bandwidth`; values within a quarter of it share one. Levels, missing and unseen have
+    a share (n + smoothing) / (N + smoothing * K): what never occurred is rare, not impossible.
+    columns: how inputs are encoded; without it, every input number is a continuous column.
+    structure: "product" takes columns as independent. "tree" lets each depend on one other, by the
+    largest mutual information that outweighs its number of parameters (BIC); numbers are cut at
+    quantiles into `bins` for that, and keep their kernels within a bin.
+    """
+    if structure not in ("product", "tree"):
+        raise NescioError(f'structure must be "product" or "tree", got {structure!r}')
+    if not (bandwidth > 0 and smoothing > 0 and isinstance(bins, int) and bins > 1):
+        raise NescioError(
+            "bandwidth and smoothing must be positive and bins a whole number from 2 up, got "
+            f"{bandwidth}, {smoothing}, {bins}"
+        )
+    layout = as_layout(columns, train.inputs)
+    state: dict[str, Tensor] = {}
+    for place, (kind, own, flags) in enumerate(column_parts(train.inputs, layout)):
+        if kind == "categorical":
+            state[f"shares.{place}"] = _shares(_marked(own, flags).sum(0), smoothing)
+        else:
+            state |= _kernels(place, own[:, 0], flags, bandwidth, smoothing, bins)
+    if structure == "tree":
+        state |= _tree(train.inputs, layout, state, smoothing)
+    options = {"columns": layout}
+    return Detector("smoothed_density", options, (), (state,) * train.members, train.made)
+
+
+@scores.named("smoothed_density")
+def score(view: View, state: State, layers: tuple[str, ...], *, columns: Layout) -> Tensor:
+    """Minus the sum of the columns' log densities, and of what a tree adds."""
+    del layers
+    if view.inputs is None:
+        list(column_parts(None, columns))  # says what to do
+    assert view.inputs is not None
+    found = [_log_density(x, state, columns) for x in view.inputs.split(ROWS)]
+    return -torch.cat(found).to(view.logits.dtype)
+
+
+def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
+    total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+    for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
+        shares = state[f"shares.{place}"]
+        if kind == "categorical":
+            total = total + shares[_marked(own, flags).argmax(1)]
+            continue
+        there = 1 - flags.sum(1, keepdim=True)
+        log = _log_kernel(own[:, 0], state, place)
+        states = shares[torch.cat([there, flags], 1).argmax(1)]
+        total = total + states + torch.where(there[:, 0] > 0, log, 0.0)
+    if "parents" in state:
+        codes = _codes(x, layout, state)
+        for place, parent in enumerate(state["parents"].tolist()):
+            if parent >= 0:
+                total = total + state[f"gain.{place}"][codes[:, parent], codes[:, place]]
+    return total
+
+
+def _shares(counts: Tensor, smoothing: float) -> Tensor:
+    """Log shares with `smoothing` added to each count."""
+    return (counts + smoothing).log() - (counts.sum() + smoothing * len(counts)).log()
+
+
+def _marked(own: Tensor, flags: Tensor) -> Tensor:
+    """Levels and flags `(N, K)`, of which each row has exactly one."""
+    marks = torch.cat([own, flags], 1)
+    if not (((marks == 0) | (marks == 1)).all() and (marks.sum(1) == 1).all()):
+        raise NescioError(
+            "a categorical column must have one 1 among its levels and flags in each row; encode "
+            "the rows with the columns that the detector was made with"
+        )
+    return marks
+
+
+def _kernels(
+    place: int, values: Tensor, flags: Tensor, bandwidth: float, smoothing: float, bins: int
+) -> State:
+    """Centres, log weights and width of the kernels of a column, and the inner edges of bins."""
+    there = flags.sum(1) == 0
+    known = values[there].sort().values
+    counts = torch.cat([there.sum()[None].to(flags), flags.sum(0)])
+    if not len(known):  # nothing was ever known: one kernel at 0, in the column's own unit
+        known = values.new_zeros(1)
+    width = bandwidth * _silverman(known)
+    centres, weights = _centres(known, width)
+    shares = torch.linspace(0, 1, bins + 1, dtype=known.dtype, device=known.device)[1:-1]
+    return {
+        f"shares.{place}": _shares(counts, smoothing),
+        f"centres.{place}": centres,
+        f"weights.{place}": weights.log(),
+        f"width.{place}": width,
+        f"edges.{place}": _quantile(known, shares).unique(),
+    }
+
+
+def _centres(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    """Means of sorted values that lie in one cell of a grid, and their shares.
+
+    The grid is even, so that a lone value far out keeps a kernel of its own.
+    """
+    cells = (known / (CELL * width)).floor()
+    _, inverse, counts = cells.unique_consecutive(return_inverse=True, return_counts=True)
+    sums = known.new_zeros(len(counts)).index_add_(0, inverse, known)
+    return sums / counts, counts.to(known) / len(known)
+
+
+def _silverman(known: Tensor) -> Tensor:
+    """0.9 of the smaller of deviation and quartile distance / 1.34, by the fifth root of n."""
+    deviation = known.std(correction=0)
+    low, high = _quantile(known, known.new_tensor([0.25, 0.75]))
+    spread = deviation if high == low else torch.minimum(deviation, (high - low) / 1.34)
+    spread = torch.where(spread > 0, spread, 1.0)  # a constant: in the column's own unit
+    rule: Tensor = 0.9 * spread * len(known) ** -0.2
+    return rule
+
+
+def _quantile(known: Tensor, shares: Tensor) -> Tensor:
+    """Quantiles of sorted values, between neighbours (torch.quantile stops at 16 million)."""
+    at = shares * (len(known) - 1)
+    low = at.floor().long()
+    return torch.lerp(known[low], known[(low + 1).clamp_max(len(known) - 1)], at - low)
+
+
+def _log_kernel(values: Tensor, state: State, place: int) -> Tensor:
+    centres, width = state[f"centres.{place}"], state[f"width.{place}"]
+    weights = state[f"weights.{place}"]
+    parts = values.split(max(1, BLOCK // len(centres)))
+    logs = [(weights - ((v[:, None] - centres) / width).square() / 2).logsumexp(1) for v in parts]
+    return torch.cat(logs) - (width * math.sqrt(2 * math.pi)).log()
+
+
+def _tree(inputs: Tensor | None, layout: Layout, state: State, smoothing: float) -> State:
+    """The parent of each column (-1: none), and by how much it changes the log density."""
+    assert inputs is not None
+    logs = [_log_codes(place, state) for place in range(len(layout))]
+    sizes = [len(log) for log in logs]
+    if sum(sizes) > CODES:
+        raise NescioError(
+            f"a tree counts all pairs of levels, {sum(sizes)} of them with bins and flags, more "
+            f"than {CODES}; merge rare levels or leave columns out"
+        )
+    counts = _pair_counts(inputs, layout, state, sizes)  # (all codes, all codes)
+    parents = _spanning(_gains(counts, sizes))
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+    found = {"parents": torch.tensor(parents)}
+    for place, parent in enumerate(parents):
+        if parent >= 0:
+            both = counts[
+                starts[parent] : starts[parent] + sizes[parent],
+                starts[place] : starts[place] + sizes[place],
+            ]
+            prior = smoothing * sizes[place]
+            conditional = (both + prior * logs[place].exp()) / (both.sum(1, keepdim=True) + prior)
+            found[f"gain.{place}"] = conditional.log() - logs[place]
+    return found
+
+
+def _log_codes(place: int, state: State) -> Tensor:
+    """Log shares of the codes of a column by its own density: bins or levels, then flags."""
+    shares = state[f"shares.{place}"]
+    if f"edges.{place}" not in state:
+        return shares
+    edges = state[f"edges.{place}"]
+    far = (edges[:, None] - state[f"centres.{place}"]) / state[f"width.{place}"]
+    below = torch.special.ndtr(far) @ state[f"weights.{place}"].exp()
+    ends = torch.cat([below.new_zeros(1), below, below.new_ones(1)])
+    masses = ends.diff().clamp_min(torch.finfo(ends.dtype).tiny)
+    return torch.cat([shares[:1] + masses.log(), shares[1:]])
+
+
+def _codes(x: Tensor, layout: Layout, state: State) -> Tensor:
+    """The bin, level or flag of each column, `(N, D)` int64."""
+    found = []
+    for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
+        if kind == "categorical":
+            found.append(_marked(own, flags).argmax(1))
+            continue
+        edges = state[f"edges.{place}"]
+        code = torch.searchsorted(edges, own[:, 0].contiguous(), right=True)
+        for flag in range(flags.shape[1]):
+            code = torch.where(flags[:, flag] > 0, len(edges) + 1 + flag, code)
+        found.append(code)
+    return torch.stack(found, 1)
+
+
+def _pair_counts(inputs: Tensor, layout: Layout, state: State, sizes: list[int]) -> Tensor:
+    """How often two codes occur in one row."""
+    starts = torch.tensor([0, *sizes[:-1]], device=inputs.device).cumsum(0)
+    total = torch.zeros(sum(sizes), sum(sizes), dtype=torch.float64, device=inputs.device)
+    for x in inputs.split(ROWS):
+        marks = torch.zeros(len(x), sum(sizes), device=inputs.device)
+        marks.scatter_(1, _codes(x, layout, state) + starts, 1.0)
+        total += (marks.mT @ marks).double()  # whole numbers: exact in float32
+    return total
+
+
+def _gains(counts: Tensor, sizes: list[int]) -> Tensor:
+    """Mutual information of two columns less its cost by BIC, in nats a row, `(D, D)`."""
+    rows = counts[: sizes[0], : sizes[0]].sum()
+    single = counts.diagonal()
+    expected = single[:, None] * single / rows
+    parts = torch.where(counts > 0, counts / rows * (counts / expected).log(), 0.0)
+    used = (single > 0).to(counts)
+    information = torch.stack([p.sum(1) for p in parts.split(sizes, 1)], 1)
+    information = torch.stack([p.sum(0) for p in information.split(sizes)])
+    free = torch.stack([p.sum() for p in used.split(sizes)]) - 1
+    return information - free[:, None] * free * rows.log() / (2 * rows)
+
+
+def _spanning(gains: Tensor) -> list[int]:
+    """Parents in the forest of largest gain (Prim); only gains above 0 count."""
+    parents = [-1] * len(gains)
+    best, via = [-math.inf] * len(gains), [-1] * len(gains)
+    left = set(range(len(gains)))
+    while left:
+        place = max(left, key=lambda one: (best[one], -one))
+        parents[place] = via[place] if best[place] > 0 else -1
+        left.remove(place)
+        for other in left:
+            gain = float(gains[place, other])
+            if gain > best[other]:
+                best[other], via[other] = gain, place
+    return parents
