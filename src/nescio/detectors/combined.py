@@ -1,0 +1,119 @@
+"""Several detectors as one: their p-values against held-out data (Fisher, 1932; Wilson, 2019)."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, joint, scores
+from nescio.errors import NescioError
+from nescio.registry import detectors, unknown
+
+CALIBRATED = ("values", "logs", "scale")
+TAIL = 10  # the largest tenth of the calibration scores sets the scale beyond the largest
+
+# from -log p of K parts, (K, N), to the score (N,)
+RULES: dict[str, Callable[[Tensor], Tensor]] = {
+    "fisher": lambda logs: 2 * logs.sum(0),
+    "bonferroni": lambda logs: logs.amax(0) - math.log(len(logs)),
+    "harmonic": lambda logs: logs.logsumexp(0) - math.log(len(logs)),
+}
+
+
+@detectors.register
+def combined(
+    parts: Sequence[Detector], calibration: Activations, *, rule: str = "fisher"
+) -> Detector:
+    """Combine detectors by the p-values of their scores against those of held-out data.
+
+    p = (1 + #{calibration >= s}) / (n + 1) at each calibration score; log p is linear between two
+    of them, which is never below that formula. Beyond the largest, where all would tie at
+    1 / (n + 1), p falls on as 1 / (1 + (s - largest) / b), with b the mean excess in the largest
+    tenth: a heavy tail, so that no single part drowns the others.
+
+    calibration: inputs like the training data, that no part was fitted on.
+    rule: "fisher", -2 sum log p: several parts that are a little off add up; "bonferroni", -log of
+    K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
+    between them, and fit for parts that depend on each other.
+    """
+    parts = tuple(parts)
+    if not parts or not all(isinstance(part, Detector) for part in parts):
+        raise NescioError("combined needs at least one fitted detector: combined([knn(...), ...])")
+    if rule not in RULES:
+        raise NescioError(unknown("rule", rule, RULES))
+    states: list[dict[str, Tensor]] = [{} for _ in range(calibration.members)]
+    for place, part in enumerate(parts):
+        if part.name in joint and calibration.members > 1:
+            raise NescioError(
+                f"{part.name} reads all {calibration.members} networks at once and cannot be "
+                "combined for each of them; leave it out, or use activations.mean()"
+            )
+        fitted = part.states if len(part.states) > 1 else part.states * len(states)
+        for own, state, found in zip(states, fitted, part.each(calibration), strict=True):
+            own |= {f"{place}/{name}": tensor for name, tensor in state.items()}
+            own |= {f"{place}.{name}": t for name, t in _calibrated(found, part.name).items()}
+    options = {"rule": rule, "parts": [_manifest(part) for part in parts]}
+    layers = tuple(dict.fromkeys(layer for part in parts for layer in part.layers))
+    return Detector("combined", options, layers, tuple(states), calibration.made)
+
+
+@scores.named("combined")
+def score(
+    view: View,
+    state: State,
+    layers: tuple[str, ...],
+    *,
+    rule: str,
+    parts: Sequence[dict[str, Any]],
+) -> Tensor:
+    """-log p of each part, combined by the rule."""
+    del layers
+    logs = []
+    for place, part in enumerate(parts):
+        prefix = f"{place}/"
+        own = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+        if part["name"] in joint:
+            found = joint[part["name"]](view.logits[None], **part["options"])
+        else:
+            found = scores[part["name"]](view, own, tuple(part["layers"]), **part["options"])
+        logs.append(surprise(found, *(state[f"{place}.{name}"] for name in CALIBRATED)))
+    return RULES[rule](torch.stack(logs))
+
+
+def surprise(found: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
+    """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
+    found = found.to(values.dtype)
+    above = torch.searchsorted(values, found.detach()).clamp(1, len(values) - 1)
+    low, high = values[above - 1], values[above]
+    share = ((found - low) / (high - low)).clamp(0, 1)
+    inside = logs[above - 1] + share * (logs[above] - logs[above - 1])
+    return inside + ((found - values[-1]).clamp_min(0) / scale).log1p()
+
+
+def _calibrated(found: Tensor, name: str) -> dict[str, Tensor]:
+    """The distinct scores in order, -log p at each, and the scale of the tail."""
+    found = found.double()
+    values, counts = found.unique(return_counts=True)
+    if len(values) < 2:
+        raise NescioError(
+            f"{name} gives all {len(found)} calibration inputs the same score; leave it out, or "
+            "calibrate with more inputs"
+        )
+    beyond = counts.flip(0).cumsum(0).flip(0)  # how many are at least as large
+    logs = (len(found) + 1.0) / (beyond + 1.0)
+    largest = found.topk(max(2, len(found) // TAIL)).values
+    scale = (largest - largest[-1]).mean()
+    scale = scale if scale > 0 else found.std(correction=0)
+    return dict(zip(CALIBRATED, (values, logs.log(), scale), strict=True))
+
+
+def _manifest(part: Detector) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "options": dict(part.options),
+        "layers": list(part.layers),
+        "made": dict(part.made),
+    }

@@ -1,0 +1,114 @@
+"""The density of features, one Gaussian a class (Mukhoti et al., 2023: DDU)."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.moments import classes, moments, precision, read, whitening
+from nescio.errors import NescioError
+from nescio.registry import detectors
+
+KINDS = ("full", "tied", "diagonal")
+
+
+@detectors.register
+def gaussian_mixture(
+    train: Activations,
+    *,
+    layer: str | None = None,
+    covariance: str = "full",
+    pooled: float = 0.1,
+    shrinkage: float = 1e-3,
+) -> Detector:
+    """Minus the log-density of the features under a Gaussian for each class, weighted by its share.
+
+    -log sum_c pi_c N(f; mu_c, S_c).
+
+    layer: none is that before the last linear layer.
+    covariance: "full", one a class; "diagonal", its diagonal; "tied", one for all.
+    pooled: S_c = (n_c C_c + p m C) / (n_c + p m), with C_c the covariance of the n_c cases of the
+    class, C that of all about their class means, and m the mean number of cases a class: an
+    ordinary class leans on the others a little, one with a single case wholly (after Friedman,
+    1989). 0 is the published method. Not for "tied".
+    shrinkage: the share of the identity, scaled to the mean variance of C, in every S_c.
+    """
+    name = train.layer(layer)
+    if covariance not in KINDS:
+        raise NescioError(f"covariance must be one of {', '.join(KINDS)}, got {covariance!r}")
+    if not 0 <= pooled < math.inf:
+        raise NescioError(f"pooled must be a number from 0 on, got {pooled}")
+    if not 0 <= shrinkage <= 1:
+        raise NescioError(f"shrinkage must be in [0, 1], got {shrinkage}")
+    options: dict[str, Any] = {
+        "covariance": covariance,
+        "pooled": pooled,
+        "shrinkage": shrinkage,
+    }
+    places, count = classes(train.known())
+    states = tuple(
+        _fitted(train.features[name][member], places, count, **options)
+        for member in range(train.members)
+    )
+    return Detector("gaussian_mixture", options, (name,), states, train.made)
+
+
+@scores.named("gaussian_mixture")
+def score(
+    view: View,
+    state: State,
+    layers: tuple[str, ...],
+    *,
+    covariance: str,
+    pooled: float,
+    shrinkage: float,
+) -> Tensor:
+    """Whiten for each class, then add the densities."""
+    del pooled, shrinkage
+    means, whiten, level = state["means"], state["whiten"], state["level"]
+    found = []
+    for rows in read(view.features[layers[0]], means):
+        logs = []
+        for label, mean in enumerate(means):
+            own = whiten[label if len(whiten) > 1 else 0]
+            white = (rows - mean) * own if covariance == "diagonal" else (rows - mean) @ own
+            logs.append(level[label] - white.square().sum(1) / 2)
+        found.append(-torch.stack(logs).logsumexp(0))
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def _fitted(
+    features: Tensor,
+    places: Tensor,
+    count: int,
+    *,
+    covariance: str,
+    pooled: float,
+    shrinkage: float,
+) -> dict[str, Tensor]:
+    """Class means, a whitening matrix (or a diagonal) a class, and the log-density at each mean."""
+    found = moments(features, places, count)
+    whiten = []
+    for label in range(1 if covariance == "tied" else count):
+        own = found.within
+        if covariance != "tied":
+            rows = features[(places == label).to(features.device)]
+            lent = pooled * len(features) / count
+            own = (len(rows) * moments(rows).within + lent * own) / (len(rows) + lent)
+        own = (1 - shrinkage) * own + shrinkage * found.level
+        if covariance == "diagonal":
+            own = own.diagonal().diag()
+        whiten.append(whitening(own))
+    stacked = torch.stack(whiten)
+    scale = stacked.diagonal(dim1=1, dim2=2)  # triangular: the determinant is their product
+    peak = scale.log().sum(1) - features.shape[1] / 2 * math.log(2 * math.pi)
+    kept = {
+        "means": found.means,
+        "whiten": scale if covariance == "diagonal" else stacked,
+        "level": (found.counts / len(features)).log() + peak,
+    }
+    return {name: tensor.to(precision(features)) for name, tensor in kept.items()}

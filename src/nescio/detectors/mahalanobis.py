@@ -1,0 +1,95 @@
+"""The distance to the nearest class mean under one covariance (Lee et al., 2018)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.moments import classes, moments, precision, read, shrink, shrunk, whitening
+from nescio.registry import detectors
+
+
+@detectors.register
+def mahalanobis(
+    train: Activations,
+    *,
+    layers: str | Sequence[str] | None = None,
+    shrinkage: float | str = 1e-3,
+) -> Detector:
+    """The squared Mahalanobis distance of the features to the nearest class mean.
+
+    min over c of (f - mu_c)' S^-1 (f - mu_c), with S the covariance of the features about their
+    class means, divided by the number of cases. The published score has the opposite sign; its
+    change of the input is left out.
+
+    layers: one or several; none is that before the last linear layer. The scores of several are
+    standardised on the training data and added.
+    shrinkage: the share s of (1 - s) S + s tr(S) / F * I, in [0, 1], which keeps S regular where
+    features are constant or outnumber the cases; "ledoit_wolf" estimates it.
+    """
+    names = _names(train, layers)
+    places, count = classes(train.known())
+    states = []
+    for member in range(train.members):
+        state: dict[str, Tensor] = {}
+        for place, name in enumerate(names):
+            own = fitted(train.features[name][member], places, count, shrinkage)
+            if len(names) > 1:
+                own |= _standard(train.features[name][member], own)
+            state |= {f"{key}.{place}": tensor for key, tensor in own.items()}
+        states.append(state)
+    return Detector("mahalanobis", {"shrinkage": shrinkage}, names, tuple(states), train.made)
+
+
+@scores.named("mahalanobis")
+def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float | str) -> Tensor:
+    """The distance, or the sum of standardised ones."""
+    del shrinkage
+    parts = []
+    for place, name in enumerate(layers):
+        own = {key.rpartition(".")[0]: t for key, t in state.items() if key.endswith(f".{place}")}
+        distance = nearest(view.features[name], own)
+        parts.append((distance - own["offset"]) / own["scale"] if "scale" in own else distance)
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+
+def fitted(
+    features: Tensor, places: Tensor, count: int, shrinkage: float | str
+) -> dict[str, Tensor]:
+    """The centre of all features, the whitening matrix, and the whitened class means."""
+    found = moments(features, places, count)
+    share = shrunk(shrinkage, features, places, found)
+    whiten = whitening(shrink(found.within, share))
+    means = (found.means - found.mean) @ whiten
+    kept = {"centre": found.mean, "whiten": whiten, "means": means}
+    return {name: tensor.to(precision(features)) for name, tensor in kept.items()}
+
+
+def nearest(features: Tensor, state: State) -> Tensor:
+    """The squared distance `(N,)` to the nearest class mean: one product for all classes."""
+    means = state["means"]
+    half = means.square().sum(1) / -2
+    found = []
+    for rows in read(features, state["centre"]):
+        white = (rows - state["centre"]) @ state["whiten"]
+        label = torch.addmm(half, white.detach(), means.T).argmax(1)
+        found.append((white - means[label]).square().sum(1))  # not expanded: nothing cancels
+    return torch.cat(found)
+
+
+def _standard(features: Tensor, state: State) -> dict[str, Tensor]:
+    distance = nearest(features, state).double()
+    tiny = torch.finfo(torch.float32).tiny
+    spread = distance.std(correction=0).clamp_min(tiny)
+    return {
+        "offset": distance.mean().to(state["centre"]),
+        "scale": spread.to(state["centre"]),
+    }
+
+
+def _names(train: Activations, layers: str | Sequence[str] | None) -> tuple[str, ...]:
+    if layers is None or isinstance(layers, str):
+        return (train.layer(layers),)
+    return tuple(train.layer(name) for name in layers) or (train.layer(None),)

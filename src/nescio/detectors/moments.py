@@ -1,0 +1,165 @@
+"""Means and covariance of features, summed in blocks: what Gaussian detectors are fitted from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+NUMBERS = 1 << 21  # of a block: it stays in cache
+PANEL = 128  # columns of a product at a time: the lower triangle is not computed
+GUESS = 8  # cases a class for the first guess of its mean
+LEDOIT_WOLF = "ledoit_wolf"
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Class means and the covariance about them, in float64."""
+
+    counts: Tensor  # (C,)
+    means: Tensor  # (C, F)
+    within: Tensor  # (F, F), divided by N: it does not depend on the number of cases
+
+    @property
+    def mean(self) -> Tensor:
+        """`(F,)` over all cases."""
+        return self.counts @ self.means / self.counts.sum()
+
+    @property
+    def total(self) -> Tensor:
+        """`(F, F)`, the covariance about the mean of all cases."""
+        apart = self.means - self.mean
+        return self.within + (apart.T * self.counts) @ apart / self.counts.sum()
+
+    @property
+    def level(self) -> Tensor:
+        """`(F, F)`, the identity times the mean variance within classes."""
+        return self.within.diagonal().mean() * torch.eye(len(self.within)).to(self.within)
+
+
+def classes(labels: Tensor) -> tuple[Tensor, int]:
+    """Labels, gaps allowed, as places 0 .. C-1, and C."""
+    known, places = labels.unique(return_inverse=True)
+    return places, len(known)
+
+
+def precision(features: Tensor) -> torch.dtype:
+    """What features are computed in: float64 if they are, else float32."""
+    return torch.float64 if features.dtype == torch.float64 else torch.float32
+
+
+def blocks(features: Tensor, numbers: int = NUMBERS) -> Iterator[tuple[slice, Tensor]]:
+    """Rows of `(N, F)` in blocks of bounded size, as float32 or float64."""
+    size = max(256, numbers // features.shape[-1])
+    for start in range(0, len(features), size):
+        part = slice(start, start + size)
+        yield part, features[part].to(precision(features))
+
+
+def read(features: Tensor, like: Tensor, numbers: int = 1 << 19) -> Iterator[Tensor]:
+    """Rows of `(N, F)` in blocks, in the precision of what was fitted, or an error on the width."""
+    if features.shape[-1] != like.shape[-1]:
+        raise NescioError(
+            f"the detector was fitted on {like.shape[-1]} features, these are "
+            f"{features.shape[-1]}; observe the same layer with the same pooling"
+        )
+    for _, rows in blocks(features, numbers):
+        yield rows.to(like.dtype)
+
+
+@torch.no_grad()
+def moments(features: Tensor, places: Tensor | None = None, count: int = 1) -> Moments:
+    """Class means and covariance of `(N, F)` in one pass; without classes, of all cases as one.
+
+    Each case is taken relative to a first guess of its class mean, so that no large numbers cancel;
+    what the guess was off by is put right at the end.
+    """
+    cases, width = features.shape
+    places = torch.zeros(cases, dtype=torch.long) if places is None else places
+    places = places.to(features.device)
+    counts = places.bincount(minlength=count).double()
+    guess = _guess(features, places, counts)
+    off = guess.new_zeros(count, width, dtype=torch.float64)
+    scatter = guess.new_zeros(width, width, dtype=torch.float64)
+    product = torch.zeros_like(scatter, dtype=guess.dtype)
+    room = guess.new_empty(0)
+    for part, rows in blocks(features):
+        own = places[part]
+        room = torch.empty_like(rows) if room.shape != rows.shape else room
+        torch.index_select(guess, 0, own, out=room)
+        rows = torch.sub(rows, room, out=room)
+        off += torch.zeros_like(guess).index_add_(0, own, rows)
+        for start in range(0, width, PANEL):
+            panel = slice(start, start + PANEL)
+            torch.mm(rows[:, panel].T, rows[:, start:], out=product[panel, start:])
+        scatter += product
+    off /= counts[:, None]
+    scatter = scatter.triu() + scatter.triu(1).T - (off.T * counts) @ off
+    if not scatter.isfinite().all():
+        raise NescioError("the features are too large: their squares overflow; scale them")
+    return Moments(counts, guess.double() + off, scatter / cases)
+
+
+def shrink(covariance: Tensor, share: float) -> Tensor:
+    """The covariance drawn towards a multiple of the identity that has the same trace."""
+    if not 0 <= share <= 1:
+        raise NescioError(f"shrinkage must be in [0, 1], got {share}")
+    level = covariance.diagonal().mean() * torch.eye(len(covariance)).to(covariance)
+    return (1 - share) * covariance + share * level
+
+
+def whitening(covariance: Tensor) -> Tensor:
+    """`(F, F)` triangular W, so that `x @ W` has the identity as its covariance."""
+    if covariance.diagonal().sum() <= 0:
+        raise NescioError(
+            "the features do not vary within the classes: there is no covariance to fit; give "
+            "more cases a class, or use knn"
+        )
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    pivots = factor.diagonal().square()
+    if failed or pivots.min() <= torch.finfo(torch.float32).eps * pivots.max():
+        raise NescioError(
+            f"the covariance of {len(covariance)} features is singular: some are constant, or "
+            "depend on others; raise shrinkage, for example to 0.001"
+        )
+    whiten: Tensor = torch.linalg.solve_triangular(
+        factor, torch.eye(len(factor)).to(factor), upper=False
+    )
+    return whiten.T.contiguous()
+
+
+@torch.no_grad()
+def ledoit_wolf(features: Tensor, places: Tensor, fitted: Moments) -> float:
+    """The shrinkage of least expected squared error (Ledoit and Wolf, 2004), in a second pass."""
+    cases, width = features.shape
+    fourth = 0.0
+    means = fitted.means.to(precision(features))
+    for part, rows in blocks(features):
+        squares = (rows - means[places[part]]).square().sum(1).double()
+        fourth += float(squares.square().sum())
+    covariance = fitted.within
+    level = float(covariance.diagonal().mean())
+    spread = float(covariance.square().sum())
+    error = (fourth / cases - spread) / (width * cases)
+    distance = spread / width - level**2
+    return 1.0 if distance <= 0 else min(1.0, max(0.0, error / distance))
+
+
+def shrunk(shrinkage: float | str, features: Tensor, places: Tensor, fitted: Moments) -> float:
+    """The shrinkage as a number."""
+    if shrinkage == LEDOIT_WOLF:
+        return ledoit_wolf(features, places, fitted)
+    if isinstance(shrinkage, str):
+        raise NescioError(f"shrinkage must be a number or {LEDOIT_WOLF!r}, got {shrinkage!r}")
+    return float(shrinkage)
+
+
+def _guess(features: Tensor, places: Tensor, counts: Tensor) -> Tensor:
+    """`(C, F)`: the mean of the first few cases of every class."""
+    order = places.argsort(stable=True)
+    ends = counts.long().cumsum(0)
+    steps = torch.arange(GUESS, device=ends.device)
+    chosen = torch.minimum((ends - counts.long())[:, None] + steps, ends[:, None] - 1)
+    return features[order[chosen]].to(precision(features)).mean(1)

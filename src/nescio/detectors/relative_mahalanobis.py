@@ -1,0 +1,65 @@
+"""The Mahalanobis distance relative to that of all classes as one (Ren et al., 2021)."""
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.mahalanobis import nearest
+from nescio.detectors.moments import (
+    classes,
+    moments,
+    precision,
+    read,
+    shrink,
+    shrunk,
+    whitening,
+)
+from nescio.registry import detectors
+
+
+@detectors.register
+def relative_mahalanobis(
+    train: Activations, *, layer: str | None = None, shrinkage: float | str = 1e-3
+) -> Detector:
+    """The squared distance to the nearest class mean, minus that to the mean of all classes.
+
+    min over c of (f - mu_c)' S^-1 (f - mu_c), minus (f - mu)' T^-1 (f - mu), with S the covariance
+    about the class means and T that about the mean of all. Features that say nothing of the class
+    vary alike in S and T, and cancel.
+
+    layer: none is that before the last linear layer.
+    shrinkage: as in `mahalanobis`, for both covariances.
+    """
+    name = train.layer(layer)
+    places, count = classes(train.known())
+    states = tuple(
+        _fitted(train.features[name][member], places, count, shrinkage)
+        for member in range(train.members)
+    )
+    return Detector("relative_mahalanobis", {"shrinkage": shrinkage}, (name,), states, train.made)
+
+
+@scores.named("relative_mahalanobis")
+def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float | str) -> Tensor:
+    """The difference of the two squared distances."""
+    del shrinkage
+    features = view.features[layers[0]]
+    centre, background = state["centre"], state["background"]
+    far = [((rows - centre) @ background).square().sum(1) for rows in read(features, centre)]
+    return nearest(features, state) - torch.cat(far)
+
+
+def _fitted(
+    features: Tensor, places: Tensor, count: int, shrinkage: float | str
+) -> dict[str, Tensor]:
+    found = moments(features, places, count)
+    share = shrunk(shrinkage, features, places, found)
+    whiten = whitening(shrink(found.within, share))
+    kept = {
+        "centre": found.mean,
+        "whiten": whiten,
+        "means": (found.means - found.mean) @ whiten,
+        "background": whitening(shrink(found.total, share)),
+    }
+    return {name: tensor.to(precision(features)) for name, tensor in kept.items()}
