@@ -1,0 +1,75 @@
+"""Energy of pruned and rescaled features (ASH: Djurisic et al., 2023)."""
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.energy import free_energy
+from nescio.detectors.last_layer import check_width, last_layer, parts
+from nescio.errors import NescioError
+from nescio.registry import detectors, unknown
+
+KINDS = ("s", "b", "p")
+STEEPEST = 600  # of s1 / s2, whose exponential float64 holds
+
+
+@detectors.register
+def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Detector:
+    """The free energy after the smallest features of each input are removed.
+
+    kind: "s", the rest is multiplied by exp(s1 / s2), with s1 and s2 the sums before and after;
+    "b", the rest is set to its share of s1; "p", the rest stays.
+    percentile: of an input's own features that are removed. Nothing is fitted; `train` gives the
+    last linear layer.
+    """
+    if kind not in KINDS:
+        raise NescioError(unknown("kind of ash", kind, KINDS))
+    if not 0 <= percentile < 100:
+        raise NescioError(f"percentile must be at least 0 and below 100, got {percentile}")
+    layer, states = last_layer(train, "ash")
+    width = train.features[layer].shape[-1]
+    if kind == "s" and width / _kept(width, percentile) > STEEPEST:
+        raise NescioError(
+            f"percentile {percentile} keeps {_kept(width, percentile)} of {width} features, and "
+            "exp(s1 / s2) may overflow; lower it"
+        )
+    if kind != "p":
+        _check_signs(train.features[layer], kind)
+    options = {"kind": kind, "percentile": float(percentile)}
+    return Detector("ash", options, (layer,), tuple(states), train.made)
+
+
+@scores.named("ash")
+def score(
+    view: View, state: State, layers: tuple[str, ...], *, kind: str, percentile: float
+) -> Tensor:
+    """The free energy of the logits of what is left of the features; "s" in float64."""
+    features, weight, bias = view.features[layers[0]], state["weight"], state["bias"]
+    check_width(features, weight)
+    largest = features.topk(_kept(features.shape[-1], percentile), sorted=False)
+    before = features.sum(-1, keepdim=True)
+    kept = largest.values
+    if kind == "b":
+        kept = (before / kept.shape[-1]).expand_as(kept)
+    left = torch.zeros_like(features).scatter(-1, largest.indices, kept)
+    logits = left @ weight.to(left.dtype).T
+    if kind == "s":
+        after = kept.sum(-1, keepdim=True)
+        share = before / after.where(after != 0, 1.0)  # nothing but zeros: nothing to scale
+        logits = logits.double() * share.double().exp()
+    return free_energy(logits + bias.to(logits.dtype))
+
+
+def _kept(width: int, percentile: float) -> int:
+    """How many features stay: all but the rounded share, at least one."""
+    return max(1, width - round(width * percentile / 100))
+
+
+def _check_signs(features: Tensor, kind: str) -> None:
+    lost = sum(int((block < 0).sum()) for member in features for _, block in parts(member))
+    if lost:
+        raise NescioError(
+            f'ash of kind "{kind}" shares out the sum of features that are not negative, as after '
+            f'a ReLU; {lost} are negative; use kind="p", or name another layer: last='
+        )

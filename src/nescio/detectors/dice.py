@@ -1,0 +1,46 @@
+"""Energy with the weights that matter (DICE: Sun and Li, 2022)."""
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.last_layer import energy_of, last_layer, parts
+from nescio.errors import NescioError
+from nescio.registry import detectors
+
+
+@detectors.register
+def dice(train: Activations, *, sparsity: float = 0.9) -> Detector:
+    """The free energy with those last weights alone whose mean contribution is largest.
+
+    The contribution of a weight is its product with the mean training feature.
+
+    sparsity: the share of all weights that is set to zero.
+    """
+    if not 0 <= sparsity < 1:
+        raise NescioError(f"sparsity must be at least 0 and below 1, got {sparsity}")
+    layer, states = last_layer(train, "dice")
+    for member, state in enumerate(states):
+        mean = _mean(train.features[layer][member]).to(state["weight"].device)
+        state["weight"] = _sparse(state["weight"], mean, sparsity)
+    return Detector("dice", {"sparsity": float(sparsity)}, (layer,), tuple(states), train.made)
+
+
+@scores.named("dice")
+def score(view: View, state: State, layers: tuple[str, ...], *, sparsity: float) -> Tensor:
+    """The free energy of the logits of the sparse layer."""
+    del sparsity
+    return energy_of(view.features[layers[0]], state)
+
+
+def _mean(features: Tensor) -> Tensor:
+    sums = [block.sum(0, dtype=torch.float64) for _, block in parts(features)]
+    return torch.stack(sums).sum(0) / len(features)
+
+
+def _sparse(weight: Tensor, mean: Tensor, sparsity: float) -> Tensor:
+    """The weights whose contribution is above that percentile of all; 0 for the others."""
+    contribution = (weight.double() * mean).flatten()
+    gone = contribution.sort(stable=True).indices[: round(sparsity * len(contribution))]
+    return weight.flatten().index_fill(0, gone, 0.0).view_as(weight)

@@ -1,0 +1,68 @@
+"""Divergence from the mean answers to each class (KL matching: Hendrycks et al., 2022)."""
+
+import torch
+from torch import Tensor
+
+from nescio.activations import Activations, View
+from nescio.detectors.blocks import by_rows, check_classes
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.last_layer import check_width, parts
+from nescio.errors import NescioError
+from nescio.registry import detectors, unknown
+
+CLASSES = ("predicted", "true")
+
+
+@detectors.register
+def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
+    """The least divergence KL(p || d) of the answer p from the mean answers d to a class.
+
+    The paper takes the means over data that the network was not trained on: on training data,
+    where it is surer, they are sharper.
+
+    by: "predicted", a mean over the cases that the network gives to a class, no labels needed;
+    "true", over those that have the label.
+    """
+    if by not in CLASSES:
+        raise NescioError(unknown("way to form classes", by, CLASSES))
+    labels = train.known().long() if by == "true" else None
+    states = []
+    for logits in train.logits:
+        classes = check_classes(logits).argmax(-1) if labels is None else labels.to(logits.device)
+        states.append({"logs": _mean_logs(logits, classes)})
+    return Detector("kl_matching", {"by": by}, (), tuple(states), train.made)
+
+
+@scores.named("kl_matching")
+def score(view: View, state: State, layers: tuple[str, ...], *, by: str) -> Tensor:
+    """The least divergence over the classes, in float64 on the way."""
+    del layers, by
+    check_width(view.logits, state["logs"])
+    logs = state["logs"]
+    return by_rows(view.logits, 1.0, lambda block: _least(block, logs))
+
+
+def _least(logits: Tensor, logs: Tensor) -> Tensor:
+    own = logits.double().log_softmax(-1)
+    probs = own.exp()
+    cross = (probs @ logs.T).amax(-1)
+    return ((probs * own).sum(-1) - cross).to(logits.dtype)
+
+
+def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
+    """Logarithms `(K, C)` in float64 of the mean probabilities of each class that has cases.
+
+    Summed relative to the largest logarithm met, so that no probability vanishes.
+    """
+    known, places = classes.unique(return_inverse=True)
+    shape = (len(known), logits.shape[-1])
+    highest = torch.full(shape, -torch.inf, dtype=torch.float64, device=logits.device)
+    for rows, block in parts(logits):
+        index = places[rows, None].expand_as(block)
+        highest.scatter_reduce_(0, index, block.double().log_softmax(-1), "amax")
+    sums = torch.zeros_like(highest)
+    for rows, block in parts(logits):
+        own = places[rows]
+        sums.index_add_(0, own, (block.double().log_softmax(-1) - highest[own]).exp_())
+    means: Tensor = sums / places.bincount()[:, None]
+    return highest + means.log()

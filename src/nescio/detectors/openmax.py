@@ -1,0 +1,111 @@
+"""The probability of an unknown class (OpenMax: Bendale and Boult, 2016, algorithms 1 and 2)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nescio.activations import Activations, View
+from nescio.detectors.blocks import by_rows, check_classes
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.last_layer import check_width, class_sums, parts, right_classes
+from nescio.detectors.weibull import SPREAD, fit_weibull
+from nescio.errors import NescioError
+from nescio.registry import detectors, unknown
+
+FEWEST = 3  # distances that a tail is fitted to
+ABOVE = 1.0  # the smallest distance of a tail lies this far above the Weibull's origin
+
+DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "euclidean": lambda one, two: (one - two).norm(dim=-1),
+    "cosine": lambda one, two: 1 - F.cosine_similarity(one, two, dim=-1),
+    "eucos": lambda one, two: (
+        (one - two).norm(dim=-1) / 200 + 1 - F.cosine_similarity(one, two, dim=-1)
+    ),
+}
+
+
+@detectors.register
+def openmax(
+    train: Activations, *, tail: int = 20, alpha: int = 10, distance: str = "euclidean"
+) -> Detector:
+    """The log-odds of the unknown class, which takes from classes whose mean logits are far.
+
+    Of each class, a Weibull distribution is fitted to the largest distances from its mean logits
+    to those of the training cases that the network gets right. A logit v of one of the first
+    classes is lowered to v (1 - w), with w the share of smaller distances, weighed by rank; the sum
+    of v w is the logit of the unknown class. A class with fewer than 3 such cases, or with
+    distances that are all the same, borrows the tail of all classes together; one with none counts
+    as infinitely far.
+
+    tail: how many of the largest distances. alpha: how many of the first classes are lowered.
+    distance: "euclidean", "cosine", or "eucos", the paper's, euclidean / 200 + cosine.
+    """
+    if tail < FEWEST or alpha < 1:
+        raise NescioError(f"tail must be {FEWEST} or more, alpha 1 or more, got {tail} and {alpha}")
+    if distance not in DISTANCES:
+        raise NescioError(unknown("distance", distance, DISTANCES))
+    labels = train.known()
+    states = tuple(_fitted(logits, labels, tail, distance) for logits in train.logits)
+    options = {"tail": int(tail), "alpha": int(alpha), "distance": distance}
+    return Detector("openmax", options, (), states, train.made)
+
+
+@scores.named("openmax")
+def score(
+    view: View, state: State, layers: tuple[str, ...], *, tail: int, alpha: int, distance: str
+) -> Tensor:
+    """The log-odds of the unknown class."""
+    del tail, layers
+    check_width(view.logits, state["means"])
+    return by_rows(view.logits, 1.0, lambda block: _unknown(block, state, alpha, distance))
+
+
+def _unknown(logits: Tensor, state: State, alpha: int, distance: str) -> Tensor:
+    """The unknown class's logit minus the log-sum-exp of the lowered others, in float64."""
+    precise = logits.double()
+    first, classes = precise.topk(min(alpha, precise.shape[-1]), sorted=True)  # (n, A)
+    away = DISTANCES[distance](precise[:, None], state["means"][classes]) - state["origin"][classes]
+    power = (away.clamp_min(0) / state["scale"][classes]) ** state["shape"][classes]
+    smaller = torch.where(state["known"][classes], -(-power).expm1(), 1.0)
+    ranks = 1 - torch.arange(first.shape[1]).to(first) / first.shape[1]
+    taken = first * smaller * ranks
+    lowered = precise.scatter(-1, classes, first - taken)
+    return (taken.sum(-1) - lowered.logsumexp(-1)).to(logits.dtype)
+
+
+def _fitted(logits: Tensor, labels: Tensor, tail: int, distance: str) -> dict[str, Tensor]:
+    right = right_classes(check_classes(logits), labels)
+    sums, counts = class_sums(logits, right, logits.shape[-1])
+    means = sums / counts.clamp_min(1)[:, None]
+    far = torch.cat(
+        [DISTANCES[distance](block.double(), means[right[rows]]) for rows, block in parts(logits)]
+    )
+    everything = _tail(far[right >= 0], tail)
+    if everything is None:
+        raise NescioError(
+            f"openmax cannot fit a tail: {int((right >= 0).sum())} cases are answered rightly, or "
+            "all are as far from their class's mean; give more training cases"
+        )
+    borrowed = torch.tensor(everything, dtype=torch.float64)
+    known = counts.nonzero()[:, 0].tolist()
+    rows = {label: _tail(far[right == label], tail) or everything for label in known}
+    weibulls = torch.stack(
+        [torch.tensor(rows[c]).to(borrowed) if c in rows else borrowed for c in range(len(means))]
+    ).to(means)
+    shape, scale, origin = weibulls.T.contiguous()
+    fitted = {"shape": shape, "scale": scale, "origin": origin}
+    return {"means": means, "known": counts > 0, **{n: t.clone() for n, t in fitted.items()}}
+
+
+def _tail(far: Tensor, size: int) -> tuple[float, float, float] | None:
+    """Shape, scale and origin of the largest distances; None where they cannot be fitted."""
+    if len(far) < FEWEST:
+        return None
+    largest = far.topk(min(size, len(far))).values
+    origin = float(largest.min()) - ABOVE
+    if float(largest.max() - largest.min()) < SPREAD:
+        return None
+    shape, scale = fit_weibull(largest - origin)
+    return shape, scale, origin

@@ -1,0 +1,62 @@
+"""Simplified Hopfield energy: likeness to a class's mean feature (SHE: Zhang et al., 2023)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nescio.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.last_layer import check_width, class_sums, right_classes
+from nescio.errors import NescioError
+from nescio.registry import detectors, unknown
+
+# features (N, 1, F) or (N, F) and patterns that fit -> unlikeness
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "inner": lambda features, patterns: -(features * patterns).sum(-1),
+    "cosine": lambda features, patterns: -F.cosine_similarity(features, patterns, dim=-1),
+    "euclidean": lambda features, patterns: (features - patterns).norm(dim=-1),
+}
+
+
+@detectors.register
+def she(train: Activations, *, layer: str | None = None, similarity: str = "inner") -> Detector:
+    """Minus the inner product of the features with the mean features of the predicted class.
+
+    The mean is over training cases that the network gets right. An input of a class without any
+    is compared with the patterns of all other classes, and the most alike counts.
+
+    layer: whose features; without it, those before the last linear layer.
+    similarity: "inner", as published; "cosine" and "euclidean" leave out the length of features.
+    """
+    if similarity not in SIMILARITIES:
+        raise NescioError(unknown("similarity", similarity, SIMILARITIES))
+    name = train.layer(layer)
+    states = []
+    for logits, features in zip(train.logits, train.features[name], strict=True):
+        right = right_classes(logits, train.known())
+        sums, counts = class_sums(features, right, train.classes)
+        if not counts.any():
+            raise NescioError(
+                "she needs training cases that the network gets right, and there are none; check "
+                "that labels and logits belong together"
+            )
+        patterns = (sums / counts.clamp_min(1)[:, None]).float()
+        states.append({"patterns": patterns, "counts": counts})
+    return Detector("she", {"similarity": similarity}, (name,), tuple(states), train.made)
+
+
+@scores.named("she")
+def score(view: View, state: State, layers: tuple[str, ...], *, similarity: str) -> Tensor:
+    """Minus the likeness to the pattern of the predicted class."""
+    features, unlike = view.features[layers[0]], SIMILARITIES[similarity]
+    patterns, known = state["patterns"].to(features.dtype), state["counts"] > 0
+    check_width(features, patterns)
+    label = view.logits.argmax(-1)
+    found = unlike(features, patterns[label])
+    lost = ~known[label]
+    if not lost.any():
+        return found
+    nearest = torch.stack([unlike(features[lost], own) for own in patterns[known]]).amin(0)
+    return found.masked_scatter(lost, nearest)
