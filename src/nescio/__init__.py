@@ -6,6 +6,7 @@ from nescio import attacks as attacks
 from nescio import augmentation as augmentation
 from nescio import calibration as calibration
 from nescio import data as data
+from nescio import detectors as detectors
 from nescio import heads as heads
 from nescio import losses as losses
 from nescio import measures as measures
@@ -13,6 +14,7 @@ from nescio import metrics as metrics
 from nescio import nets as nets
 from nescio import predictors as predictors
 from nescio import recipes as recipes
+from nescio.activations import Activations as Activations
 from nescio.auditing import Audit as Audit
 from nescio.auditing import audit as audit
 from nescio.comparing import Absent as Absent
@@ -22,6 +24,8 @@ from nescio.comparing import Comparison as Comparison
 from nescio.comparing import compare as compare
 from nescio.errors import NescioError as NescioError
 from nescio.model import Model as Model
+from nescio.observing import observe as observe
+from nescio.observing import scorer as scorer
 from nescio.prediction import Categorical as Categorical
 from nescio.prediction import Dirichlet as Dirichlet
 from nescio.prediction import DoubleExponential as DoubleExponential

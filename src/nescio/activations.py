@@ -206,6 +206,17 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
+def check_widths(detector: str, made: Mapping[str, Any], widths: Mapping[str, int]) -> None:
+    """Refuse features of another width than those a detector was fitted on."""
+    for name, width in widths.items():
+        wanted = made.get("widths", {}).get(name, width)
+        if wanted != width:
+            raise NescioError(
+                f"{name!r}: {detector} was fitted on {wanted} features, these are {width}; use the "
+                "network and pooling that it was fitted with, or fit it again"
+            )
+
+
 def _rows(value: Tensor) -> int:
     return max(1, BLOCK // value.shape[-1])
 

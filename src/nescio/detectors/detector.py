@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.activations import Activations, View, check_widths
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors
 from nescio.registry import Registry
@@ -115,8 +115,14 @@ class Detector:
         )
 
     def _check(self, activations: Activations) -> None:
-        for name in self.layers:
-            activations.layer(name)
+        widths = {n: activations.features[activations.layer(n)].shape[-1] for n in self.layers}
+        check_widths(self.name, self.made, widths)
+        pools = [made.get("pool") for made in (self.made, activations.made)]
+        if self.layers and None not in pools and pools[0] != pools[1]:
+            raise NescioError(
+                f"{self.name} was fitted on features pooled by {pools[0]!r}, these are pooled by "
+                f"{pools[1]!r}; observe with the same pool="
+            )
         if len(self.states) not in (1, activations.members):
             raise NescioError(
                 f"the detector was fitted on {len(self.states)} networks, these activations are "
