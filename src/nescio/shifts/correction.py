@@ -1,0 +1,35 @@
+"""Several p-values at once: Holm (1979), Benjamini and Hochberg (1995)."""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nescio.errors import NescioError
+from nescio.shifts.shift import Floats
+
+Correction: TypeAlias = Literal["holm", "bh"]
+
+
+def adjust(p_values: ArrayLike, correction: Correction = "holm") -> Floats:
+    """Adjusted p-values, in the order given: reject those that are at most the level.
+
+    "holm" bounds the chance of any false alarm, whatever hangs together. "bh" bounds the expected
+    share of false alarms among the alarms, for independent or positively dependent tests.
+
+    >>> adjust([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all():
+        raise NescioError(f"p-values must be (N,) within 0 and 1, got {p_values!r}")
+    order = np.argsort(p, kind="stable")
+    found = np.empty_like(p)
+    if correction == "holm":
+        found[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    elif correction == "bh":
+        scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+        found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    else:
+        raise NescioError(f'correction must be "holm" or "bh", got {correction!r}')
+    return np.minimum(found, 1.0)
