@@ -102,8 +102,8 @@ def _calibrated(found: Tensor, name: str) -> dict[str, Tensor]:
             f"{name} gives all {len(found)} calibration inputs the same score; leave it out, or "
             "calibrate with more inputs"
         )
-    beyond = counts.flip(0).cumsum(0).flip(0)  # how many are at least as large
-    logs = (len(found) + 1.0) / (beyond + 1.0)
+    beyond = counts.flip(0).cumsum(0).flip(0).double()  # how many are at least as large
+    logs = (len(found) + 1) / (beyond + 1)
     largest = found.topk(max(2, len(found) // TAIL)).values
     scale = (largest - largest[-1]).mean()
     scale = scale if scale > 0 else found.std(correction=0)

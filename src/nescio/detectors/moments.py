@@ -59,12 +59,7 @@ def blocks(features: Tensor, numbers: int = NUMBERS) -> Iterator[tuple[slice, Te
 
 
 def read(features: Tensor, like: Tensor, numbers: int = 1 << 19) -> Iterator[Tensor]:
-    """Rows of `(N, F)` in blocks, in the precision of what was fitted, or an error on the width."""
-    if features.shape[-1] != like.shape[-1]:
-        raise NescioError(
-            f"the detector was fitted on {like.shape[-1]} features, these are "
-            f"{features.shape[-1]}; observe the same layer with the same pooling"
-        )
+    """Rows of `(N, F)` in blocks, in the precision of what was fitted."""
     for _, rows in blocks(features, numbers):
         yield rows.to(like.dtype)
 

@@ -1,0 +1,186 @@
+"""Neighbours against all distances in float64 and scikit-learn."""
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import NearestNeighbors
+
+from nescio.activations import Activations
+from nescio.detectors import knn, load
+from nescio.errors import NescioError
+from nescio.metrics import auroc
+
+module = importlib.import_module("nescio.detectors.knn")
+
+
+def some(cases=300, width=6, members=1, seed=0, off=0.0, dtype=torch.float32):
+    rng = torch.Generator().manual_seed(seed)
+    features = torch.randn(members, cases, width, generator=rng, dtype=dtype) + 3 * (1 - off)
+    layers = {"last": features, "early": features[..., :3].abs()}
+    return Activations(logits=torch.zeros(members, cases, 2), features=layers, last="last")
+
+
+def by_hand(train, test, k, layer="last", normalise=True, member=0):
+    bank = train.features[layer][member].double().numpy()
+    queries = test.features[layer][member].double().numpy()
+    if normalise:
+        bank = bank / np.linalg.norm(bank, axis=1, keepdims=True)
+        queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    distances = np.linalg.norm(queries[:, None] - bank[None], axis=2)
+    return np.sort(distances, axis=1)[:, k - 1]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("k", [1, 2, 50, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_it_is_the_kth_smallest_distance(k, normalise, dtype):
+    train, test = some(dtype=dtype), some(cases=70, seed=1, dtype=dtype)
+    found = knn(train, k=k, normalise=normalise)(test)
+    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
+    expected = by_hand(train, test, k, normalise=normalise)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_it_is_that_of_scikit_learn_on_a_larger_bank():
+    train, test = some(cases=5000, width=16), some(cases=600, width=16, seed=1)
+    oracle = NearestNeighbors(n_neighbors=50, algorithm="brute").fit(train.features["last"][0])
+    expected = oracle.kneighbors(test.features["last"][0])[0][:, -1]
+    np.testing.assert_allclose(knn(train, normalise=False)(test), expected, rtol=1e-5)
+
+
+@given(st.integers(1, 90), st.integers(1, 25), st.integers(1, 40), st.integers(0, 1000))
+@settings(deadline=None, max_examples=60)
+def test_pieces_and_groups_find_the_same(size, k, piece, seed):
+    """A bank of any size, in pieces of any size, with ties: the levels of the search are exact."""
+    k = min(k, size)
+    rng = torch.Generator().manual_seed(seed)
+    bank = torch.randint(-2, 3, (size, 3), generator=rng).double()
+    queries = torch.randint(-2, 3, (11, 3), generator=rng).double()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PIECE", piece)
+        patch.setattr(module, "GROUP", 2)
+        place = module._neighbour(queries, bank, bank.square().sum(1) / -2, k)
+    far = torch.cdist(queries, bank, compute_mode="donot_use_mm_for_euclid_dist")
+    expected = far.sort(1).values[:, k - 1]
+    torch.testing.assert_close((queries - bank[place]).norm(dim=1), expected)
+
+
+@given(st.integers(1, 12), st.integers(1, 200), st.integers(0, 1000))
+@settings(deadline=None, max_examples=60)
+def test_the_largest_in_two_levels(k, size, seed):
+    k = min(k, size)
+    rng = torch.Generator().manual_seed(seed)
+    products = torch.randint(40, (5, size), generator=rng).float()  # many ties
+    value, place = module._largest(products, k)
+    expected = products.sort(1, descending=True).values[:, :k]
+    assert torch.equal(value.sort(1, descending=True).values, expected)
+    assert torch.equal(products.gather(1, place), value)
+    assert all(len(row.unique()) == k for row in place)
+
+
+def test_distances_do_not_depend_on_the_batch():
+    train, test = some(cases=2000, width=32), some(cases=513, width=32, seed=1)
+    detector = knn(train, k=10)
+    one = torch.cat([detector(test[i : i + 1]) for i in range(0, 513, 8)])
+    torch.testing.assert_close(detector(test)[::8], one, rtol=1e-6, atol=1e-7)
+
+
+def test_equal_features_have_distance_zero():
+    features = torch.randn(1, 40).repeat(60, 1) * 1000
+    train = Activations(logits=torch.zeros(60, 2), features=features)
+    assert (knn(train, k=60)(train) == 0).all()
+    assert (knn(train, k=60, normalise=False)(train) == 0).all()
+
+
+def test_a_training_input_finds_itself_first():
+    train = some()
+    assert (knn(train, k=1)(train) == 0).all()
+    assert (knn(train, k=2)(train) > 0).all()
+
+
+def test_features_of_length_zero_stay_where_they_are():
+    train = some()
+    zero = Activations(logits=torch.zeros(1, 2), features={"last": torch.zeros(1, 6)})
+    np.testing.assert_allclose(knn(train)(zero), 1.0, rtol=1e-6)
+
+
+def test_a_layer_by_name_and_each_network():
+    train, test = some(members=2), some(cases=40, members=2, seed=1)
+    each = knn(train, k=5, layer="early").each(test)
+    for member in range(2):
+        expected = by_hand(train, test, 5, "early", member=member)
+        np.testing.assert_allclose(each[member], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_share_of_the_bank_is_drawn_by_the_seed():
+    train, test = some(), some(cases=40, seed=1)
+    one, again = (knn(train, k=5, share=0.1, seed=3) for _ in range(2))
+    other = knn(train, k=5, share=0.1, seed=4)
+    assert one.states[0]["bank"].shape == (30, 6)
+    assert torch.equal(one(test), again(test))
+    assert not torch.equal(one(test), other(test))
+    rows = {tuple(row) for row in knn(train, k=5).states[0]["bank"].tolist()}
+    kept = {tuple(row) for row in one.states[0]["bank"].tolist()}
+    assert len(kept) == 30
+    assert kept <= rows
+
+
+def test_larger_is_further_out():
+    train, test, out = some(), some(seed=1), some(seed=2, off=1.0)
+    assert auroc(knn(train)(test), knn(train)(out)) > 0.95
+
+
+def test_half_precision():
+    train, test = some(), some(cases=40, seed=1)
+    half = Activations(logits=test.logits.half(), features={"last": test.features["last"].half()})
+    np.testing.assert_allclose(knn(train)(half), knn(train)(test), rtol=0.02, atol=2e-3)
+    features = train.features["last"].half()
+    bank = knn(Activations(logits=train.logits, features={"last": features})).states[0]["bank"]
+    assert bank.dtype == torch.float32
+
+
+def test_save_and_load(tmp_path):
+    train, test = some(), some(cases=40, seed=1)
+    detector = knn(train, k=7, share=0.5)
+    again = load(detector.save(tmp_path / "d.safetensors"))
+    assert torch.equal(again(test), detector(test))
+    assert again.options == {"k": 7, "normalise": True, "share": 0.5, "seed": 0}
+
+
+def test_gradients_reach_the_features():
+    train = some(dtype=torch.float64)
+    detector = knn(train, k=5)
+    view = next(some(cases=4, seed=1, dtype=torch.float64).views(0))
+
+    def score(features):
+        return detector.score(type(view)(view.logits, {"last": features}, *[None] * 4))
+
+    features = view.features["last"].clone().requires_grad_()
+    assert torch.autograd.gradcheck(score, features)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 301}, "k must be from 1 to 300, the number of features in the bank, got 301"),
+        ({"k": 0}, "k must be from 1 to 300"),
+        ({"k": 50, "share": 0.1}, "k must be from 1 to 30,"),
+        ({"share": 0.0}, r"share must be in \(0, 1\], got 0"),
+        ({"layer": "lst"}, "did you mean 'last'"),
+    ],
+    ids=["large", "none", "of a share", "no share", "layer"],
+)
+def test_what_cannot_be(options, message):
+    with pytest.raises(NescioError, match=message):
+        knn(some(), **options)
+
+
+def test_another_width_is_refused():
+    train = some()
+    other = Activations(logits=train.logits, features={"last": train.features["early"]})
+    with pytest.raises(NescioError, match="fitted on 6 .* are 3"):
+        knn(train)(other)
