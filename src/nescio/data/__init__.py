@@ -23,6 +23,10 @@ from nescio.data.images import grey as grey
 from nescio.data.images import pad as pad
 from nescio.data.letters import letters as letters
 from nescio.data.loading import load as load
+from nescio.data.medical import diabetes_130 as diabetes_130
+from nescio.data.medical import diabetes_table as diabetes_table
+from nescio.data.medical import heart_disease as heart_disease
+from nescio.data.medical import heart_disease_table as heart_disease_table
 from nescio.data.mnist_c import corruptions as corruptions
 from nescio.data.mnist_c import mnist_c as mnist_c
 from nescio.data.noise import permuted_pixels as permuted_pixels

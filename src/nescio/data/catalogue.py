@@ -405,6 +405,42 @@ ENTRIES = (
         by_hand="a folder of images for each class that is left, or an .npz file with "
         "x (N, 32, 32, 3) of uint8 and labels y",
     ),
+    Entry(
+        "heart_disease",
+        "597 patients of two hospitals, 13 columns of several kinds with holes",
+        "CC BY 4.0; cite Janosi, Steinbrunn, Pfisterer and Detrano (1988)",
+        "https://archive.ics.uci.edu/dataset/45/heart+disease",
+        ("medical/heart-disease", "heart-disease"),
+        others=_copied(
+            {
+                "processed.cleveland.data": (
+                    18_461,
+                    "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
+                ),
+                "processed.hungarian.data": (
+                    10_263,
+                    "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
+                ),
+            }
+        ),
+        by_hand="processed.cleveland.data and processed.hungarian.data",
+    ),
+    Entry(
+        "diabetes_130",
+        "101,766 stays of patients with diabetes in 130 hospitals, 50 columns",
+        "CC BY 4.0; cite Strack et al. (2014)",
+        "https://archive.ics.uci.edu/dataset/296",
+        ("medical/diabetes-130", "diabetes-130"),
+        others=_copied(
+            {
+                "diabetic_data.csv.xz": (
+                    2_313_740,
+                    "a54bb59beb231b5bd19ab6f291159dc53d13e1a2f71b60cba91d8f172c317710",
+                )
+            }
+        ),
+        by_hand="diabetic_data.csv, plain, .gz or .xz",
+    ),
 )
 
 CATALOGUE = {known.name: known for known in ENTRIES}
