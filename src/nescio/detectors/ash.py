@@ -1,6 +1,5 @@
 """Energy of pruned and rescaled features (ASH: Djurisic et al., 2023)."""
 
-import torch
 from torch import Tensor
 
 from nescio.activations import Activations, View
@@ -19,9 +18,9 @@ def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Det
     """The free energy after the smallest features of each input are removed.
 
     kind: "s", the rest is multiplied by exp(s1 / s2), with s1 and s2 the sums before and after;
-    "b", the rest is set to its share of s1; "p", the rest stays.
-    percentile: of an input's own features that are removed. Nothing is fitted; `train` gives the
-    last linear layer.
+    "b", what is above zero of the rest is set to an equal share of s1; "p", the rest stays.
+    percentile: of an input's own features that are removed; equal ones stay or go together.
+    Nothing is fitted; `train` gives the last linear layer.
     """
     if kind not in KINDS:
         raise NescioError(unknown("kind of ash", kind, KINDS))
@@ -47,15 +46,16 @@ def score(
     """The free energy of the logits of what is left of the features; "s" in float64."""
     features, weight, bias = view.features[layers[0]], state["weight"], state["bias"]
     check_width(features, weight)
-    largest = features.topk(_kept(features.shape[-1], percentile), sorted=False)
+    limit = features.topk(_kept(features.shape[-1], percentile), sorted=False).values
+    mask = (features >= limit.amin(-1, keepdim=True)).to(features.dtype)
     before = features.sum(-1, keepdim=True)
-    kept = largest.values
+    left = features * mask
     if kind == "b":
-        kept = (before / kept.shape[-1]).expand_as(kept)
-    left = torch.zeros_like(features).scatter(-1, largest.indices, kept)
+        mask = mask * (features > 0)
+        left = mask * (before / mask.sum(-1, keepdim=True).clamp_min(1))
     logits = left @ weight.to(left.dtype).T
     if kind == "s":
-        after = kept.sum(-1, keepdim=True)
+        after = left.sum(-1, keepdim=True)
         share = before / after.where(after != 0, 1.0)  # nothing but zeros: nothing to scale
         logits = logits.double() * share.double().exp()
     return free_energy(logits + bias.to(logits.dtype))
