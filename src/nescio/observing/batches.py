@@ -110,7 +110,7 @@ def _raw(data: Any, count: int | None, size: int) -> tuple[Callable[[], Raw], in
         data = torch_data.DataLoader(data, batch_size=size)
     if isinstance(data, str | bytes | dict) or not hasattr(data, "__iter__"):
         raise NescioError(f"data must be {FORMS}; got a {type(data).__name__}")
-    return lambda: map(_pair, _unempty(data)), _most(data)
+    return lambda: map(_pair, data), _most(data)
 
 
 def _whole(data: Any, dtype: torch.dtype, count: int | None) -> Tensor | None:
@@ -147,13 +147,10 @@ def _is_pair(value: Any) -> bool:
 
 def _is_nested(value: Any) -> bool:
     """Whether it is an array in lists of numbers."""
-    while isinstance(value, list | tuple) and value:
-        value = value[0]
-    return isinstance(value, int | float | np.number)
-
-
-def _unempty(data: Iterable[Any]) -> Iterator[Any]:
-    return (batch for batch in data if not (hasattr(batch, "__len__") and len(batch) == 0))
+    inner = value
+    while isinstance(inner, list | tuple) and inner:
+        inner = inner[0]
+    return inner is not value and isinstance(inner, int | float | np.number)
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:

@@ -85,10 +85,7 @@ class Room:
             for number, column in enumerate(self.columns):
                 files[column.name] = _OnDisk(column, home / f"{number}-{_plain(column.name)}.npy")
                 stack.callback(files[column.name].close)
-            try:
-                yield Stores(files)
-            except OSError as error:
-                raise NescioError(f"cannot write to {home}: {error.strerror}") from error
+            yield Stores(files)
 
     def _check_room(self, home: Path, needed: int) -> None:
         """Refuse what does not fit on the disk; files of several networks are joined at the end."""
@@ -129,14 +126,22 @@ class _OnDisk:
     def __init__(self, column: Column, path: Path) -> None:
         self.column, self.path = column, path
         self.parts = [path.with_suffix(f".{m}.new") for m in range(max(1, column.members))]
-        self.files: list[BinaryIO] = [part.open("wb") for part in self.parts]
-        self.files[0].write(bytes(HEADER))
+        with _writing(path):
+            self.files: list[BinaryIO] = [part.open("wb") for part in self.parts]
+            self.files[0].write(bytes(HEADER))
 
     def write(self, member: int, start: int, rows: Tensor) -> None:
         del start
-        rows.to(self.column.dtype).cpu().contiguous().numpy().tofile(self.files[member])
+        with _writing(self.path):
+            rows.to(self.column.dtype).cpu().contiguous().numpy().tofile(self.files[member])
 
     def whole(self, cases: int) -> Tensor:
+        with _writing(self.path):
+            self._join(cases)
+        return torch.from_numpy(np.load(self.path, mmap_mode="c"))  # never written back
+
+    def _join(self, cases: int) -> None:
+        """One file of all networks' rows, under its name."""
         first = self.files[0]
         for file, part in zip(self.files[1:], self.parts[1:], strict=True):
             file.close()
@@ -148,7 +153,6 @@ class _OnDisk:
         first.write(_header((*members, cases, *self.column.shape), self.column.dtype))
         first.close()
         os.replace(self.parts[0], self.path)
-        return torch.from_numpy(np.load(self.path, mmap_mode="c"))  # never written back
 
     def close(self) -> None:
         """Leave no half-written file."""
@@ -171,6 +175,17 @@ class Stores:
     def whole(self, cases: int) -> dict[str, Tensor]:
         """All columns: `(M, N, ...)`, or `(N, ...)` where networks do not differ."""
         return {name: store.whole(cases) for name, store in self._stores.items()}
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say which file could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise NescioError(
+            f"cannot write {path}: {error.strerror or error}; choose another folder="
+        ) from error
 
 
 def readable(size: int) -> str:

@@ -42,7 +42,7 @@ def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, cases: int) -
     """Rows `(N, F)` of a layer's output, never the same memory: what follows may write on it."""
     whole = value if value.dtype in (torch.float32, torch.float64) else value.float()
     if callable(pool):
-        rows = pool(whole)
+        rows = _by(pool, whole, name)
     elif whole.ndim < 3:
         rows = whole
     elif pool in MAPS and isinstance(layer, FEATURES_LAST):
@@ -60,3 +60,13 @@ def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, cases: int) -
         )
     same = rows.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
     return rows.clone() if same else rows
+
+
+def _by(pool: Pooling, value: Tensor, name: str) -> Tensor:
+    """A user's own pooling; its errors name the layer."""
+    try:
+        return pool(value)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise NescioError(
+            f"pool= does not take what {name!r} gives, {tuple(value.shape)}: {error}"
+        ) from error
