@@ -24,6 +24,19 @@ def test_the_size_of_a_block_does_not_matter(name, numbers, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_two_threads_give_the_same_and_their_number_stays(name, monkeypatch):
+    activations = Activations(logits=5 * torch.randn(200, 30))
+    monkeypatch.setattr(blocks, "NUMBERS", 100)
+    alone = getattr(detectors, name)()(activations)
+    torch.set_num_threads(2)
+    try:
+        assert torch.equal(getattr(detectors, name)()(activations), alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_logits_are_not_changed(name):
     logits = torch.randn(20, 6)
     before = logits.clone()

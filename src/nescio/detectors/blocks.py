@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
+from nescio.threads import one_thread
 
 NUMBERS = 1 << 17  # of a block: half a megabyte of float32
 
@@ -18,8 +20,12 @@ def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor
     """
     if logits.requires_grad or logits.numel() <= NUMBERS:
         return score(tempered(logits, temperature))
-    size = max(1, NUMBERS // logits.shape[1])
-    return torch.cat([score(tempered(block, temperature)) for block in logits.split(size)])
+    blocks = logits.split(max(1, NUMBERS // logits.shape[1]))
+    threads = torch.get_num_threads() if logits.device.type == "cpu" else 1
+    if threads == 1:
+        return torch.cat([score(tempered(block, temperature)) for block in blocks])
+    with one_thread(), ThreadPoolExecutor(threads) as pool:  # a block each, not each block shared
+        return torch.cat(list(pool.map(lambda b: score(tempered(b, temperature)), blocks)))
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
