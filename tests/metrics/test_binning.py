@@ -1,4 +1,6 @@
-"""Reliability bins and ECE against a loop over bins."""
+"""Reliability bins and ECE against a loop over bins and against fractions."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import torch
 from nescio.errors import NescioError
 from nescio.metrics import binning as binning_module
 from nescio.metrics import ece, reliability
+from nescio.metrics import ranking as ranking_module
 from nescio.registry import metrics
 
 
@@ -36,6 +39,30 @@ def test_a_confidence_on_an_edge_belongs_to_the_bin_below(bins, kind):
     assert reliability(above, np.ones(bins - 1), bins=bins).count.tolist() == [0] + [1] * (bins - 1)
 
 
+def exact(confidence, correct, bins):
+    """The gap of each bin as a fraction, from the confidences as they are."""
+    edges = (np.arange(bins + 1) / bins).astype(confidence.dtype).tolist()
+    gaps = [Fraction(0)] * bins
+    for sure, right in zip(confidence.tolist(), correct.tolist(), strict=True):
+        place = next((m for m in range(bins) if sure <= edges[m + 1]), bins - 1)
+        gaps[place] += Fraction(sure) - int(right)
+    return float(sum(map(abs, gaps)) / len(confidence))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("bins", [1, 15, 37])
+def test_ece_is_exact_in_float64_also_about_the_edges(bins, kind):
+    rng = np.random.default_rng(bins)
+    edges = (np.arange(bins + 1) / bins).astype(kind)
+    sure = np.concatenate(
+        [edges, np.nextafter(edges, kind(1)), np.nextafter(edges, kind(0)), rng.random(300, kind)]
+    )
+    right = rng.random(len(sure)) < 0.5
+    expected = exact(sure, right, bins)
+    assert ece(sure, right, bins=bins) == pytest.approx(expected, rel=1e-14)
+    assert reliability(sure, right, bins=bins).ece == pytest.approx(expected, rel=1e-13)
+
+
 def test_the_bins_by_hand():
     made = reliability([0.0, 0.2, 0.9, 1.0], [0, 1, 1, 1], bins=4)
     assert made.edges.tolist() == [0, 0.25, 0.5, 0.75, 1]
@@ -63,12 +90,28 @@ def test_torch_and_blocks_change_nothing(monkeypatch):
     parts = ece(torch.tensor(confidence), torch.tensor(correct, dtype=torch.bool))
     assert type(parts) is float
     assert parts == pytest.approx(whole, abs=1e-14)
+    monkeypatch.setattr(ranking_module, "THREADED", 10)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert ece(confidence, correct) == parts
+    assert ece(np.repeat(confidence, 2)[::2], correct) == parts
+
+
+def test_minus_zero_is_a_confidence():
+    assert ece([-0.0, 0.0], [0, 0]) == 0
+
+
+def test_bad_values_are_found_in_any_block(monkeypatch):
+    monkeypatch.setattr(binning_module, "BLOCK", 4)
+    sure = np.full(20, 0.5, np.float32)
+    sure[[3, 17]] = np.nan
+    with pytest.raises(NescioError, match="NaN in 2 of 20 cases"):
+        ece(sure, sure > 0)
 
 
 @pytest.mark.parametrize(
     ("confidence", "correct", "bins", "message"),
     [
-        ([0.5, np.nan], [1, 1], 15, r"in \[0, 1\] without NaN, got nan"),
+        ([0.5, np.nan], [1, 1], 15, r"in \[0, 1\] without NaN, got NaN in 1 of 2"),
         ([0.5, np.inf], [1, 1], 15, "got 0.5 to inf"),
         ([0.5, 1.5], [1, 1], 15, "got 0.5 to 1.5; use the largest probability"),
         ([-0.5, 0.5], [1, 1], 15, "got -0.5 to 0.5"),

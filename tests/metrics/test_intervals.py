@@ -1,5 +1,7 @@
 """Bootstrap intervals against a brute-force bootstrap of the same draws, scipy, and coverage."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 from nescio import metrics
 from nescio.errors import NescioError
 from nescio.metrics import Interval, bootstrap_mean, bootstrap_ranking
-from nescio.metrics import intervals as module
+from nescio.metrics import resampling as module
 
 scores = st.lists(st.integers(-4, 4), min_size=1, max_size=12)
 
@@ -81,22 +83,20 @@ def test_a_brute_force_bootstrap_with_scikit_learn_gives_the_same_bounds(decimal
     assert bounds(accepting) == pytest.approx(brute_force(*pair, first_accepting, **options))
 
 
-@settings(deadline=None, max_examples=40)
+ALL = ("auroc", "aupr", "fpr_at_tpr", "detection_error", "autc")
+
+
+@settings(deadline=None, max_examples=30)
 @given(scores, scores, st.sampled_from([0.3, 0.5, 0.95, 1.0]), st.integers(0, 3))
 def test_any_scores_agree_with_the_metrics_of_each_resample(inside, outside, tpr, seed):
     options = {"resamples": 15, "seed": seed}
     for positive in ("outside", "inside"):
-        found = bootstrap_ranking(inside, outside, tpr=tpr, positive=positive, **options)
-
-        def rate(a, b, positive=positive):
-            return metrics.fpr_at_tpr(a, b, tpr=tpr, positive=positive)
-
-        for name, metric in (
-            ("auroc", metrics.auroc),
-            ("aupr", metrics.aupr),
-            ("fpr_at_tpr", rate),
-        ):
-            assert found[name].value == metric(inside, outside)
+        found = bootstrap_ranking(inside, outside, of=ALL, tpr=tpr, positive=positive, **options)
+        own = {"aupr": {"positive": positive}, "fpr_at_tpr": {"positive": positive, "tpr": tpr}}
+        assert list(found) == list(ALL)
+        for name in ALL:
+            metric = partial(getattr(metrics, name), **own.get(name, {}))
+            assert found[name].value == pytest.approx(metric(inside, outside), abs=1e-15)
             expected = brute_force(inside, outside, metric, **options)
             assert bounds(found[name]) == pytest.approx(expected, abs=1e-12)
 
@@ -192,6 +192,9 @@ def test_where_no_resample_differs_the_interval_is_a_point(inside, outside, valu
         (lambda: bootstrap_ranking([0.0], []), "`outside` is empty"),
         (lambda: bootstrap_ranking([0.0], [1.0], tpr=0.0), "`tpr` must be above 0"),
         (lambda: bootstrap_ranking([0.0], [1.0], positive="in"), "`positive` must be"),
+        (lambda: bootstrap_ranking([0.0], [1.0], of=["auc"]), "unknown ranking metric 'auc'"),
+        (lambda: bootstrap_ranking([0.0], [1.0], of="auroc"), "`of` must be a list of names"),
+        (lambda: bootstrap_ranking([0.0], [np.inf], of=["autc"]), "1 scores are infinite"),
     ],
 )
 def test_bad_input_is_refused(call, said):

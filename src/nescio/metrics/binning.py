@@ -1,7 +1,8 @@
 """Confidence against accuracy in equal-width bins (Guo et al., 2017): the reliability diagram."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,15 +10,21 @@ from numpy.typing import NDArray
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
 from nescio.metrics.classification import TOLERANCE
+from nescio.metrics.ranking import in_two
 from nescio.registry import metrics
 
-BLOCK = 1 << 18  # cases of one bincount
+BLOCK = 1 << 14  # cases of one step: they stay in the cache
+
+Floats: TypeAlias = NDArray[np.float64]
+Slots: TypeAlias = NDArray[np.intp]
 
 
 @metrics.register
 def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15) -> float:
     """Expected calibration error: mean gap of confidence and accuracy over equal-width bins."""
-    return reliability(confidence, correct, bins=bins).ece
+    sure, right = _cases(confidence, correct)
+    gaps = _summed(sure, right, _edges(sure, bins), _gaps)
+    return float(np.abs(gaps).sum()) / len(sure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,45 +50,98 @@ def reliability(confidence: Numbers, correct: Numbers, *, bins: int = 15) -> Rel
     The first bin holds confidence 0 as well. A confidence on an edge, in its own precision,
     belongs to the bin below it.
     """
+    sure, right = _cases(confidence, correct)
+    count, sums, hits = _summed(sure, right, _edges(sure, bins), _table)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
+        mean, accuracy = sums / count, hits / count
+    return Reliability(np.arange(bins + 1) / bins, count.astype(np.int64), mean, accuracy)
+
+
+def _gaps(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
+    """The sum of confidence - correct in each slot."""
+    over = np.subtract(sure, right, dtype=np.float64)
+    return np.bincount(slots, weights=over, minlength=size).astype(np.float64, copy=False)
+
+
+def _table(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
+    """Cases, their confidence and the correct ones in each slot, (3, size)."""
+    cases = np.bincount(slots + size * (right == 1), minlength=2 * size).reshape(2, size)
+    return np.stack(
+        [cases.sum(0), np.bincount(slots, weights=sure, minlength=size), cases[1]], dtype=np.float64
+    )
+
+
+def _summed(
+    sure: NDArray[Any],
+    right: NDArray[Any],
+    edges: NDArray[Any],
+    sums: Callable[[Slots, NDArray[Any], NDArray[Any], int], Floats],
+) -> Floats:
+    """What `sums` gives of every block, added up: (..., bins)."""
+
+    def part(start: int, stop: int) -> Floats:
+        total: Any = 0.0
+        for low in range(start, stop, BLOCK):
+            rows = slice(low, min(low + BLOCK, stop))
+            _check(sure, right, rows)
+            total = total + sums(_slots(sure[rows], edges), sure[rows], right[rows], len(edges))
+        return np.asarray(total)
+
+    half = len(sure) // 2
+    one, two = in_two(len(sure), lambda: part(0, half), lambda: part(half, len(sure)))
+    total: Floats = one + two
+    total[..., 1] += total[..., 0]  # confidence 0 belongs to the first bin
+    return total[..., 1:]
+
+
+def _slots(sure: NDArray[Any], edges: NDArray[Any]) -> Slots:
+    """The m of the bin ((m-1)/M, m/M] of each confidence, 0 for confidence 0.
+
+    By multiplication; a confidence within a few roundings of an edge is compared with it.
+    """
+    bins = len(edges) - 1
+    scaled = sure * sure.dtype.type(bins)
+    np.minimum(scaled, bins, out=scaled)  # an average in float32 may lie just above 1
+    slots: Slots = np.ceil(scaled).astype(np.intp)
+    scaled -= np.rint(scaled)
+    near = np.flatnonzero(np.abs(scaled, out=scaled) <= 4 * bins * np.finfo(sure.dtype).eps)
+    if len(near) > 0:
+        slots[near] = np.minimum(np.searchsorted(edges, sure[near]), bins)
+    return slots
+
+
+def _edges(sure: NDArray[Any], bins: int) -> NDArray[Any]:
+    """The edges of the bins in the precision of the confidences."""
     if not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
-    sure, right = _cases(confidence, correct)
-    edges = np.arange(bins + 1) / bins
-    totals = np.zeros((3, bins))  # cases, sum of confidence, sum of correct
-    for start in range(0, len(sure), BLOCK):
-        part = slice(start, start + BLOCK)
-        index = _bin(sure[part], edges.astype(sure.dtype))
-        totals[0] += np.bincount(index, minlength=bins)
-        totals[1] += np.bincount(index, weights=sure[part], minlength=bins)
-        totals[2] += np.bincount(index, weights=right[part], minlength=bins)
-    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
-        mean, accuracy = totals[1:] / totals[0]
-    return Reliability(edges, totals[0].astype(np.int64), mean, accuracy)
-
-
-def _bin(sure: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.int64]:
-    """The bin ((m-1)/M, m/M] of each confidence: by multiplication, then exact at the edges."""
-    bins = len(edges) - 1
-    index = np.minimum((sure * bins).astype(np.int64), bins - 1)
-    index -= sure <= edges[index]  # on the lower edge, or rounded up to it
-    index += sure > edges[index + 1]  # rounded down from above the upper edge
-    return index.clip(0, bins - 1)
+    return (np.arange(bins + 1) / bins).astype(sure.dtype)
 
 
 def _cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
     sure, right = numbers("confidence", confidence, axes=1), numbers("correct", correct, axes=1)
-    if sure.dtype.kind != "f":
+    if sure.dtype not in (np.float32, np.float64):
         sure = sure.astype(np.float64)
     if len(sure) != len(right):
         raise NescioError(
             f"`confidence` and `correct` must have one entry a case, got {len(sure)} "
             f"and {len(right)}"
         )
-    if not (sure.min() >= 0 and sure.max() <= 1 + TOLERANCE):  # also NaN
+    return np.ascontiguousarray(sure), right
+
+
+def _check(sure: NDArray[Any], right: NDArray[Any], rows: slice) -> None:
+    """Refuse what is no confidence or no truth: all is read once, in blocks."""
+    whole = np.uint32 if sure.dtype == np.float32 else np.uint64
+    most = np.asarray(1 + TOLERANCE, sure.dtype).view(whole)  # NaN and negative numbers: above
+    if sure[rows].view(whole).max() > most and not (
+        sure[rows].min() >= 0 and sure[rows].max() <= 1 + TOLERANCE  # -0.0 is 0
+    ):
+        missing = int(np.isnan(sure).sum())
+        found = f"{sure.min():g} to {sure.max():g}"
         raise NescioError(
-            f"`confidence` must be in [0, 1] without NaN, got {sure.min():g} to "
-            f"{sure.max():g}; use the largest probability, not a logit or a score"
+            "`confidence` must be in [0, 1] without NaN, got "
+            f"{f'NaN in {missing} of {len(sure)} cases' if missing else found}; "
+            "use the largest probability, not a logit or a score"
         )
-    if not np.all((right == 0) | (right == 1)):
+    if right.dtype != np.bool_ and not np.all((right[rows] == 0) | (right[rows] == 1)):
         raise NescioError("`correct` must hold True/False or 1/0; compare labels first")
-    return sure, right

@@ -1,16 +1,19 @@
-"""How well a score separates outside from inside: AUROC, AUPR and FPR at a TPR, exact with ties.
+"""How well a score separates outside from inside: AUROC, AUPR, FPR at a TPR, errors; exact.
 
 Scores are larger when further out, and outside is the positive class. Each side is sorted once;
-everything else is a count in a sorted array.
+everything else is a count in a sorted array, so ties are right and the order alone matters (but
+for AUTC, which reads the scores themselves).
 """
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nescio.errors import NescioError
@@ -18,9 +21,12 @@ from nescio.metrics.arrays import Numbers, numbers
 from nescio.registry import metrics
 
 Positive: TypeAlias = Literal["outside", "inside"]
+Counts: TypeAlias = NDArray[np.int64]
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 BLOCK = 1 << 14  # scores of one step: the counts stay in the cache
-THREADED = 200_000  # scores from which the two sorts are worth two threads
+THREADED = 200_000  # scores from which the work is worth two threads
 
 
 @metrics.register
@@ -30,9 +36,13 @@ def auroc(inside: Numbers, outside: Numbers) -> float:
 
 
 @metrics.register
-def aupr(inside: Numbers, outside: Numbers) -> float:
-    """Average precision (a step sum) with outside as the positive class."""
-    return rank(inside, outside).aupr
+def aupr(inside: Numbers, outside: Numbers, *, positive: Positive = "outside") -> float:
+    """Average precision (a step sum) of the positive class; chance level: its share of all.
+
+    With `positive="inside"` the smallest scores come first.
+    """
+    ranking = rank(inside, outside)
+    return (ranking if is_outside(positive) else ranking.mirrored).aupr
 
 
 @metrics.register
@@ -48,6 +58,23 @@ def fpr_at_tpr(
     return rank(inside, outside).fpr_at_tpr(tpr, positive)
 
 
+@metrics.register
+def detection_error(inside: Numbers, outside: Numbers) -> float:
+    """Smallest mean of the two error rates, (FPR(t) + FNR(t)) / 2, over all thresholds t."""
+    return rank(inside, outside).detection_error
+
+
+@metrics.register
+def autc(inside: Numbers, outside: Numbers) -> float:
+    """Area under the threshold curves (Humblot-Renaux et al., 2023); smaller is better.
+
+    The mean of the areas under FPR(t) and FNR(t), t from 0 to 1, for scores scaled to [0, 1] by
+    the smallest and largest of all: (mean of inside + 1 - mean of outside) / 2. Constant scores
+    give 1/2. Unlike the others it changes when the scores are stretched unevenly.
+    """
+    return rank(inside, outside).autc
+
+
 def rank(inside: Numbers, outside: Numbers) -> "Ranking":
     """Sort both sides once, so that several metrics share the work.
 
@@ -56,7 +83,18 @@ def rank(inside: Numbers, outside: Numbers) -> "Ranking":
     """
     first, second = numbers("inside", inside, axes=1), numbers("outside", outside, axes=1)
     common = np.result_type(first, second)  # once: searchsorted would convert in every block
-    return Ranking(*_sort(first.astype(common, copy=False), second.astype(common, copy=False)))
+    first, second = first.astype(common, copy=False), second.astype(common, copy=False)
+    cases = min(len(first), len(second))
+    return Ranking(*in_two(cases, lambda: np.sort(first), lambda: np.sort(second)))
+
+
+class Steps(NamedTuple):
+    """Some of the distinct outside scores in rising order, each as a threshold."""
+
+    equal: Counts  # outside scores equal to it
+    true: Counts  # outside scores at or above it
+    below: Counts  # inside scores below it
+    upto: Counts  # inside scores below or equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +107,7 @@ class Ranking:
     def __post_init__(self) -> None:
         for name, scores in (("inside", self.inside), ("outside", self.outside)):
             if np.isnan(scores[-1]):  # NaN sorts last
-                raise NescioError(
-                    f"`{name}` holds NaN, which has no rank; expected numbers or +-inf: "
-                    "drop or repair those cases first"
-                )
+                refuse_nan(name, scores)
             if not np.all(scores[:-1] <= scores[1:]):
                 raise NescioError(f"`{name}` is not sorted; make a Ranking with `rank`")
 
@@ -86,51 +121,133 @@ class Ranking:
         """Mean, over the outside scores, of the precision at that score as a threshold."""
         return self._areas[1]
 
+    @property
+    def aupr_inside(self) -> float:
+        """The same with inside as the positive class and the smallest scores first."""
+        return self.mirrored.aupr
+
+    @cached_property
+    def mirrored(self) -> "Ranking":
+        """The sides exchanged and the order turned round: inside is the positive class."""
+        turn = np.negative if self.inside.dtype.kind == "f" else np.invert
+        return Ranking(turn(self.outside[::-1]), turn(self.inside[::-1]))
+
+    @cached_property
+    def detection_error(self) -> float:
+        """Smallest mean of FPR and FNR over all thresholds."""
+        cases, others = len(self.inside), len(self.outside)
+        gain = max(
+            int((cases * step.true - others * (cases - step.below)).max()) for step in self.steps()
+        )
+        return (cases * others - gain) / (2 * cases * others)
+
+    @cached_property
+    def autc(self) -> float:
+        """Mean of the areas under FPR and FNR as functions of the scaled threshold."""
+        low = min(float(self.inside[0]), float(self.outside[0])) / 2  # halves: no overflow
+        high = max(float(self.inside[-1]), float(self.outside[-1])) / 2
+        if np.isinf(low) or np.isinf(high):
+            count = sum(int(np.isinf(side).sum()) for side in (self.inside, self.outside))
+            raise NescioError(
+                f"{count} scores are infinite, so they have no scale from 0 to 1 for AUTC; "
+                "expected finite scores: drop or repair those cases, or use another metric"
+            )
+        if low == high:
+            return 0.5
+        kept, flagged = (_scaled_mean(side, low, high) for side in (self.inside, self.outside))
+        return (kept + 1 - flagged) / 2
+
     @cached_property
     def _areas(self) -> tuple[float, float]:
         """AUROC and AUPR from one walk along both sorted sides."""
-        twice, precision, low = 0, 0.0, 0
-        for start in range(0, len(self.outside), BLOCK):
-            scores = self.outside[start : start + BLOCK]
-            high = int(np.searchsorted(self.inside, scores[-1], "right"))
-            near = self.inside[low:high]  # where this block's scores can fall
-            below = low + np.searchsorted(near, scores, "left")
-            twice += int(below.sum()) + int(np.searchsorted(near, scores, "right").sum())
-            twice += low * len(scores)
-            true = len(self.outside) - self._first_of_ties(start, scores)
-            precision += float((true / (true + (len(self.inside) - below))).sum())
-            low = int(below[-1])
-        return twice / (2 * len(self.inside) * len(self.outside)), precision / len(self.outside)
+        half = int(np.searchsorted(self.outside, self.outside[len(self.outside) // 2]))
+        (twice, precision), (more, further) = in_two(
+            len(self.outside), lambda: self._summed(0, half), lambda: self._summed(half, None)
+        )
+        cases, others = len(self.inside), len(self.outside)
+        return (twice + more) / (2 * cases * others), (precision + further) / others
 
-    def _first_of_ties(self, start: int, scores: NDArray[Any]) -> NDArray[np.int64]:
-        """Place, among all outside scores, of the first score equal to each of a block."""
-        place = np.arange(start, start + len(scores))
-        place[1:][scores[1:] == scores[:-1]] = 0
-        place[0] = np.searchsorted(self.outside, scores[0], "left")
-        return np.maximum.accumulate(place)
+    def _summed(self, start: int, stop: int | None) -> tuple[int, float]:
+        """Twice the pairs in the right order, and the sum of precisions."""
+        twice, precision = 0, 0.0
+        for equal, true, below, upto in self.steps(start, stop):
+            twice += int(equal @ (below + upto))
+            shares = true / (true - below + len(self.inside))
+            precision += float((equal * shares).sum())  # not `@`: BLAS would start its threads
+        return twice, precision
+
+    def steps(self, start: int = 0, stop: int | None = None) -> Iterator[Steps]:
+        """The distinct outside scores from place `start` to `stop`, in blocks.
+
+        No score equal to that at `start` or `stop` may stand before it.
+        """
+        stop = len(self.outside) if stop is None else stop
+        low = int(np.searchsorted(self.inside, self.outside[start]))
+        while start < stop:
+            last = self.outside[min(start + BLOCK, stop) - 1]
+            end = int(np.searchsorted(self.outside, last, "right"))  # ties stay together
+            high = int(np.searchsorted(self.inside, last, "right"))
+            yield self._step(start, end, low, high)
+            start, low = end, high
+
+    def _step(self, start: int, stop: int, low: int, high: int) -> Steps:
+        block, near = self.outside[start:stop], self.inside[low:high]
+        first = np.flatnonzero(np.concatenate([[True], block[1:] != block[:-1]]))
+        scores = block[first]
+        below = np.searchsorted(near, scores)
+        upto = below.copy()
+        if len(near) > 0:
+            tied = np.flatnonzero(near.take(below, mode="clip") == scores)
+            upto[tied] = np.searchsorted(near, scores[tied], "right")
+        equal = np.diff(first, append=len(block))
+        return Steps(equal, len(self.outside) - start - first, below + low, upto + low)
 
     def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "outside") -> float:
         """False positive rate at the first threshold of the exact ROC that reaches `tpr`."""
-        if positive == "outside":
-            threshold = self.outside[-_least(tpr, len(self.outside))]
+        if is_outside(positive):
+            threshold = self.outside[-least_count(tpr, len(self.outside))]
             below = int(np.searchsorted(self.inside, threshold, "left"))
             return (len(self.inside) - below) / len(self.inside)
-        if positive == "inside":
-            threshold = self.inside[_least(tpr, len(self.inside)) - 1]
-            return int(np.searchsorted(self.outside, threshold, "right")) / len(self.outside)
+        threshold = self.inside[least_count(tpr, len(self.inside)) - 1]
+        return int(np.searchsorted(self.outside, threshold, "right")) / len(self.outside)
+
+
+def refuse_nan(name: str, scores: NDArray[Any]) -> NoReturn:
+    """Say how many scores are no numbers."""
+    raise NescioError(
+        f"`{name}` holds NaN in {np.isnan(scores).sum()} of {len(scores)} scores, which have no "
+        "rank; expected numbers or +-inf: drop or repair those cases first"
+    )
+
+
+def _scaled_mean(scores: NDArray[Any], low: float, high: float) -> float:
+    """Mean of the scores as shares of the way from 2 `low` to 2 `high`."""
+    total = 0.0
+    for start in range(0, len(scores), BLOCK):
+        block = scores[start : start + BLOCK].astype(np.float64)
+        total += float(((block / 2 - low) / (high - low)).sum())
+    return total / len(scores)
+
+
+def is_outside(positive: Positive) -> bool:
+    if positive not in ("outside", "inside"):
         raise NescioError(f"`positive` must be 'outside' or 'inside', got {positive!r}")
+    return positive == "outside"
 
 
-def _least(tpr: float, count: int) -> int:
+def least_count(tpr: float, count: int) -> int:
     """Smallest k with k / count >= tpr, from the decimal as written: 0.55 of 100 is 55."""
     if not 0 < tpr <= 1:
         raise NescioError(f"`tpr` must be above 0 and at most 1, got {tpr}; 0.95 is usual")
     return -(-Fraction(str(float(tpr))) * count // 1)
 
 
-def _sort(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    if min(len(first), len(second)) < THREADED:
-        return np.sort(first), np.sort(second)
+def in_two(
+    cases: int, first: Callable[[], First], second: Callable[[], Second]
+) -> tuple[First, Second]:
+    """Two pieces of work side by side, where they are large and torch may use two threads."""
+    if cases < THREADED or torch.get_num_threads() < 2:
+        return first(), second()
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(np.sort, second)
-        return np.sort(first), other.result()
+        other = pool.submit(second)
+        return first(), other.result()

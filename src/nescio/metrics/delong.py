@@ -1,0 +1,111 @@
+"""Variance of AUROC without resampling (DeLong et al., 1988), in O(n log n) (Sun and Xu, 2014).
+
+The placement of an outside score is the share of inside scores below it (ties one half), that of
+an inside score the share of outside scores above it. AUROC is the mean of either, and its
+variance is var(outside placements) / M + var(inside placements) / N.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.intervals import Interval
+from nescio.metrics.ranking import Ranking, rank
+from nescio.metrics.resampling import check_level
+
+BLOCK = 1 << 16  # cases at a time, of all detectors
+
+Pair: TypeAlias = tuple[Numbers, Numbers]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def delong_interval(
+    inside: Numbers, outside: Numbers, *, level: float = 0.95, logit: bool = False
+) -> Interval:
+    """AUROC with its asymptotic interval, cut to [0, 1].
+
+    logit: make the interval for log(a / (1 - a)) and turn it back: it stays in (0, 1) by itself
+        and covers better near 1. Where the sides do not overlap (AUROC 0 or 1), or all scores
+        are equal, the variance is 0 and the interval one point.
+    """
+    check_level(level)
+    ranking = rank(inside, outside)
+    pair = (ranking.inside, ranking.outside)  # sorted: the order of one detector's cases is free
+    area, variance = ranking.auroc, float(_covariance([ranking], [pair])[0, 0])
+    margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    if not logit:
+        return Interval(area, max(0.0, area - margin), min(1.0, area + margin))
+    if margin == 0:
+        return Interval(area, area, area)
+    centre, half = math.log(area / (1 - area)), margin / (area * (1 - area))
+    return Interval(area, _logistic(centre - half), _logistic(centre + half))
+
+
+def delong_covariance(detectors: Sequence[Pair]) -> tuple[Floats, Floats]:
+    """The AUROCs of K detectors and the covariance of these, (K,) and (K, K).
+
+    detectors: (inside, outside) scores of each, for the same cases in the same order.
+    """
+    pairs = same_cases(detectors)
+    rankings = [rank(*pair) for pair in pairs]
+    return np.array([each.auroc for each in rankings]), _covariance(rankings, pairs)
+
+
+def same_cases(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The scores as arrays; detectors that scored other numbers of cases are refused."""
+    if not detectors:
+        raise NescioError(
+            "there are no detectors to compare; give (inside, outside) scores of each"
+        )
+    pairs = [
+        (numbers("inside", inside, axes=1), numbers("outside", outside, axes=1))
+        for inside, outside in detectors
+    ]
+    sizes = [(len(inside), len(outside)) for inside, outside in pairs]
+    for size in sizes:
+        if size != sizes[0]:
+            raise NescioError(
+                "a paired test needs the scores of the same cases in the same order, got "
+                f"{sizes[0]} and {size} (inside, outside) scores; score the same data with both"
+            )
+    return pairs
+
+
+def _covariance(rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]]) -> Floats:
+    total: Floats = np.zeros((len(pairs), len(pairs)))
+    for side, name in enumerate(("inside", "outside")):
+        cases = len(pairs[0][side])
+        if cases < 2:
+            raise NescioError(
+                f"DeLong's variance needs two or more cases a side, got 1 {name} score; "
+                "score more cases, or use `bootstrap_ranking`"
+            )
+        squares = sum(block @ block.T for block in _centred(rankings, pairs, side))
+        total += squares / (cases * (cases - 1))
+    return total
+
+
+def _centred(
+    rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]], side: int
+) -> Iterator[Floats]:
+    """Placements less their mean, (K, n) for some cases after others."""
+    step = max(1, BLOCK // len(pairs))
+    for start in range(0, len(pairs[0][side]), step):
+        rows = []
+        for ranking, pair in zip(rankings, pairs, strict=True):
+            others = (ranking.outside, ranking.inside)[side]
+            scores = pair[side][start : start + step].astype(others.dtype, copy=False)
+            below = np.searchsorted(others, scores, "left")
+            share = (below + np.searchsorted(others, scores, "right")) / (2 * len(others))
+            rows.append((share if side else 1 - share) - ranking.auroc)
+        yield np.stack(rows)
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value)) if value > -700 else 0.0

@@ -1,0 +1,164 @@
+"""Is one detector better than another on the same cases? Paired tests, corrected for their number.
+
+AUROC has an exact covariance (DeLong et al., 1988); other metrics are bootstrapped with the same
+draws for all detectors.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.delong import Pair, delong_covariance, same_cases
+from nescio.metrics.intervals import percentiles
+from nescio.metrics.ranking import Positive, rank
+from nescio.metrics.resampling import LARGER, Question, ask, check, check_level, counted
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first detector's number less the second's, its interval, and a two-sided p-value."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def delong_test(first: Pair, second: Pair, *, level: float = 0.95) -> Difference:
+    """Do the AUROCs of two detectors differ? Each gives (inside, outside) scores of one data set.
+
+    Equal AUROCs have p = 1. Where no case varies (one perfect, one constant), p is 0 or 1.
+    """
+    check_level(level)
+    areas, covariance = delong_covariance([first, second])
+    return _normal(areas, covariance, 0, 1, level)
+
+
+def bootstrap_test(
+    first: Pair,
+    second: Pair,
+    *,
+    of: Sequence[str] = ("auroc", "aupr", "fpr_at_tpr"),
+    tpr: float = 0.95,
+    positive: Positive = "outside",
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Difference]:
+    """Do two detectors differ in the named metrics? The same cases are drawn for both.
+
+    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
+    data as one more resample, so it is at least 2 / (resamples + 1).
+    """
+    check(level, resamples, seed)
+    question = ask(of, tpr, positive)
+    values, found = _resampled([first, second], question, resamples, seed)
+    return {
+        name: _share(values[:, place], found[:, place], level)
+        for place, name in enumerate(question.of)
+    }
+
+
+def holm(p: Numbers) -> Floats:
+    """P-values corrected for their number (Holm, 1979): the chance of any false one is held.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = numbers("p", p, axes=1).astype(np.float64)
+    if not np.all((values >= 0) & (values <= 1)):
+        raise NescioError(f"p-values must be from 0 to 1, got {values.min():g} to {values.max():g}")
+    order = np.argsort(values, kind="stable")
+    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(raised, 1.0)
+    return corrected
+
+
+def against_best(
+    detectors: Mapping[str, Pair],
+    *,
+    of: str = "auroc",
+    tpr: float = 0.95,
+    positive: Positive = "outside",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, float]:
+    """The p-value of each detector against the best one; the best has 1.
+
+    detectors: (inside, outside) scores by name, for the same cases in the same order.
+
+    All pairs are tested and corrected together by `holm`, as the best is chosen from the same
+    data. AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up
+    share the first place. With K detectors the bootstrap needs about 20 K^2 resamples to find
+    any difference.
+    """
+    if not detectors:
+        raise NescioError('there are no detectors; give scores by name: {"knn": (inside, outside)}')
+    check(0.95, resamples, seed)
+    question = ask([of], tpr, positive)
+    pairs = list(combinations(range(len(detectors)), 2))
+    if of == "auroc":
+        values, covariance = delong_covariance(list(detectors.values()))
+        tests = [_normal(values, covariance, *pair, 0.95) for pair in pairs]
+    else:
+        table, found = _resampled(list(detectors.values()), question, resamples, seed)
+        values = table[:, 0]
+        tests = [_share(values[[*pair]], found[[*pair], 0], 0.95) for pair in pairs]
+    best = int(values.argmax() if of in LARGER else values.argmin())
+    corrected = holm([test.p for test in tests]) if tests else np.ones(0)
+    chances = {frozenset(pair): float(p) for pair, p in zip(pairs, corrected, strict=True)}
+    return {
+        name: chances.get(frozenset({place, best}), 1.0) for place, name in enumerate(detectors)
+    }
+
+
+def _normal(areas: Floats, covariance: Floats, i: int, j: int, level: float) -> Difference:
+    value = float(areas[i] - areas[j])
+    variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+    error = math.sqrt(max(0.0, variance))
+    margin = NormalDist().inv_cdf((1 + level) / 2) * error
+    if value == 0:
+        p = 1.0
+    else:
+        p = math.erfc(abs(value) / error / math.sqrt(2)) if error > 0 else 0.0
+    return Difference(value, value - margin, value + margin, p)
+
+
+def _share(values: Floats, found: Floats, level: float) -> Difference:
+    """The difference of two values from those of their resamples, (2,) and (2, R)."""
+    gaps = found[0] - found[1]
+    interval = percentiles(float(values[0] - values[1]), gaps, level)
+    rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
+    p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
+    return Difference(interval.value, interval.low, interval.high, p)
+
+
+def _resampled(
+    detectors: Sequence[Pair], question: Question, resamples: int, seed: int
+) -> tuple[Floats, Floats]:
+    """The metrics of all cases and of the resamples, (K, names) and (K, names, R)."""
+    pairs = same_cases(detectors)
+    rankings = [rank(*pair) for pair in pairs]
+    places = [question.places(ranking) for ranking in rankings]
+    orders = [tuple(np.argsort(side, kind="stable") for side in pair) for pair in pairs]
+    sizes: Any = tuple(len(side) for side in pairs[0])
+    blocks = [
+        np.stack([
+            question.of_resamples(place, inside[:, order[0]], outside[:, order[1]])
+            for place, order in zip(places, orders, strict=True)
+        ])
+        for inside, outside in counted(sizes, resamples, seed)
+    ]  # fmt: skip
+    values = np.array([question.of_all(ranking) for ranking in rankings])
+    return values, np.concatenate(blocks, axis=2)

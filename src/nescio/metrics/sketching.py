@@ -1,0 +1,200 @@
+"""Ranking metrics of a stream in constant memory, with bounds that hold, and merged over shards.
+
+A score falls into the bin of the first `bits` bits of its float32 pattern, turned so that the
+order of bins is the order of scores. The order between bins is exact; within a bin it is unknown.
+So every metric has a value, that of the binned scores, and bounds that no order within the bins
+can leave. For AUROC they are (pairs in order between bins + 0 or all pairs within a bin) over all
+pairs, so its error is at most half the share of pairs that fall into one bin.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.intervals import Interval
+from nescio.metrics.ranking import Positive, is_outside, least_count, refuse_nan
+
+BLOCK = 1 << 20  # scores at a time
+KIND = "sketch"
+PARTS = ("bins", "inside", "outside")
+
+Counts: TypeAlias = NDArray[np.int64]
+
+
+def sketch(inside: Numbers = (), outside: Numbers = (), *, bits: int = 20) -> "Sketch":
+    """A sketch of some scores; `Sketch.add` and `Sketch.merge` go on from there.
+
+    bits: from 10 to 32. A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most
+        2^bits bins are kept, and usually far fewer. float64 scores are rounded to float32, which
+        keeps their order.
+
+    >>> sketch([0.1, 0.2], [0.3]).add(outside=[0.15]).auroc
+    Interval(value=0.75, low=0.75, high=0.75)
+    """
+    _check(bits)
+    return _added(bits, _binned("inside", inside, bits), _binned("outside", outside, bits))
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """How many inside and outside scores fell into each bin; empty bins are left out."""
+
+    bits: int
+    bins: Counts  # (B,) rising
+    inside: Counts  # (B,)
+    outside: Counts  # (B,)
+
+    def __post_init__(self) -> None:
+        _check(self.bits)
+        parts = [getattr(self, name) for name in PARTS]
+        if not (
+            {part.shape for part in parts} == {(len(self.bins),)}
+            and all(np.all(part >= 0) for part in parts)
+            and np.all(np.diff(self.bins) > 0)
+            and np.all(self.bins < 1 << self.bits)
+        ):
+            raise NescioError(
+                f"a sketch of {self.bits} bits needs rising bins from 0 to 2^{self.bits} - 1 and a "
+                "count of 0 or more of each side in each; make it with `sketch`"
+            )
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many inside and outside scores it has seen."""
+        return int(self.inside.sum()), int(self.outside.sum())
+
+    def add(self, inside: Numbers = (), outside: Numbers = ()) -> "Sketch":
+        """A sketch that has seen these scores as well; either side may be left out."""
+        return self.merge(sketch(inside, outside, bits=self.bits))
+
+    def merge(self, *others: "Sketch") -> "Sketch":
+        """A sketch of all that these have seen: the counts are added, so their order is free."""
+        for other in others:
+            if other.bits != self.bits:
+                raise NescioError(
+                    f"sketches of {self.bits} and {other.bits} bits cannot be merged; "
+                    "make all of them with the same `bits`"
+                )
+        bins, inside, outside = (
+            np.concatenate([getattr(part, name) for part in (self, *others)]) for name in PARTS
+        )
+        return _added(self.bits, (bins, inside), (bins, outside))
+
+    @property
+    def auroc(self) -> Interval:
+        """Area under the ROC curve and its bounds, apart by the share of pairs in a bin."""
+        cases, others = self._sizes()
+        apart = _dot(self.outside, np.cumsum(self.inside) - self.inside)
+        within, pairs = _dot(self.outside, self.inside), cases * others
+        return Interval((2 * apart + within) / (2 * pairs), apart / pairs, (apart + within) / pairs)
+
+    def aupr(self, positive: Positive = "outside") -> Interval:
+        """Average precision and its bounds: each bin's negatives all after or all before."""
+        self._sizes()
+        found, negative = self._surest_first(positive)
+        true, false = np.cumsum(found), np.cumsum(negative)
+        full = found > 0
+        found, true, false, negative = found[full], true[full], false[full], negative[full]
+        value, most = true / (true + false), true / (true + false - negative)
+        first = true - found + 1  # at worst one by one, after all negatives of the bin
+        least = (first / (first + false) + value) / 2  # concave between: the chord lies below
+        return Interval(*(float((found * part).sum() / true[-1]) for part in (value, least, most)))
+
+    def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "outside") -> Interval:
+        """False positive rate where `tpr` of the positives are found, and its bounds.
+
+        The value is the upper bound: all negatives of the threshold's bin count as false.
+        """
+        self._sizes()
+        found, negative = self._surest_first(positive)
+        true, false = np.cumsum(found), np.cumsum(negative)
+        place = int(np.searchsorted(true, least_count(tpr, int(true[-1]))))
+        high, low = false[place] / false[-1], (false[place] - negative[place]) / false[-1]
+        return Interval(float(high), float(low), float(high))
+
+    @property
+    def detection_error(self) -> Interval:
+        """Smallest mean of both error rates, and its bounds; the value is the upper one."""
+        cases, others = self._sizes()
+        flagged = cases - np.cumsum(self.inside)  # above the bin
+        missed = np.cumsum(self.outside) - self.outside  # below it
+        apart = flagged / cases + missed / others  # a threshold that parts the bin without error
+        edge = (flagged + self.inside) / cases + missed / others
+        return Interval(*(float(part.min()) / 2 for part in (edge, apart, edge)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the sketch as a safetensors file."""
+        tensors = {name: torch.from_numpy(getattr(self, name)) for name in PARTS}
+        save_tensors(Path(path), tensors, {"kind": KIND, "bits": self.bits})
+
+    @staticmethod
+    def load(path: str | Path) -> "Sketch":
+        """Read a sketch; a foreign or damaged file is refused."""
+        tensors, manifest = load_tensors(Path(path), KIND)
+        if set(tensors) != set(PARTS):
+            raise NescioError(f"{path} is damaged: a sketch holds {', '.join(PARTS)}")
+        parts = {name: tensor.numpy().astype(np.int64) for name, tensor in tensors.items()}
+        return Sketch(manifest.get("bits", 0), **parts)
+
+    def _sizes(self) -> tuple[int, int]:
+        for name, count in zip(("inside", "outside"), self.counts, strict=True):
+            if count == 0:
+                raise NescioError(f"the sketch has seen no {name} scores; add some to both sides")
+        return self.counts
+
+    def _surest_first(self, positive: Positive) -> tuple[Counts, Counts]:
+        """Positives and negatives in each bin."""
+        if is_outside(positive):
+            return self.outside[::-1], self.inside[::-1]
+        return self.inside, self.outside
+
+
+def _added(bits: int, inside: tuple[Counts, Counts], outside: tuple[Counts, Counts]) -> Sketch:
+    """Bins that may repeat, with their counts of either side, as a sketch."""
+    bins = np.union1d(inside[0], outside[0])
+    sums = []
+    for places, counts in (inside, outside):
+        sums.append(np.zeros(len(bins), np.int64))
+        np.add.at(sums[-1], np.searchsorted(bins, places), counts)
+    return Sketch(bits, bins, *sums)
+
+
+def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:
+    """The bins of some scores and how many fell into each; a bin may stand there twice."""
+    if len(scores) == 0:  # type: ignore[arg-type]
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    values = numbers(name, scores, axes=1)
+    blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
+    if np.isnan(values).any():
+        refuse_nan(name, values)
+    found = [np.unique(_bin(block, bits), return_counts=True) for block in blocks]
+    bins, counts = (np.concatenate(part).astype(np.int64) for part in zip(*found, strict=True))
+    return bins, counts
+
+
+def _bin(scores: NDArray[Any], bits: int) -> NDArray[np.uint32]:
+    """The first bits of the float32 pattern; negative numbers turned round, the others above."""
+    with np.errstate(over="ignore"):  # beyond float32: the bin of infinity, still in order
+        pattern = (scores.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
+    sign = np.uint32(1 << 31)
+    turned = np.where(pattern & sign, ~pattern, pattern | sign)
+    return turned >> np.uint32(32 - bits)
+
+
+def _dot(first: Counts, second: Counts) -> int:
+    """The exact sum of products, also where int64 would overflow."""
+    if int(first.sum()) * int(second.max(initial=0)) < 1 << 63:
+        return int(first @ second)
+    return int(first.astype(object) @ second)
+
+
+def _check(bits: int) -> None:
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 10 <= bits <= 32:
+        raise NescioError(f"`bits` must be a whole number from 10 to 32, got {bits!r}; 20 is usual")
