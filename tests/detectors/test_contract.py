@@ -53,11 +53,18 @@ OTHER = {
     },
     "vim": {"dim": 3},
 }  # fmt: skip
+# options that act only beside another one
+BESIDE = {
+    ("gower", "seed"): {"bank": 50, "seed": 1},
+    ("knn", "seed"): {"share": 0.5, "seed": 1},
+    ("smoothed_density", "smoothing"): {"structure": "tree", "smoothing": 30.0},
+    ("smoothed_density", "bins"): {"structure": "tree", "bins": 3},
+}
 OPTIONS = [
     pytest.param(name, option, id=f"{name}-{option}")
     for name, options in OTHER.items()
     for option, value in options.items()
-    if value is not ...  # shown by the detector's own test: it acts with other options or data
+    if value is not ...  # in BESIDE, or shown on other data by the detector's own test
 ]
 
 
@@ -112,6 +119,14 @@ def test_every_option_changes_something(name, option, toy):
     plain = make(name, train)(test)
     other = make(name, train, **{option: OTHER[name][option]})(test)
     assert not torch.allclose(plain.double(), other.double())
+
+
+@pytest.mark.parametrize(("name", "option"), BESIDE, ids="-".join)
+def test_options_that_act_beside_another_one_do(name, option, toy):
+    train, test, given = toy.train(), toy.test(), BESIDE[name, option]
+    without = {other: value for other, value in given.items() if other != option}
+    plain, changed = (make(name, train, **options)(test) for options in (without, given))
+    assert not torch.allclose(plain.double(), changed.double())
 
 
 @pytest.mark.parametrize("name", registry)
