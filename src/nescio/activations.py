@@ -235,7 +235,9 @@ def _hash(inputs: Tensor) -> Tensor:
     bits = inputs.detach().flatten(1).cpu()
     if bits.is_floating_point() or bits.dtype == torch.uint8:
         bits = as_batch(bits) + 0.0  # -0 is 0
-        bits = torch.nn.functional.pad(bits, (0, bits.shape[1] % 2)).view(torch.int64)
+        if bits.shape[1] % 2:
+            bits = torch.cat([bits, bits.new_zeros(len(bits), 1)], 1)
+        bits = bits.view(torch.int64)
     words = bits.to(torch.int64) * GOLDEN  # a new array, changed in place below
     words ^= words >> 32  # what the product left in the high bits reaches the low ones
     total = (words.mul_(_odd(words.shape[1]))).sum(1) + inputs[0].numel()

@@ -1,20 +1,29 @@
 """A detector on raw inputs: what it gives for activations, and gradients that an attack follows."""
 
+import inspect
+
 import pytest
 import torch
 from torch import nn
 
 import nescio
-from nescio import detectors, nets
+from nescio import detectors, nets, registry
 from nescio.attacks import pgd
 from nescio.errors import NescioError
 
-FITTED = ("mahalanobis", "relative_mahalanobis", "knn", "vim", "react", "dice", "gaussian_mixture")
-
 
 def fitted(name, train):
-    options = {"k": 3} if name == "knn" else {}
-    return getattr(detectors, name)(train, **options)
+    """A detector of any name; those that need something of their own are made here."""
+    make = registry.detectors[name]
+    wanted = inspect.signature(make).parameters
+    if name == "measured":
+        return make("predictive_entropy")
+    if name == "combined":
+        return make([detectors.msp(), detectors.knn(train, k=3)], train)
+    if name == "tuned_odin":
+        return make(train[:70], train[70:])
+    options = {"k": 3} if "k" in wanted else {}
+    return make(train, **options) if "train" in wanted else make(**options)
 
 
 def close(found, expected):
@@ -36,12 +45,21 @@ def test_detectors_that_need_no_fitting(net, x, name):
     assert repr(score) == f"Scorer({name} on 1 network(s))"
 
 
-@pytest.mark.parametrize("name", FITTED)
-def test_detectors_that_read_features(net, x, train, name):
+@pytest.mark.parametrize("name", registry.detectors)
+def test_every_detector_scores_raw_inputs(net, x, train, name):
     detector = fitted(name, train)
-    expected = detector(nescio.observe(net, x))
+    expected = detector(nescio.observe(net, x, inputs=True))
     for size in (4, 100):
         close(nescio.scorer(net, detector, batch_size=size)(x), expected)
+
+
+@pytest.mark.parametrize("name", registry.detectors)
+def test_every_detector_can_be_attacked(net, x, train, name):
+    start = x[:6].clone().requires_grad_()
+    scores = nescio.scorer(net, fitted(name, train), batch_size=4)(start)
+    slope = torch.autograd.grad(scores.sum(), start)[0]
+    assert slope.isfinite().all()
+    assert slope.any()
 
 
 def test_odin_reads_inputs_and_asks_the_network(net, x):

@@ -66,6 +66,8 @@ class Batches:
         x = as_tensor(given, where)
         if self.tokens and not (x.is_floating_point() or x.dtype == torch.uint8) and x.ndim > 1:
             return x
+        if x.dtype == self.dtype and x.ndim > 1 and len(x) and x.sum().isfinite():
+            return x  # what is checked below, in a fifth of the time
         return as_inputs(x, where, dtype=self.dtype, keep_bytes=True)
 
 

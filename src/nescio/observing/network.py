@@ -70,14 +70,20 @@ class Network:
 
     def raw(self, x: Tensor) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
-        quick = x.ndim == 4 and self.device.type == "cpu"
         with (
             at_rest(self.net),
             _refusing_half(self.dtype),
             refusing_shapes(x),
-            QuickImages() if quick else nullcontext(),
+            QuickImages() if self._is_quicker(x) else nullcontext(),
         ):
             return self.net(self._batch(x))
+
+    def _is_quicker(self, x: Tensor) -> bool:
+        """Whether `QuickImages` helps: with gradients, or where maps are pooled."""
+        if x.ndim != 4 or self.device.type != "cpu":
+            return False
+        pools = (isinstance(layer, nn.MaxPool2d) for layer in self.net.modules())
+        return x.requires_grad or any(pools)
 
     def _batch(self, x: Tensor) -> Tensor:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
