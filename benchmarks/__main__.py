@@ -21,6 +21,7 @@ NAMES = (
     "geometry",
     "noise",
     "images",
+    "detectors",
     "import_time",
 )
 

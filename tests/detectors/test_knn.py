@@ -63,7 +63,8 @@ def test_pieces_and_groups_find_the_same(size, k, piece, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PIECE", piece)
         patch.setattr(module, "GROUP", 2)
-        place = module._neighbour(queries, bank, bank.square().sum(1) / -2, k)
+        room = torch.empty(11, piece).double()
+        place = module._neighbour(queries, bank, bank.square().sum(1) / -2, k, room)
     far = torch.cdist(queries, bank, compute_mode="donot_use_mm_for_euclid_dist")
     expected = far.sort(1).values[:, k - 1]
     torch.testing.assert_close((queries - bank[place]).norm(dim=1), expected)

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf as oracle
 
 from nescio.detectors import moments as module
-from nescio.detectors.moments import classes, ledoit_wolf, moments, shrink, shrunk, whitening
+from nescio.detectors.moments import (
+    classes,
+    ledoit_wolf,
+    moments,
+    shrink,
+    shrunk,
+    whitened,
+    whitening,
+)
 from nescio.errors import NescioError
 
 
@@ -71,6 +79,13 @@ def test_whitening_makes_the_covariance_the_identity():
     covariance = moments(features, *classes(labels)).within
     whiten = whitening(covariance)
     np.testing.assert_allclose(whiten.T @ covariance @ whiten, np.eye(20), atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 128, 129, 300])
+def test_a_triangular_product_leaves_out_zeros(width):
+    rows = torch.randn(7, width, dtype=torch.float64)
+    whiten = torch.randn(width, width, dtype=torch.float64).triu()
+    torch.testing.assert_close(whitened(rows, whiten), rows @ whiten)
 
 
 def test_shrinking_keeps_the_trace():

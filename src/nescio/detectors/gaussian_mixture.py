@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nescio.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import classes, moments, precision, read, whitening
+from nescio.detectors.moments import classes, moments, precision, read, whitened, whitening
 from nescio.errors import NescioError
 from nescio.registry import detectors
 
@@ -74,7 +74,8 @@ def score(
         logs = []
         for label, mean in enumerate(means):
             own = whiten[label if len(whiten) > 1 else 0]
-            white = (rows - mean) * own if covariance == "diagonal" else (rows - mean) @ own
+            apart = rows - mean
+            white = apart * own if covariance == "diagonal" else whitened(apart, own)
             logs.append(level[label] - white.square().sum(1) / 2)
         found.append(-torch.stack(logs).logsumexp(0))
     return torch.cat(found)

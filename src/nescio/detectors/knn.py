@@ -67,21 +67,25 @@ def score(
     del share, seed
     bank = state["bank"]
     half = None if normalise else bank.square().sum(1) / -2
+    room = bank.new_empty(ROWS, min(PIECE, len(bank)))
     found = []
     for rows in read(view.features[layers[0]], bank, ROWS * bank.shape[1]):
         own = F.normalize(rows, dim=1) if normalise else rows
-        far = own - bank[_neighbour(own.detach(), bank, half, k)]
+        far = own - bank[_neighbour(own.detach(), bank, half, k, room)]
         found.append(torch.linalg.vector_norm(far, dim=1))
     return torch.cat(found)
 
 
-def _neighbour(queries: Tensor, bank: Tensor, half: Tensor | None, k: int) -> Tensor:
+@torch.no_grad()
+def _neighbour(queries: Tensor, bank: Tensor, half: Tensor | None, k: int, room: Tensor) -> Tensor:
     """Places `(n,)` in the bank of the k-th nearest rows; the nearest has the largest product."""
     values, places = [], []
     for start in range(0, len(bank), PIECE):
         part = slice(start, start + PIECE)
-        piece = bank[part].T
-        near = queries @ piece if half is None else torch.addmm(half[part], queries, piece)
+        piece = bank[part]
+        near = torch.mm(queries, piece.T, out=room[: len(queries), : len(piece)])
+        if half is not None:
+            near += half[part]
         value, place = _largest(near, min(k, near.shape[1]))
         values.append(value)
         places.append(place + start)

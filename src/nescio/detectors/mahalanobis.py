@@ -7,7 +7,16 @@ from torch import Tensor
 
 from nescio.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import classes, moments, precision, read, shrink, shrunk, whitening
+from nescio.detectors.moments import (
+    classes,
+    moments,
+    precision,
+    read,
+    shrink,
+    shrunk,
+    whitened,
+    whitening,
+)
 from nescio.registry import detectors
 
 
@@ -73,7 +82,7 @@ def nearest(features: Tensor, state: State) -> Tensor:
     half = means.square().sum(1) / -2
     found = []
     for rows in read(features, state["centre"]):
-        white = (rows - state["centre"]) @ state["whiten"]
+        white = whitened(rows - state["centre"], state["whiten"])
         label = torch.addmm(half, white.detach(), means.T).argmax(1)
         found.append((white - means[label]).square().sum(1))  # not expanded: nothing cancels
     return torch.cat(found)

@@ -106,7 +106,7 @@ def shrink(covariance: Tensor, share: float) -> Tensor:
 
 
 def whitening(covariance: Tensor) -> Tensor:
-    """`(F, F)` triangular W, so that `x @ W` has the identity as its covariance."""
+    """`(F, F)` upper triangular W, so that `x @ W` has the identity as its covariance."""
     if covariance.diagonal().sum() <= 0:
         raise NescioError(
             "the features do not vary within the classes: there is no covariance to fit; give "
@@ -123,6 +123,18 @@ def whitening(covariance: Tensor) -> Tensor:
         factor, torch.eye(len(factor)).to(factor), upper=False
     )
     return whiten.T.contiguous()
+
+
+def whitened(rows: Tensor, whiten: Tensor) -> Tensor:
+    """`rows @ whiten` for a triangular W: the zeros below its diagonal are left out."""
+    width = len(whiten)
+    if width <= PANEL:
+        return rows @ whiten
+    panels = []
+    for start in range(0, width, PANEL):
+        end = start + PANEL
+        panels.append(rows[:, :end] @ whiten[:end, start:end])
+    return torch.cat(panels, 1)
 
 
 @torch.no_grad()

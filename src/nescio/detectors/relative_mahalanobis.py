@@ -13,6 +13,7 @@ from nescio.detectors.moments import (
     read,
     shrink,
     shrunk,
+    whitened,
     whitening,
 )
 from nescio.registry import detectors
@@ -46,7 +47,8 @@ def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float
     del shrinkage
     features = view.features[layers[0]]
     centre, background = state["centre"], state["background"]
-    far = [((rows - centre) @ background).square().sum(1) for rows in read(features, centre)]
+    rows = read(features, centre)
+    far = [whitened(own - centre, background).square().sum(1) for own in rows]
     return nearest(features, state) - torch.cat(far)
 
 

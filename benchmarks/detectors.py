@@ -1,0 +1,317 @@
+"""Scores of 200,000 cases, 100 logits and 512 features each, against pytorch-ood and faiss.
+
+A side's numbers hold the seconds, the sum of its scores, and by how much its memory grew.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.peers import Guest, guest, part_of
+from benchmarks.timing import Benchmark, Numbers, in_new_process, seconds, use_threads
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nescio import Activations
+
+CASES, CLASSES, FEATURES = 200_000, 100, 512
+BANK, QUERIES, NEAREST = 50_000, 20_000, 50
+REPEATS = 3
+QUICK = {"cases": 4000, "classes": 10, "features": 64}
+
+
+def _pytorch_ood(function: str) -> Guest:
+    return Guest("pytorch-ood", function, "pytorch_ood", "pytorch-ood")
+
+
+BENCHMARKS = (
+    *(
+        Benchmark(
+            __name__,
+            f"{name} of {CASES:,} x {CLASSES} logits",
+            peers=(_pytorch_ood(f"{name}_peer"),),
+            ours=f"{name}_ours",
+            quick={"cases": 4000},
+            checks=(f"{name}_agreement",),
+        )
+        for name in ("msp", "energy", "entropy")
+    ),
+    Benchmark(
+        __name__,
+        f"Mahalanobis, {CASES:,} x {FEATURES} features, {CLASSES} classes",
+        peers=(_pytorch_ood("mahalanobis_peer"),),
+        ours="mahalanobis_ours",
+        measures=("fit", "score"),
+        quick=QUICK,
+        checks=("mahalanobis_agreement",),
+        note="pytorch-ood does not divide the covariance by the number of cases, so its scores "
+        "shrink as that grows; the check multiplies them by twice the number of cases.",
+    ),
+    Benchmark(
+        __name__,
+        f"ViM fit and score, {CASES:,} x {FEATURES} features, {CLASSES} classes",
+        peers=(_pytorch_ood("vim_peer"),),
+        ours="vim_ours",
+        quick=QUICK,
+        checks=("vim_agreement", "vim_memory"),
+    ),
+    Benchmark(
+        __name__,
+        f"{NEAREST} nearest neighbours, bank {BANK:,} x {FEATURES}, {QUERIES:,} queries",
+        peers=(
+            _pytorch_ood("knn_peer"),
+            Guest("faiss, flat index", "knn_faiss", "faiss", "faiss-cpu"),
+        ),
+        ours="knn_ours",
+        quick={"bank": 4000, "queries": 500, "features": 64},
+        checks=("knn_agreement",),
+    ),
+)
+
+
+def msp_ours(cases: int = CASES) -> Numbers:
+    return _ours("msp", cases)
+
+
+def msp_peer(cases: int = CASES) -> Numbers:
+    return _peer("softmax", "MaxSoftmax", cases)
+
+
+def msp_agreement() -> Numbers:
+    """Ours are log-odds: back to minus the probability."""
+    return _agree(lambda odds: -1 / (1 + odds.double().exp()), "msp", "softmax", "MaxSoftmax")
+
+
+def energy_ours(cases: int = CASES) -> Numbers:
+    return _ours("energy", cases)
+
+
+def energy_peer(cases: int = CASES) -> Numbers:
+    return _peer("energy", "EnergyBased", cases)
+
+
+def energy_agreement() -> Numbers:
+    return _agree(lambda found: found, "energy", "energy", "EnergyBased")
+
+
+def entropy_ours(cases: int = CASES) -> Numbers:
+    return _ours("entropy", cases)
+
+
+def entropy_peer(cases: int = CASES) -> Numbers:
+    return _peer("entropy", "Entropy", cases)
+
+
+def entropy_agreement() -> Numbers:
+    return _agree(lambda found: found, "entropy", "entropy", "Entropy")
+
+
+def mahalanobis_ours(
+    cases: int = CASES, classes: int = CLASSES, features: int = FEATURES
+) -> Numbers:
+    from nescio.detectors import mahalanobis
+
+    train = _activations(cases, classes, features)
+    return _fit_and_score(lambda: mahalanobis(train, shrinkage=0.0), lambda fitted: fitted(train))
+
+
+def mahalanobis_peer(
+    cases: int = CASES, classes: int = CLASSES, features: int = FEATURES
+) -> Numbers:
+    peer = part_of("pytorch_ood", "detector.mahalanobis").Mahalanobis
+    x, y = _features(cases, classes, features)
+    return _fit_and_score(
+        lambda: peer(None).to("cpu").fit_features(x, y),
+        lambda fitted: fitted.predict_features(x),
+        repeats=1,
+    )
+
+
+def mahalanobis_agreement() -> Numbers:
+    """The largest relative difference, with what the peer leaves out put in."""
+    from nescio.detectors import mahalanobis
+
+    train = _activations(4000, 10, 64)
+    x, y = _features(4000, 10, 64)
+    peer = part_of("pytorch_ood", "detector.mahalanobis").Mahalanobis(None).to("cpu")
+    theirs = peer.fit_features(x, y).predict_features(x) * 2 * len(x)
+    return {"difference": _apart(mahalanobis(train, shrinkage=0.0)(train), theirs)}
+
+
+def vim_ours(cases: int = CASES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
+    from nescio.detectors import vim
+
+    train = _activations(cases, classes, features)
+    return _timed(lambda: vim(train)(train), repeats=1)
+
+
+def vim_peer(cases: int = CASES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
+    x, y = _features(cases, classes, features)
+    return _timed(lambda: _vim(x, y, classes), repeats=1)
+
+
+def _vim(x: "Tensor", y: "Tensor", classes: int) -> "Tensor":
+    peer = part_of("pytorch_ood", "detector.vim").ViM
+    own = peer(None, x.shape[1] // 2, *_last_layer(classes, x.shape[1]))
+    return own.fit_features(x, y).predict_features(x)  # type: ignore[no-any-return]
+
+
+def vim_agreement() -> Numbers:
+    from nescio.detectors import vim
+
+    train = _activations(4000, 10, 64)
+    return {"difference": _apart(vim(train)(train), _vim(*_features(4000, 10, 64), 10))}
+
+
+def vim_memory() -> Numbers:
+    """Megabytes by which each side's memory grew while it worked."""
+    ours = in_new_process(f"{__name__}:vim_ours", {})["growth"]
+    theirs = in_new_process(f"{__name__}:vim_peer", {})["growth"]
+    return {"nescio MB": ours, "pytorch-ood MB": theirs, "share": ours / theirs}
+
+
+def knn_ours(bank: int = BANK, queries: int = QUERIES, features: int = FEATURES) -> Numbers:
+    from nescio.detectors import knn
+
+    train, test = _activations(bank, 1, features), _activations(queries, 1, features, seed=1)
+    detector = knn(train, k=NEAREST)
+    return _timed(lambda: detector(test), repeats=1)
+
+
+def knn_peer(bank: int = BANK, queries: int = QUERIES, features: int = FEATURES) -> Numbers:
+    peer = part_of("pytorch_ood", "detector.knn").KNN
+    fitted = peer(None, k=NEAREST).fit_features(*_features(bank, 1, features))
+    x, _ = _features(queries, 1, features, seed=1)
+    return _timed(lambda: fitted.predict_features(x), repeats=1)
+
+
+def knn_faiss(bank: int = BANK, queries: int = QUERIES, features: int = FEATURES) -> Numbers:
+    search = _faiss(_features(bank, 1, features)[0])
+    x, _ = _features(queries, 1, features, seed=1)
+    return _timed(lambda: search(x), repeats=1)
+
+
+def _faiss(bank: "Tensor") -> "Callable[[Tensor], Tensor]":
+    import torch
+    from torch.nn.functional import normalize
+
+    faiss = guest("faiss")
+    index = faiss.IndexFlatL2(bank.shape[1])
+    index.add(normalize(bank, dim=1).numpy())
+
+    def search(x: "Tensor") -> "Tensor":
+        return torch.from_numpy(index.search(normalize(x, dim=1).numpy(), NEAREST)[0][:, -1]).sqrt()
+
+    return search
+
+
+def knn_agreement() -> Numbers:
+    from nescio.detectors import knn
+
+    ours = knn(_activations(4000, 1, 64), k=NEAREST)(_activations(500, 1, 64, seed=1))
+    bank, x = _features(4000, 1, 64), _features(500, 1, 64, seed=1)[0]
+    peer = part_of("pytorch_ood", "detector.knn").KNN(None, k=NEAREST).fit_features(*bank)
+    return {
+        "pytorch-ood": _apart(ours, peer.predict_features(x)),
+        "faiss": _apart(ours, _faiss(bank[0])(x)),
+    }
+
+
+def _ours(name: str, cases: int) -> Numbers:
+    from nescio import Activations, detectors
+
+    use_threads()
+    given, score = Activations(logits=_logits(cases)), getattr(detectors, name)()
+    return _timed(lambda: score(given))
+
+
+def _peer(module: str, name: str, cases: int) -> Numbers:
+    peer = getattr(part_of("pytorch_ood", f"detector.{module}"), name)
+    use_threads()
+    logits = _logits(cases)
+    return _timed(lambda: peer.score(logits))
+
+
+def _agree(turned: "Callable[[Tensor], Tensor]", ours: str, module: str, peer: str) -> Numbers:
+    from nescio import Activations, detectors
+
+    logits = _logits(4000)
+    theirs = getattr(part_of("pytorch_ood", f"detector.{module}"), peer).score(logits)
+    found = getattr(detectors, ours)()(Activations(logits=logits))
+    return {"difference": _apart(turned(found), theirs)}
+
+
+def _apart(ours: "Tensor", theirs: "Tensor") -> float:
+    """The largest difference, relative to the largest score."""
+    theirs = theirs.double()
+    return float((ours.double() - theirs).abs().max() / theirs.abs().max())
+
+
+def _fit_and_score(
+    fit: Callable[[], Any], score: "Callable[[Any], Tensor]", repeats: int = REPEATS
+) -> Numbers:
+    fitted: list[Any] = [fit()]
+    fitting = min(seconds(lambda: fitted.append(fit())) for _ in range(REPEATS))
+    found = _timed(lambda: score(fitted[-1]), repeats)
+    return {"fit": fitting, "score": found["warm"], **found}
+
+
+def _timed(work: "Callable[[], Tensor]", repeats: int = REPEATS) -> Numbers:
+    """Seconds once warm (long work counts as warm), the sum of the scores, megabytes of growth."""
+    before = _resident("VmRSS")
+    _forget_peak()
+    first: list[Tensor] = []
+    times = [seconds(lambda: first.append(work()))]
+    growth = (_resident("VmHWM") - before) / 1024
+    if repeats > 1:
+        times = [seconds(work) for _ in range(repeats)]
+    return {"warm": min(times), "sum": float(first[0].double().sum()), "growth": growth}
+
+
+def _resident(kind: str) -> int:
+    """Kilobytes of this process's memory: VmRSS, held now, or VmHWM, the most it held."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(kind):
+            return int(line.split()[1])
+    return 0
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _activations(cases: int, classes: int, features: int, seed: int = 0) -> "Activations":
+    from nescio import Activations
+
+    x, y = _features(cases, classes, features, seed)
+    weight, bias = _last_layer(classes, features)
+    logits = x @ weight.T + bias
+    return Activations(logits=logits, features={"last": x}, labels=y, weight=weight, bias=bias)
+
+
+def _features(cases: int, classes: int, features: int, seed: int = 0) -> "tuple[Tensor, Tensor]":
+    """Classes of a common shape, in which the later features vary less."""
+    import torch
+
+    use_threads()
+    torch.manual_seed(0)
+    centres = torch.randn(classes, features)
+    torch.manual_seed(seed + 1)
+    labels = torch.arange(cases) % classes
+    noise = torch.randn(cases, features) * torch.linspace(2, 0.2, features)
+    return noise.add_(centres[labels]), labels
+
+
+def _last_layer(classes: int, features: int) -> "tuple[Tensor, Tensor]":
+    import torch
+
+    torch.manual_seed(7)
+    return torch.randn(classes, features) / features**0.5, torch.randn(classes)
+
+
+def _logits(cases: int) -> "Tensor":
+    import torch
+
+    torch.manual_seed(0)
+    return 3 * torch.randn(cases, CLASSES)
