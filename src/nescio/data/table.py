@@ -105,16 +105,15 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
         return _finite(name, array.astype(np.float64))
     if array.dtype.kind == "c":
         raise NescioError(f"column {name!r} must hold numbers or text, got {array.dtype}")
-    texts = [_text(value) for value in array.tolist()]
+    given = array.tolist()
+    known = {value: _text(value) for value in set(given)}  # few different ones, often
     marks = set(missing)
-    holes = np.array([text in marks for text in texts])
+    holes = {value for value, text in known.items() if text in marks}
     try:
-        numbers = [np.nan if hole else float(t) for hole, t in zip(holes, texts, strict=True)]
+        numbers = {v: np.nan if v in holes else float(text) for v, text in known.items()}
     except ValueError:
-        return np.where(holes, "", np.array(texts))
-    if holes.all():
-        return np.full(len(texts), np.nan)
-    return _finite(name, np.array(numbers))
+        return np.array(["" if value in holes else known[value] for value in given])
+    return _finite(name, np.array([numbers[value] for value in given], dtype=np.float64))
 
 
 def _text(value: Any) -> str:

@@ -80,7 +80,8 @@ def _learner(name: str, seed: int) -> Learner:
             from sklearn.ensemble import HistGradientBoostingClassifier
 
             model: Any = HistGradientBoostingClassifier(
-                max_iter=100, learning_rate=0.1, random_state=derive(seed, "boosting") % 2**32
+                min_samples_leaf=max(2, min(20, len(x) // 10)),  # small batches: small leaves
+                random_state=derive(seed, "boosting") % 2**32,
             )
         else:
             from sklearn.linear_model import LogisticRegression
