@@ -131,3 +131,16 @@ def test_a_last_layer_of_another_width():
                 bias=train.bias,
             )
         )
+
+
+def test_logits_that_would_turn_the_score_round():
+    train = some()
+    with pytest.raises(NescioError, match="-9.* on average; vim scales by them"):
+        vim(
+            Activations(
+                logits=train.logits - train.logits.amax(-1, keepdim=True) - 9,
+                features=train.features,
+                weight=train.weight,
+                bias=train.bias,
+            )
+        )

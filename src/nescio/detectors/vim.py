@@ -65,8 +65,13 @@ def _fitted(
     length = _residual(features, state["origin"], state["residual"]).double().mean()
     if length <= 0:
         raise NescioError(f"the features lie in a space of {size} dimensions; give a smaller dim")
-    alpha = logits.amax(-1).double().mean() / length
-    return {**state, "alpha": alpha.to(state["origin"])}
+    largest = logits.amax(-1).double().mean()
+    if largest <= 0:
+        raise NescioError(
+            f"the largest logits of the training data are {float(largest):.3g} on average; vim "
+            "scales by them and needs a positive number, use mahalanobis or knn"
+        )
+    return {**state, "alpha": (largest / length).to(state["origin"])}
 
 
 def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
