@@ -22,6 +22,10 @@ from nescio.comparing import AdversarialNoise as AdversarialNoise
 from nescio.comparing import AdversarialSamples as AdversarialSamples
 from nescio.comparing import Comparison as Comparison
 from nescio.comparing import compare as compare
+from nescio.detecting import DetectorComparison as DetectorComparison
+from nescio.detecting import LeftOut as LeftOut
+from nescio.detecting import compare_detectors as compare_detectors
+from nescio.detecting import leave_classes_out as leave_classes_out
 from nescio.errors import NescioError as NescioError
 from nescio.model import Model as Model
 from nescio.observing import observe as observe

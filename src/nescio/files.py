@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,17 @@ def _manifest(path: Path, metadata: Mapping[str, str], kind: str) -> dict[str, A
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically; numbers that are not finite become null."""
     write_atomically(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
+
+
+def kept(path: Path, key: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """What a file holds for this key; otherwise it is made and written, in one go."""
+    same = json.loads(json.dumps(finite(dict(key))))
+    if path.exists():
+        there = json.loads(path.read_text())
+        if there["key"] == same:
+            return there["found"]
+    write_json(path, {"key": same, "found": make()})
+    return json.loads(path.read_text())["found"]
 
 
 def finite(value: Any) -> Any:

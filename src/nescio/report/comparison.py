@@ -57,11 +57,11 @@ def comparison_markdown(result: Result) -> str:
         [row.label, *(_inline(number, "–", "({}–{})") for number in row.numbers)]
         for row in _rows(result, names)
     ]
-    lines = [f"| {' | '.join(map(_in_markdown, line))} |" for line in table]
+    lines = [f"| {' | '.join(map(in_markdown, line))} |" for line in table]
     parts = [
-        "\n".join(map(_in_markdown, errors)),
+        "\n".join(map(in_markdown, errors)),
         "\n".join(lines),
-        *map(_in_markdown, _notes(result, "In brackets")),
+        *map(in_markdown, _notes(result, "In brackets")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -71,11 +71,11 @@ def comparison_latex(result: Result, *, intervals: bool = True) -> str:
     names = list(result["predictors"])
     brackets = r"{{\scriptsize({}--{})}}" if intervals else ""
     heads = [names, [", ".join(_error(result, name, "--")) for name in names]]
-    wide = [[rf"\multicolumn{{{SPAN}}}{{c}}{{{_in_latex(h)}}}" for h in head] for head in heads]
+    wide = [[rf"\multicolumn{{{SPAN}}}{{c}}{{{in_latex(h)}}}" for h in head] for head in heads]
     starts = range(2, 2 + SPAN * len(names), SPAN)
     rows = [
         [
-            rf"\quad {row.label}" if row.published else _in_latex(row.label),
+            rf"\quad {row.label}" if row.published else in_latex(row.label),
             *(_inline(number, "--", brackets) for number in row.numbers),
         ]
         for row in _rows(result, names)
@@ -153,7 +153,7 @@ def _block(result: Result, names: Sequence[str]) -> list[str]:
         height = max(map(len, columns))
         padded = [[*column, *[""] * (height - len(column))] for column in columns]
         grid += [list(line) for line in zip(*padded, strict=True)]
-    heads = [[_printable(name), *_error(result, name, "-")] for name in names]
+    heads = [[printable(name), *_error(result, name, "-")] for name in names]
     widths = [max(map(cell_len, column)) for column in zip(*grid, strict=True)]
     rooms = []
     for start, head in zip(range(1, len(widths), SPAN), heads, strict=True):
@@ -170,7 +170,7 @@ def _block(result: Result, names: Sequence[str]) -> list[str]:
 
 
 def _wrapped(label: str) -> list[str]:
-    return textwrap.wrap(_printable(label), LABEL, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(printable(label), LABEL, break_long_words=False, break_on_hyphens=False)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], *, right: bool) -> str:
@@ -225,17 +225,17 @@ def _notes(result: Result, intervals: str) -> list[str]:
             for row, share in blind.items()
             if share >= 0.01
         ]
-    return [_printable(note) for note in notes]
+    return [printable(note) for note in notes]
 
 
-def _in_markdown(text: str) -> str:
-    return _printable(text).replace("|", "\\|").replace("<", "&lt;")
+def in_markdown(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _in_latex(text: str) -> str:
-    return "".join(SPECIAL.get(character, character) for character in _printable(text))
+def in_latex(text: str) -> str:
+    return "".join(SPECIAL.get(character, character) for character in printable(text))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text as it stands, without control codes from a name."""
     return "".join(c if c.isprintable() else "?" for c in text)

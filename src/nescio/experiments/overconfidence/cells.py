@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from nescio.experiments.overconfidence.blocks import Block, InData
 from nescio.experiments.overconfidence.budgets import budget
 from nescio.experiments.overconfidence.methods import RECIPES
 from nescio.experiments.overconfidence.stronger import Stronger
+from nescio.files import kept as kept
 from nescio.files import make_folder, write_json
 from nescio.model import Model
 from nescio.prediction import Prediction
@@ -153,17 +154,6 @@ def cell(
         return table.result
 
     return Comparison(kept(path, key, make))
-
-
-def kept(path: Path, key: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """What a file holds for this key; otherwise it is made and written, in one go."""
-    same = json.loads(json.dumps(dict(key)))
-    if path.exists():
-        there = json.loads(path.read_text())
-        if there["key"] == same:
-            return there["found"]
-    write_json(path, {"key": same, "found": make()})
-    return json.loads(path.read_text())["found"]
 
 
 def slug(name: str) -> str:

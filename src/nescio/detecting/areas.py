@@ -1,0 +1,105 @@
+"""Mean AUROCs over several out-sets: their covariance, intervals, and who shares the first place.
+
+DeLong et al. (1988) for one out-set. Out-sets share the in-data, so the placements of an inside
+score are averaged over the sets before their variance is taken; those of outside scores are not
+shared, and their variances add.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio import metrics
+
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Scores: TypeAlias = tuple[Array, Sequence[Array]]  # of the in-data, and of each out-set
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """The mean AUROCs of K detectors `(K,)` and the covariance of these `(K, K)`."""
+
+    values: Floats
+    covariance: Floats
+
+    def interval(self, place: int, level: float) -> metrics.Interval:
+        """The interval of one, made for its log-odds, so that it stays in (0, 1)."""
+        area, spread = float(self.values[place]), math.sqrt(self.covariance[place, place])
+        if spread == 0 or not 0 < area < 1:
+            return metrics.Interval(area, area, area)
+        half = NormalDist().inv_cdf((1 + level) / 2) * spread / (area * (1 - area))
+        centre = math.log(area / (1 - area))
+        return metrics.Interval(area, _logistic(centre - half), _logistic(centre + half))
+
+    def first(self, level: float) -> tuple[Floats, list[bool]]:
+        """P-values against the best, and whether each shares the first place."""
+        return first_places(self.values, self._p, level)
+
+    def _p(self, i: int, j: int) -> float:
+        gap = abs(float(self.values[i] - self.values[j]))
+        own = self.covariance
+        spread = math.sqrt(max(0.0, float(own[i, i] + own[j, j] - 2 * own[i, j])))
+        if gap == 0:
+            return 1.0
+        return math.erfc(gap / spread / math.sqrt(2)) if spread > 0 else 0.0
+
+
+def first_places(
+    values: Floats, p_of: Callable[[int, int], float], level: float
+) -> tuple[Floats, list[bool]]:
+    """P-values `(K,)` against the largest value, and whether each shares the first place.
+
+    p_of: the two-sided p-value of the values at two places. All pairs are corrected together (Holm,
+    1979), as the best is chosen from the same data. Where all share the first place, none does.
+    """
+    pairs = list(combinations(range(len(values)), 2))
+    found = np.ones(len(values))
+    corrected = metrics.holm([p_of(*pair) for pair in pairs]) if pairs else np.ones(0)
+    best = int(values.argmax())
+    for pair, p in zip(pairs, corrected, strict=True):
+        if best in pair:
+            found[sum(pair) - best] = p
+    shared = found >= 1 - level
+    return found, [bool(one) and not shared.all() for one in shared]
+
+
+def mean_areas(detectors: Sequence[Scores]) -> Areas:
+    """Mean AUROCs over the out-sets, all detectors on the same cases in the same order."""
+    inner, outer = zip(*(_placements(*scores) for scores in detectors), strict=True)
+    inside = np.stack(inner)  # (K, N)
+    sets = [np.stack(column) for column in zip(*outer, strict=True)]  # (K, M) for each out-set
+    covariance = _covariance(inside) + sum(map(_covariance, sets)) / len(sets) ** 2
+    return Areas(np.mean([rows.mean(1) for rows in sets], axis=0), np.asarray(covariance))
+
+
+def _placements(inside: Array, outsides: Sequence[Array]) -> tuple[Floats, list[Floats]]:
+    """Shares of outside scores above each inside one, averaged over the sets; the reverse."""
+    ordered = np.sort(inside)
+    above = np.mean([1 - _share(np.sort(scores), inside) for scores in outsides], axis=0)
+    return above, [_share(ordered, scores) for scores in outsides]
+
+
+def _share(ordered: Array, scores: Array) -> Floats:
+    """The share of sorted numbers below each score; equal ones count one half."""
+    below = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    share: Floats = below / (2 * len(ordered))
+    return share
+
+
+def _covariance(rows: Floats) -> Floats:
+    """Of the means of K rows, `(K, K)`."""
+    centred = rows - rows.mean(1, keepdims=True)
+    cases = rows.shape[1]
+    product: Floats = centred @ centred.T / (cases * (cases - 1))
+    return product
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value)) if value > -700 else 0.0

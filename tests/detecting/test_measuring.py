@@ -1,0 +1,260 @@
+"""The table against metrics of scores that are made by hand."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio import NescioError, detectors, measures, metrics, predictors
+from nescio.data.outside import uniform
+from nescio.detecting import DetectorComparison, compare_detectors
+from nescio.detecting.contestants import contestants
+
+FEW = ["energy", "knn,k=5", "mahalanobis"]
+
+
+def cell(found, detector, row):
+    return found.result["detectors"][detector]["rows"][row]
+
+
+@pytest.fixture
+def found(net, inside, outside, train):
+    return compare_detectors(
+        net, inside, outside, train=train, detectors=FEW, near=["middle"], resamples=60, seed=4
+    )
+
+
+def test_numbers_are_those_of_the_scores(net, inside, outside, train, found):
+    seen = nescio.observe(net, train)
+    made = [detectors.energy(), detectors.knn(seen, k=5), detectors.mahalanobis(seen)]
+    for name, detector in zip(FEW, made, strict=True):
+        own = detector(nescio.observe(net, inside)).numpy()
+        assert found.scores[name]["test"] == pytest.approx(own)
+        for row, x in outside.items():
+            other = detector(nescio.observe(net, x)).numpy()
+            part = cell(found, name, row)
+            expected = metrics.delong_interval(own, other, logit=True)
+            assert part["auroc"] == pytest.approx(vars(expected))
+            ranked = metrics.bootstrap_ranking(own, other, resamples=60, seed=4)
+            assert part["aupr"] == pytest.approx(vars(ranked["aupr"]))
+            assert part["fpr_at_95_tpr"] == pytest.approx(vars(ranked["fpr_at_tpr"]))
+
+
+def test_marks_are_those_of_the_paired_test(found):
+    for row in ("middle", "far"):
+        pairs = {n: (s["test"], s[row]) for n, s in found.scores.items()}
+        p = metrics.against_best(pairs)
+        for name, value in p.items():
+            part = cell(found, name, row)
+            assert part["p"] == pytest.approx(value)
+            assert part["best"] == (value >= 0.05 and min(p.values()) < 0.05)
+
+
+def test_means_are_over_all_near_and_far_sets(found):
+    assert found.result["groups"] == {
+        "all": ["middle", "far"], "near": ["middle"], "far": ["far"],
+    }  # fmt: skip
+    for name in FEW:
+        rows, means = (found.result["detectors"][name][key] for key in ("rows", "means"))
+        for key in ("auroc", "aupr", "fpr_at_95_tpr"):
+            values = [rows[row][key]["value"] for row in ("middle", "far")]
+            assert means["all"][key]["value"] == pytest.approx(np.mean(values))
+            assert means["near"][key]["value"] == values[0]
+            assert means["far"][key]["value"] == values[1]
+        assert means["far"]["auroc"] == pytest.approx(rows["far"]["auroc"])
+    assert found.ranked == sorted(FEW, key=found.auroc, reverse=True)
+    assert found.auroc("energy", "far") == cell(found, "energy", "far")["auroc"]["value"]
+
+
+def test_each_data_set_passes_the_network_once(net, inside, outside, train):
+    seen = []
+    net[2].register_forward_hook(lambda *call: seen.append(len(call[2])))
+    names = [n for n in (c.name for c in contestants(None, members=1, vectors=True)) if n != "odin"]
+    compare_detectors(net, inside, outside, train=train, detectors=names, resamples=0)
+    sizes = [120, 80, 60, 200]
+    dry = 4 * len(sizes) * 2  # at most two trial runs of four inputs a set
+    assert sum(sizes) <= sum(seen) <= sum(sizes) + dry
+
+
+def test_all_detectors_are_taken_unless_some_are_named(net, inside, outside, train):
+    found = compare_detectors(net, inside, outside, train=train, resamples=0).result
+    expected = set(nescio.registry.detectors) - {"combined", "measured"}
+    assert set(found["detectors"]) | set(found["left_out"]) == expected
+    assert not found["left_out"]
+    assert found["detectors"]["odin"]["own_pass"]
+    assert not found["detectors"]["knn"]["own_pass"]
+    assert found["detectors"]["knn"]["bytes"] == 200 * 4 * 4  # the bank, float32
+    assert found["detectors"]["energy"]["bytes"] == 0
+    assert found["forward_seconds"] > 0
+
+
+def test_images_leave_out_the_detectors_of_tables():
+    names = {one.name for one in contestants(None, members=1, vectors=False)}
+    assert not {"gower", "smoothed_density"} & names
+    assert {"knn", "odin", "msp"} <= names
+
+
+def test_without_training_data_those_with_a_fit_are_left_out(net, inside, outside):
+    found = compare_detectors(net, inside, outside, resamples=0).result
+    assert {"energy", "msp", "odin"} <= set(found["detectors"])
+    assert "train=(x, y)" in found["left_out"]["knn"]
+    with pytest.raises(NescioError, match="knn is fitted on training data"):
+        compare_detectors(net, inside, outside, detectors=["knn"])
+
+
+def test_several_networks_are_measured_together(net, inside, outside, train):
+    other = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    found = compare_detectors([net, other], inside, outside, train=train, resamples=0)
+    logits = nescio.observe([net, other], inside).logits
+    expected = measures.mutual_information(nescio.Categorical(logits))
+    assert found.scores["mutual_information"]["test"] == pytest.approx(expected.numpy())
+    assert found.result["networks"] == 2
+    assert "2 networks" in str(found)
+
+
+def test_predictors_stand_beside_detectors(inside, outside, train):
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Dropout(0.4), nn.Linear(16, 2)).eval()
+    sampled = predictors.mc_dropout(net, passes=12)
+    options = {"detectors": ["msp"], "resamples": 0}
+    both = {"MC dropout": sampled, "again": net}
+    found = compare_detectors(net, inside, outside, predictors=both, **options)
+    assert set(found.scores) == {
+        "msp", "again: log_odds", "again: predictive_entropy", "MC dropout: log_odds",
+        "MC dropout: predictive_entropy", "MC dropout: mutual_information",
+    }  # fmt: skip
+    prediction = sampled(outside["far"]).to(torch.float64)
+    expected = measures.mutual_information(prediction).numpy()
+    assert found.scores["MC dropout: mutual_information"]["far"] == pytest.approx(expected)
+    assert found.auroc("again: log_odds") == pytest.approx(found.auroc("msp"), abs=1e-6)
+    assert found.result["detectors"]["MC dropout: log_odds"]["own_pass"]
+
+
+def test_the_other_sense_of_fpr_and_aupr(net, inside, outside):
+    found = compare_detectors(
+        net, inside, outside, detectors=["energy"], positive="inside", resamples=0
+    )
+    scores = found.scores["energy"]
+    part = cell(found, "energy", "middle")
+    expected = metrics.fpr_at_tpr(scores["test"], scores["middle"], positive="inside")
+    assert part["fpr_at_95_tpr"] == {"value": expected, "low": None, "high": None}
+    aupr = metrics.aupr(scores["test"], scores["middle"], positive="inside")
+    assert part["aupr"]["value"] == aupr
+    assert "95 % of test are accepted" in str(found)
+
+
+def test_detectors_by_name_ready_made_and_as_functions(net, inside, outside, train):
+    ready = detectors.knn(nescio.observe(net, train), k=3)
+    given = {
+        "nearest": "knn,k=3",
+        "ready": ready,
+        "function": lambda seen: detectors.knn(seen, k=3),
+        "unit": "knn,k=3,normalise=no",
+        "margin": "log_odds",
+    }
+    found = compare_detectors(net, inside, outside, train=train, detectors=given, resamples=0)
+    assert np.array_equal(found.scores["nearest"]["far"], found.scores["ready"]["far"])
+    assert np.array_equal(found.scores["nearest"]["far"], found.scores["function"]["far"])
+    assert not np.array_equal(found.scores["nearest"]["far"], found.scores["unit"]["far"])
+    assert found.result["detectors"]["unit"]["options"]["normalise"] is False
+
+
+def test_what_odin_was_tuned_on_is_said_and_may_not_be_tested_on(net, inside, outside, train):
+    def tuned(x):
+        noise = nescio.observe(net, x, inputs=True)
+        return lambda seen: detectors.tuned_odin(seen[:50], noise, name="noise", radii=[0, 0.1])
+
+    given = {"on noise": tuned(uniform((2,)).take(40)), "alone": "tuned_odin", "plain": "odin"}
+    found = compare_detectors(net, inside, outside, train=train, detectors=given, resamples=0)
+    text = " ".join(str(found).split())
+    assert "on noise was tuned on noise (40 inputs) by auroc" in text
+    assert "alone was tuned on no out-data by mean confidence" in text
+    assert "plain was not tuned: temperature 1000, radius 0.0014" in text
+    assert "hashes" not in found.json()
+    given = {"cheat": tuned(outside["far"][:30])}
+    with pytest.raises(NescioError, match="tuned on 30 of the 60 inputs of 'far'"):
+        compare_detectors(net, inside, outside, train=train, detectors=given)
+
+
+def test_test_inputs_among_the_training_inputs_are_counted(net, inside, outside, train):
+    both = (torch.cat([train[0], inside[0][:7]]), torch.cat([train[1], inside[1][:7]]))
+    found = compare_detectors(net, inside, outside, train=both, detectors=["knn"], resamples=0)
+    assert found.result["sets"]["test"]["in_train"] == 7
+    assert "7 of its 120 inputs are among the training inputs" in " ".join(str(found).split())
+
+
+def test_out_distributions_and_absent_sets(net, inside):
+    noise = uniform((2,))
+    rows = {"noise": (noise, 30), "letters": nescio.Absent("download letters")}
+    rows["more"] = noise.take(20, start=30)
+    found = compare_detectors(net, inside, rows, detectors=["msp"], resamples=0, near=["letters"])
+    assert len(found.scores["msp"]["noise"]) == 30
+    assert found.result["groups"] == {"all": ["noise", "more"]}
+    assert "letters is not at hand: download letters" in str(found)
+
+
+def test_saved_and_read_again(tmp_path, found):
+    path = found.save(tmp_path / "out")
+    assert {p.name for p in path.parent.iterdir()} == {
+        "detectors.txt", "detectors.md", "detectors.tex", "detectors.json", "scores.safetensors",
+        "roc.png", "histograms.png",
+    }  # fmt: skip
+    again = DetectorComparison.load(tmp_path / "out")
+    assert again.result == json.loads(found.json())
+    assert str(again) == str(found)
+    for name, by_set in found.scores.items():
+        for row, values in by_set.items():
+            assert np.array_equal(again.scores[name][row], values)
+    (tmp_path / "out" / "scores.safetensors").unlink()
+    with pytest.raises(NescioError, match="scores are not there"):
+        DetectorComparison.load(tmp_path / "out").roc()
+    with pytest.raises(NescioError, match="cannot read"):
+        DetectorComparison.load(tmp_path)
+    (tmp_path / "detectors.json").write_text('{"kind": "comparison"}')
+    with pytest.raises(NescioError, match="no comparison of detectors"):
+        DetectorComparison.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"outside": {}}, "out-data by name"),
+        ({"outside": {"test": torch.ones(3, 2)}}, "'test' is taken"),
+        ({"outside": {"one": torch.ones(1, 2)}}, "at least two"),
+        ({"outside": {"wide": torch.ones(5, 3)}}, "data 'wide'"),
+        ({"outside": {"gone": nescio.Absent("why")}}, "no out-data is at hand: gone: why"),
+        ({"outside": {"noise": uniform((2,))}}, "endless"),
+        ({"near": ["midle"]}, "did you mean 'middle'"),
+        ({"near": "middle"}, r"near=\['middle'\]"),
+        ({"detectors": ["nkn"]}, "did you mean 'knn'"),
+        ({"detectors": ["knn,kk=3"]}, "k=50"),
+        ({"detectors": ["knn,k=300"]}, "k must be"),
+        ({"detectors": ["combined"]}, "made of others"),
+        ({"detectors": {"mine": 3}}, "got a int"),
+        ({"detectors": {"mine": lambda seen: 3}}, "made a int"),
+        ({"detectors": 3}, "detectors are names"),
+        ({"detectors": [lambda seen: 3]}, "has no name"),
+        ({"detectors": []}, "nothing to compare"),
+        ({"detectors": ["entropy,base=2,"]}, "takes OPTION=VALUE"),
+        ({"predictors": [3]}, "predictors come by name"),
+        ({"level": 1.5}, "level"),
+        ({"resamples": 1}, "resamples"),
+    ],
+)
+def test_errors_teach(net, inside, outside, train, change, message):
+    options = {"outside": outside, "train": train, "detectors": ["msp"], **change}
+    with pytest.raises(NescioError, match=message):
+        compare_detectors(net, inside, options.pop("outside"), **options)
+
+
+def test_unknown_names_of_results(found):
+    with pytest.raises(NescioError, match="did you mean 'energy'"):
+        found.auroc("enrgy")
+    with pytest.raises(NescioError, match="did you mean 'middle'"):
+        found.auroc("energy", "midle")
+    with pytest.raises(NescioError, match="unknown detector"):
+        found.roc(["nothing"])
+    with pytest.raises(NescioError, match="unknown metric"):
+        found.latex("mmc")
