@@ -22,6 +22,7 @@ NAMES = (
     "noise",
     "images",
     "detectors",
+    "metrics",
     "import_time",
 )
 
