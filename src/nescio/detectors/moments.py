@@ -85,7 +85,7 @@ def moments(features: Tensor, places: Tensor | None = None, count: int = 1) -> M
         room = torch.empty_like(rows) if room.shape != rows.shape else room
         torch.index_select(guess, 0, own, out=room)
         rows = torch.sub(rows, room, out=room)
-        off += torch.zeros_like(guess).index_add_(0, own, rows)
+        off += torch.zeros_like(guess).scatter_add_(0, own[:, None].expand_as(rows), rows)
         for start in range(0, width, PANEL):
             panel = slice(start, start + PANEL)
             torch.mm(rows[:, panel].T, rows[:, start:], out=product[panel, start:])
