@@ -64,7 +64,16 @@ def own(folder: Path, factory: str = "make_net") -> str:
 
 def test_help_teaches() -> None:
     assert "nescio audit mymodule:make_net" in nescio("--help").output
-    for command in ("audit", "pieces", "train", "predict", "reproduce", "search", "list"):
+    for command in (
+        "audit",
+        "compare",
+        "pieces",
+        "train",
+        "predict",
+        "reproduce",
+        "search",
+        "list",
+    ):
         result = nescio(command, "--help")
         assert result.exit_code == 0
         assert len(result.output) > 200
@@ -90,6 +99,61 @@ def test_audit_of_a_users_network(folder: Path, weights: str) -> None:
     assert set(found["predictors"]) == {"network", "MC dropout"}
     assert found["sets"]["moved"] == 60
     assert "<svg" in (folder / "a" / "audit.html").read_text()
+
+
+def test_compare_of_a_users_network(folder: Path) -> None:
+    words = ["compare", own(folder), "--weights", "w.pt", "--data", "test.npz", "--out", "c"]
+    words += ["--train", "test.npz", "--ood", "moved=other.npz", "--near", "uniform"]
+    words += ["--near", "mixed=shuffled", "--detector", "knn,k=3", "--detector", "energy"]
+    result = nescio(*words, "--passes", "4", "--tune", "permuted", "--resamples", "10")
+    assert result.exit_code == 0, result.output
+    assert "48 cases fit, 6 test" in result.output
+    found = json.loads((folder / "c" / "detectors.json").read_text())
+    measures = ("log_odds", "predictive_entropy", "mutual_information")
+    sampled = [f"MC dropout: {measure}" for measure in measures]
+    names = ["knn,k=3", "energy", "odin, tuned on permuted", *sampled]
+    assert list(found["detectors"]) == names
+    assert found["groups"] == {
+        "all": ["uniform", "mixed", "moved"], "near": ["uniform", "mixed"], "far": ["moved"],
+    }  # fmt: skip
+    assert found["sets"]["moved"]["cases"] == 60
+    assert found["sets"]["mixed"]["cases"] == found["cases"] == 6
+    assert found["detectors"]["odin, tuned on permuted"]["tuned"]["on"] == "permuted"
+    assert (folder / "c" / "roc.png").stat().st_size > 10_000
+    assert (folder / "c" / "histograms.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare", "--data", "x"], "these options need a NETWORK"),
+        (["compare", "NET"], "say what to test on"),
+        (["compare", "NET", "--data", "test.npz"], "out-data by name"),
+        (["compare", "NET", "--data", "test.npz", "--ood", "permuted"], "give --train"),
+        (["compare", "NET", "--data", "test.npz", "--ood", "unifrm"], "unknown data set"),
+        (
+            ["compare", "NET", "--data", "test.npz", "--ood", "uniform", "--detector", "nn"],
+            "unknown detector or measure 'nn'",
+        ),
+    ],
+)
+def test_errors_of_compare_teach(folder: Path, words: list[str], message: str) -> None:
+    result = nescio(*(own(folder) if word == "NET" else word for word in words))
+    assert result.exit_code == 1
+    assert message in result.output
+
+
+def test_compare_of_digits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nescio import demo
+
+    monkeypatch.setitem(demo.compare_digits.__kwdefaults__, "epochs", 1)
+    words = ["--detector", "energy", "--detector", "knn", "--resamples", "0", "--passes", "3"]
+    result = nescio("compare", *words)
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "nescio-compare" / "detectors.json").read_text())
+    assert found["groups"]["near"] == ["two digits in one", "quarters of digits"]
+    assert len(found["detectors"]) == 5
+    assert "MC dropout: mutual_information" in result.output
 
 
 def test_predict_of_a_users_network(folder: Path) -> None:

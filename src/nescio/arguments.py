@@ -126,6 +126,23 @@ def outside_data(text: str, shape: tuple[int, ...]) -> tuple[str, Tensor]:
     return name, x
 
 
+def outside_named(
+    text: str, shape: tuple[int, ...], train: Tensor | None, *, count: int, seed: int = 0
+) -> tuple[str, Any]:
+    """The same, or an out-distribution of `nescio list outsides`, made of the training inputs."""
+    name, _, rest = text.rpartition("=")
+    if rest not in outsides:
+        return outside_data(text, shape)
+    options = {"seed": seed} if "seed" in inspect.signature(outsides[rest]).parameters else {}
+    if "shape" in inspect.signature(outsides[rest]).parameters:
+        return name or rest, (outsides[rest](shape, **options), count)
+    if not _made_of_inputs(rest):
+        raise NescioError(f"{rest} cannot be made of inputs alone; use it in Python")
+    if train is None:
+        raise NescioError(f"{rest} is made of training inputs; give --train")
+    return name or rest, (outsides[rest](train, **options), count)
+
+
 def outliers(text: str) -> Source:
     """Inputs to be unsure on, for training: a data set, or noise made of the training inputs."""
     if text in outsides and _made_of_inputs(text):

@@ -1,4 +1,4 @@
-"""The command `nescio`: audit, pieces, train, predict, reproduce, search, list."""
+"""The command `nescio`: audit, compare, pieces, train, predict, reproduce, search, list."""
 
 import sys
 from pathlib import Path
@@ -56,6 +56,7 @@ def main() -> None:
     \b
     nescio audit                                   a small network on digits, in a minute
     nescio audit mymodule:make_net --weights w.safetensors --data test.npz
+    nescio compare                                 which detector tells what it does not know?
     nescio pieces                                  the linear pieces of a network, drawn
     nescio train deep_ensemble --data digits --run runs/digits
     nescio predict runs/digits --data new.npz --out answers.csv
@@ -171,6 +172,93 @@ def audit(
     findings.result["command"] = ["nescio", *sys.argv[1:]]
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
+
+
+@main.command()
+@click.argument("network", required=False)
+@click.option("--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth.")
+@NET_OF_RUN
+@click.option("--data", "data_name", help="Test data: an .npz with x and y, or a data set's name.")
+@click.option(
+    "--train",
+    "train_path",
+    help="What detectors are fitted on: an .npz with x and y, or a data set.",
+)
+@click.option(
+    "--ood",
+    multiple=True,
+    metavar="DATA",
+    help="Data that the network does not know, far away: a data set, NAME=FILE, or noise of "
+    "`nescio list outsides` such as uniform. Repeatable.",
+)
+@click.option("--near", multiple=True, metavar="DATA", help="The same, near the data. Repeatable.")
+@click.option(
+    "--detector",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one, with options as in knn,k=10, or a measure; all: all. Repeatable.",
+)
+@click.option("--tune", metavar="DATA", help="Also ODIN tuned on these; not among --ood or --near.")
+@click.option("--passes", type=int, help="Also measures of MC dropout with so many passes.")
+@click.option("--layer", multiple=True, help="Read these layers: names or patterns. Repeatable.")
+@click.option(
+    "--resamples",
+    default=500,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="For the intervals of AUPR and FPR95; 0: none.",
+)
+@click.option("--out", default="nescio-compare", show_default=True, help="Folder for the results.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+def compare(
+    network: str | None,
+    weights: str | None,
+    net_name: str | None,
+    data_name: str | None,
+    out: str,
+    **options: Any,
+) -> None:
+    """Compare detectors: which one tells data that a network does not know from its own?
+
+    NETWORK is package.module:factory, or a folder that `nescio train` wrote. Without it, a small
+    network is trained on 8x8 digits. All detectors read one forward pass of each data set.
+
+    Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Those that a paired
+    test does not set apart from the best have a star. Writes detectors.txt, .md, .tex, .json,
+    roc.png, histograms.png and the scores into the folder --out.
+
+    \b
+    nescio compare
+    nescio compare runs/mnist --data mnist --train mnist --near letters:without=OISZ \\
+        --ood fashion_mnist --ood cifar10:grey:crop=28 --ood uniform --passes 50
+    nescio compare mymodule:make_net --weights w.safetensors --data test.npz --train train.npz \\
+        --ood strange=other.npz --detector knn,k=10 --detector energy
+
+    Names of data are those of `nescio audit`. Data that tuned a detector are refused as test data.
+    """
+    from nescio.files import make_folder
+
+    make_folder(Path(out))  # before the work, not after it
+    if network is None:
+        given = {"train_path", "ood", "near", "tune", "layer"}
+        if weights or net_name or data_name or any(options[name] for name in given):
+            raise NescioError("these options need a NETWORK: nescio compare mymodule:make_net ...")
+        from nescio.demo import compare_digits
+
+        own = {k: v for k, v in options.items() if k not in given and v is not None}
+        found = compare_digits(**own)
+    else:
+        from nescio.running import compare_files
+
+        found = compare_files(
+            named_predictor(network, weights, net_name),
+            data_name,
+            note=lambda text: click.echo(text, err=True),
+            **options,
+        )
+    found.result["command"] = ["nescio", *sys.argv[1:]]
+    click.echo(str(found))
+    click.echo(f"tables and pictures: {found.save(out)}")
 
 
 @main.command()

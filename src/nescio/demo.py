@@ -1,4 +1,4 @@
-"""The embedded default of `nescio audit`: a small network on 8x8 digits, and what helps it."""
+"""The embedded default of `nescio audit` and `nescio compare`: a small network on 8x8 digits."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,6 +10,8 @@ from torch import nn
 from nescio import data, nets
 from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
 from nescio.calibration import temperature
+from nescio.data.outside import overlaid, patches, permuted, uniform
+from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.errors import NescioError
 from nescio.predictors import Predictor, mc_dropout, plain
 from nescio.remedies import remedy, train_remedy
@@ -57,6 +59,43 @@ def audit_digits(
         rays=rays,
         attack_steps=attack_steps,
         attack_radius=attack_radius,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def compare_digits(
+    *,
+    detector: Sequence[str] = (),
+    passes: int | None = PASSES,
+    resamples: int = 500,
+    epochs: int = EPOCHS,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> DetectorComparison:
+    """Train a small network on digits and compare detectors on what is made of other digits."""
+    digits = data.digits(seed=seed)
+    assert digits.test is not None
+    options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}
+    net = train(_make_net, digits.train, seed=seed, progress=progress, **options).member(0)
+    x, count = digits.test[0], len(digits.test[0])
+    outside = {
+        "two digits in one": (overlaid(x, shift=1, seed=seed), count),
+        "quarters of digits": (patches(x, grid=2, seed=seed), count),
+        "negatives": 1 - x,
+        "shuffled pixels": (permuted(x, seed=seed), count),
+        "noise": (uniform(digits.features, seed=seed), count),
+    }
+    sampled = None if passes is None else {"MC dropout": mc_dropout(net, passes=passes, seed=seed)}
+    return compare_detectors(
+        net,
+        digits.test,
+        outside,
+        train=digits.train,
+        near=("two digits in one", "quarters of digits"),
+        detectors=list(detector) or None,
+        predictors=sampled,
+        resamples=resamples,
         seed=seed,
         progress=progress,
     )

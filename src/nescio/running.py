@@ -10,13 +10,25 @@ import torch
 from torch import nn
 
 from nescio import heads
-from nescio.arguments import augments, check_fit, dataset_named, labelled, named, outside_data
+from nescio.arguments import (
+    augments,
+    check_fit,
+    dataset_named,
+    labelled,
+    named,
+    outside_data,
+    outside_named,
+)
 from nescio.arguments import inputs_named as inputs_named
 from nescio.arguments import settings as read_settings
 from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
 from nescio.calibration import Scaled, temperature
 from nescio.checkpoints import digest
 from nescio.data import Dataset
+from nescio.detecting import DetectorComparison, compare_detectors
+from nescio.detecting.contestants import TUNING
+from nescio.detecting.scoring import observe_given
+from nescio.detectors import tuned_odin
 from nescio.errors import NescioError
 from nescio.evaluate import quality, see
 from nescio.heads import Head
@@ -184,6 +196,69 @@ def audit_files(
         rays=rays,
         attack_steps=attack_steps,
         attack_radius=attack_radius,
+        seed=seed,
+    )
+
+
+def compare_files(
+    net: Any,
+    data_name: str | None,
+    *,
+    train_path: str | None = None,
+    ood: Sequence[str] = (),
+    near: Sequence[str] = (),
+    detector: Sequence[str] = (),
+    tune: str | None = None,
+    passes: int | None = None,
+    layer: Sequence[str] = (),
+    resamples: int = 500,
+    seed: int = 0,
+    note: Callable[[str], None] = print,
+) -> DetectorComparison:
+    """Compare detectors of a network on files: what `nescio compare NETWORK` does.
+
+    near, ood: out-data, those near the in-data and the others; what stands in both is near.
+    tune: out-data that ODIN is tuned on, of which 500 inputs are taken, beside 500 for training.
+    """
+    if data_name is None:
+        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
+    test = _test_part(net, data_name, note)
+    shape = tuple(test[0].shape[1:])
+    fitted = labelled(train_path, "train") if train_path else None
+    if fitted is None:
+        note("no --train: only detectors without a fit are compared")
+    elif named(data_name).whole_file and _same_source(data_name, str(train_path)):
+        both = dataset_named(data_name)  # what fits must not test
+        assert both.test is not None
+        test, fitted = both.test, both.train
+        note(f"{data_name} serves both: {len(fitted[0])} cases fit, {len(test[0])} test")
+    x = None if fitted is None else fitted[0]
+    count = len(test[0])
+    others: dict[str, Any] = {}
+    close: dict[str, None] = {}  # in the order in which they were given
+    for place, text in enumerate((*near, *ood)):
+        name, given = outside_named(text, shape, x, count=count, seed=seed)
+        others.setdefault(name, given)
+        close |= {name: None} if place < len(near) else {}
+    inner = _innermost(net)
+    predictors = {} if inner is net else {"predictor": net}
+    if passes is not None:
+        predictors["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
+    chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
+    if tune is not None:
+        name, given = outside_named(tune, shape, x, count=TUNING, seed=seed + 1)
+        held = observe_given(inner, name, given)[:TUNING]
+        chosen[f"odin, tuned on {name}"] = lambda seen: tuned_odin(seen[:TUNING], held, name=name)
+    return compare_detectors(
+        inner,
+        test,
+        others,
+        train=fitted,
+        near=tuple(close),
+        detectors=chosen,
+        predictors=predictors,
+        layers=list(layer) or None,
+        resamples=resamples,
         seed=seed,
     )
 
