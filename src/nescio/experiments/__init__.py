@@ -12,4 +12,5 @@ from nescio.experiments.know_your_limits import know_your_limits as know_your_li
 from nescio.experiments.listing import listing as listing
 from nescio.experiments.listing import named as named
 from nescio.experiments.relu_overconfidence import relu_overconfidence as relu_overconfidence
+from nescio.experiments.robust_deep_learning import robust_deep_learning as robust_deep_learning
 from nescio.experiments.search import know_your_limits_search as know_your_limits_search

@@ -1,0 +1,1 @@
+"""Parts of the lecture on robust deep learning."""

@@ -1,0 +1,76 @@
+"""Networks and comparisons of a run, each kept in a folder of its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nescio import nets
+from nescio.checkpoints import digest
+from nescio.detecting import DetectorComparison
+from nescio.errors import NescioError
+from nescio.experiments.experiment import Settings
+from nescio.experiments.overconfidence.cells import folder_of
+from nescio.experiments.robust.sets import InData, budget
+from nescio.losses import Loss
+from nescio.model import Model
+from nescio.training import train
+
+RATE = 2e-3
+DROPOUT = 0.5
+
+
+def trained(
+    settings: Settings,
+    part: str,
+    name: str,
+    inside: InData,
+    *,
+    epochs: int,
+    members: int = 1,
+    dropout: float = 0.0,
+    loss: Loss | None = None,
+) -> Model:
+    """Small convolutional networks on a block, trained once and kept."""
+    return train(
+        lambda: nets.small_cnn(inside.shape, inside.classes, dropout=dropout),
+        inside.train,
+        loss=loss,
+        members=members,
+        epochs=epochs,
+        batch_size=budget(settings).batch,
+        learning_rate=RATE,
+        schedule="cosine",
+        seed=settings.seed,
+        run=folder_of(settings, part) / name,
+        checkpoint_seconds=60,
+        progress=False,
+    )
+
+
+def compared(
+    folder: Path, model: Model, key: Any, make: Callable[[], DetectorComparison]
+) -> DetectorComparison:
+    """A comparison that was kept for the same weights and key, or a new one, kept."""
+    mark = [weights_digest(model), str(key)]
+    try:
+        found = DetectorComparison.load(folder)
+        if found.result.get("key") == mark:
+            return found
+    except NescioError:
+        pass  # there is none, or it is of another version
+    made = make()
+    made.result["key"] = mark
+    made.save(folder, pictures=False)
+    return made
+
+
+def weights_digest(model: Model) -> str:
+    """A fingerprint of the weights."""
+    return digest(*(tensor for _, tensor in sorted(model.tensors.items())))
+
+
+def accuracy(model: Model, inside: InData) -> float:
+    """The share of test images that the networks together get right."""
+    x, y = inside.test
+    prediction: Any = model(x)
+    return float((prediction.labels == y).double().mean())

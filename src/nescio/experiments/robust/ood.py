@@ -1,0 +1,163 @@
+"""What a network trained on MNIST does not know: the lecture's three scores, and all detectors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nescio import detectors, predictors
+from nescio.comparing import Absent
+from nescio.data.outside import shapes
+from nescio.detecting import DetectorComparison, compare_detectors
+from nescio.detecting.scoring import observe_given
+from nescio.experiments.experiment import Claim, Done, Findings, Settings
+from nescio.experiments.overconfidence.cells import folder_of
+from nescio.experiments.overconfidence.table_1_claims import judged
+from nescio.experiments.robust import exposure
+from nescio.experiments.robust.networks import DROPOUT, accuracy, compared, trained
+from nescio.experiments.robust.sets import BLOCKS, KANA, InData, budget, in_data, near, out_data
+from nescio.experiments.summary import table
+from nescio.model import Model
+
+PART = "ood"
+SOURCE = "lecture, Out of Distribution Detection"
+MSP, TUNED = "msp", "odin, tuned on drawn shapes"
+DROPOUTS = tuple(
+    f"MC dropout: {m}" for m in ("log_odds", "predictive_entropy", "mutual_information")
+)
+LECTURE = (MSP, *DROPOUTS, TUNED, "odin, tuned without out-data", "odin")
+Numbers = Mapping[str, Any]
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """The lecture's example on one network, and the matrix of outlier exposure."""
+    del done
+    inside = in_data(BLOCKS["MNIST"], budget(settings))
+    lecture = _absent(inside) if isinstance(inside, Absent) else _example(settings, inside)
+    matrix = exposure.findings(settings)
+    return Findings(
+        numbers={"example": lecture.numbers, "exposure": matrix.numbers},
+        figures={**lecture.figures, **matrix.figures},
+        captions={**lecture.captions, **matrix.captions},
+        claims=judged(settings, [*lecture.claims, *matrix.claims]),
+        text="\n\n".join([lecture.text, matrix.text]),
+    )
+
+
+def _absent(missing: Absent) -> Findings:
+    return Findings(numbers={"absent": missing.why}, text=f"MNIST is not at hand: {missing.why}.")
+
+
+def _example(settings: Settings, inside: InData) -> Findings:
+    sizes = budget(settings)
+    epochs = sizes.epochs["MNIST"]
+    model = trained(settings, PART, "mnist", inside, epochs=epochs, dropout=DROPOUT)
+    folder = folder_of(settings, PART) / "mnist-detectors"
+    found = compared(folder, model, sizes, lambda: _table(settings, model, inside))
+    right = accuracy(model, inside)
+    names = found.ranked[:3]
+    shown = [MSP, DROPOUTS[2], TUNED, *(n for n in names if n not in LECTURE)]
+    return Findings(
+        numbers={**found.result, "accuracy": right},
+        figures={"ood-roc.png": found.roc(shown), "ood-histograms.png": found.histograms(shown)},
+        captions={
+            "ood-roc.png": "MNIST against sets that the network does not know: the lecture's three "
+            "scores and the three best detectors.",
+            "ood-histograms.png": "The scores behind these curves.",
+        },
+        claims=_claims(found),
+        text=_text(found, right),
+    )
+
+
+def _table(settings: Settings, model: Model, inside: InData) -> DetectorComparison:
+    """All detectors and MC dropout; ODIN is tuned on drawn shapes, which nothing is tested on."""
+    sizes, net = budget(settings), model.member(0)
+    drawn = (shapes(inside.shape, seed=settings.seed), sizes.tuning)
+    held = observe_given(net, "drawn shapes", drawn)
+    return compare_detectors(
+        net,
+        inside.test,
+        out_data(BLOCKS["MNIST"], inside, sizes, settings.seed),
+        train=inside.train,
+        near=near(BLOCKS["MNIST"]),
+        detectors={
+            "all": "all",
+            TUNED: lambda seen: detectors.tuned_odin(
+                seen[: sizes.tuning], held, name="drawn shapes"
+            ),
+            LECTURE[-2]: lambda seen: detectors.tuned_odin(seen[: sizes.tuning]),
+        },
+        predictors={
+            "MC dropout": predictors.mc_dropout(net, passes=sizes.passes, seed=settings.seed)
+        },
+        name="MNIST",
+        resamples=sizes.resamples,
+        seed=settings.seed,
+        progress=False,
+    )
+
+
+def _text(found: DetectorComparison, right: float) -> str:
+    sets = found.result["groups"]["all"]
+    rows = [
+        [name, *(_cell(found.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
+        for name in LECTURE
+    ]
+    absent = [
+        f"{row} is not at hand: {entry['absent']}."
+        for row, entry in found.result["sets"].items()
+        if "absent" in entry
+    ]
+    return "\n\n".join(
+        [
+            f"A small convolutional network with dropout on MNIST, accuracy {100 * right:.2f} %. "
+            "The lecture shows Kuzushiji-MNIST alone, as a picture without numbers. ODIN's "
+            "temperature and radius are chosen three ways: on drawn shapes, which nothing is "
+            "tested on; by the confidence of training images alone; not at all.",
+            *absent,
+            "AUROC of the lecture's scores:",
+            table(["", *sets], rows),
+            "All detectors:",
+            found.markdown(),
+        ]
+    )
+
+
+def _cell(number: Numbers) -> str:
+    return f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
+
+
+def _claims(found: DetectorComparison) -> list[Claim]:
+    sets = found.result["groups"]["all"]
+    plain = {row: found.auroc(MSP, row) for row in sets}
+    where = KANA if KANA in sets else "the sets at hand"
+    return [
+        Claim(
+            SOURCE,
+            "Baseline: outputs are smaller for out-of-distribution samples.",
+            f"AUROC of the maximum probability: {_said(plain)}; of the maximum logit: "
+            f"{_said({row: found.auroc('max_logit', row) for row in sets})}",
+            "holds" if min(plain.values()) > 0.5 else "partly",
+        ),
+        _better(found, DROPOUTS[2], plain, "Dispersion of MC dropout, such as mutual information, "
+                "is a natural score for out-of-distribution samples."),
+        _better(found, TUNED, plain, "ODIN: temperature and a step of the input tell in- and "
+                f"out-samples apart better than the maximum probability ({where})."),
+    ]  # fmt: skip
+
+
+def _better(
+    found: DetectorComparison, name: str, plain: Mapping[str, float], sentence: str
+) -> Claim:
+    """Does a score beat the maximum probability: everywhere, somewhere, nowhere?"""
+    own = {row: found.auroc(name, row) for row in plain}
+    wins = [own[row] > plain[row] for row in plain]
+    return Claim(
+        SOURCE,
+        sentence,
+        f"AUROC of {name}: {_said(own)}; of the maximum probability: {_said(plain)}",
+        "holds" if all(wins) else "partly" if any(wins) else "fails",
+    )
+
+
+def _said(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{row} {value:.3f}" for row, value in values.items())

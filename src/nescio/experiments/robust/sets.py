@@ -1,0 +1,223 @@
+"""In-data and out-sets at hand, cut to one shape, with training and test images that differ."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio import data
+from nescio.comparing import Absent
+from nescio.data.catalogue import home, how_to_get, root
+from nescio.data.dataset import Dataset, Part
+from nescio.data.images import colour, crop, grey, pad
+from nescio.data.outside import Outside, another, paper_noise, stored
+from nescio.errors import NescioError
+from nescio.experiments.experiment import Settings
+
+NOISE = "noise"
+UNSEEN = 1000  # added to the seed: noise that nothing was trained on
+
+
+@dataclass(frozen=True)
+class OutSet:
+    """Where images come from, and how they get the shape of the in-data."""
+
+    data: str  # name of the data set
+    options: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[Tensor], Tensor] = lambda x: x
+    near: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A data set that networks are trained on, and what they do not know."""
+
+    name: str
+    data: str
+    outsets: Mapping[str, OutSet]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The sizes of a run."""
+
+    train: int  # images at most
+    test: int  # images at most, of each set
+    epochs: Mapping[str, int]  # by block
+    exposed_epochs: Mapping[str, int]  # with outlier exposure
+    out: int  # images of an out-set at most that a training sees
+    batch: int
+    seeds: int
+    passes: int  # of MC dropout
+    resamples: int
+    tuning: int  # images that tune ODIN
+
+
+FULL = Budget(
+    train=60_000,
+    test=10_000,
+    epochs={"MNIST": 10, "Fashion-MNIST": 10, "CIFAR-10": 12},
+    exposed_epochs={"MNIST": 4, "CIFAR-10": 10},
+    out=20_000,
+    batch=128,
+    seeds=3,
+    passes=50,
+    resamples=200,
+    tuning=500,
+)
+QUICK = Budget(
+    train=1000,
+    test=150,
+    epochs={"MNIST": 1, "Fashion-MNIST": 1, "CIFAR-10": 1},
+    exposed_epochs={"MNIST": 1, "CIFAR-10": 1},
+    out=500,
+    batch=50,
+    seeds=2,
+    passes=5,
+    resamples=20,
+    tuning=30,
+)
+WHOLE = {"validation": 0}  # no training images set apart
+
+
+def _grey(x: Tensor) -> Tensor:
+    return crop(grey(x), 28)
+
+
+def _coloured(x: Tensor) -> Tensor:
+    return colour(pad(x, 32))
+
+
+KANA, FASHION, DIGITS = "Kuzushiji-MNIST", "Fashion-MNIST", "MNIST"
+LETTERS, STRICT, GREY = "letters", "letters without O, I, S, Z", "grey CIFAR-10"
+BLOCKS = {
+    "MNIST": Block(
+        "MNIST",
+        "mnist",
+        {
+            KANA: OutSet("kuzushiji_mnist", WHOLE, near=True),
+            STRICT: OutSet("letters", {"without": "OISZ"}, near=True),
+            FASHION: OutSet("fashion_mnist", WHOLE),
+            GREY: OutSet("cifar10", WHOLE, _grey),
+        },
+    ),
+    "Fashion-MNIST": Block(
+        "Fashion-MNIST",
+        "fashion_mnist",
+        {
+            DIGITS: OutSet("mnist", WHOLE),
+            KANA: OutSet("kuzushiji_mnist", WHOLE),
+            LETTERS: OutSet("letters"),
+            GREY: OutSet("cifar10", WHOLE, _grey),
+        },
+    ),
+    "CIFAR-10": Block(
+        "CIFAR-10",
+        "cifar10",
+        {
+            "CIFAR-100": OutSet("cifar100", WHOLE, near=True),
+            "SVHN": OutSet("svhn", WHOLE),
+            "LSUN classrooms": OutSet("lsun_classroom"),
+            FASHION: OutSet("fashion_mnist", WHOLE, _coloured),
+            LETTERS: OutSet("letters", change=_coloured),
+        },
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class InData:
+    """The images of a block that a run uses."""
+
+    train: Part
+    test: Part
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one image."""
+        return tuple(self.train[0].shape[1:])
+
+
+def budget(settings: Settings) -> Budget:
+    """The sizes of this run."""
+    return QUICK if settings.quick else FULL
+
+
+def in_data(block: Block, sizes: Budget) -> InData | Absent:
+    """The training and test images of a block, or what is missing."""
+    found = _loaded(root(), block.data, **WHOLE)
+    if isinstance(found, Absent):
+        return found
+    if not len(found.train[0]):
+        return Absent(f"training images are missing; {how_to_get(block.data)}")
+    assert found.test is not None
+    assert found.classes is not None
+    train, test = spread(found.train, sizes.train), spread(found.test, sizes.test)
+    return InData(train, test, found.classes)
+
+
+def out_data(block: Block, inside: InData, sizes: Budget, seed: int) -> dict[str, Any]:
+    """Out-sets to test on, as `compare_detectors` takes them; noise is the last."""
+    rows: dict[str, Any] = {}
+    for name, outset in block.outsets.items():
+        found = _parts(outset)
+        rows[name] = found if isinstance(found, Absent) else _some(found[1], sizes.test)
+    return {**rows, NOISE: (paper_noise(inside.train[0], seed=seed + UNSEEN), sizes.test)}
+
+
+def shown_data(
+    block: Block, name: str, inside: InData, sizes: Budget, seed: int
+) -> Outside | Absent:
+    """Images of an out-set to train with: none of them is tested on."""
+    if name == NOISE:
+        noise = paper_noise(inside.train[0], seed=seed)
+        return stored(noise, min(sizes.out, len(inside.train[0])))
+    found = _parts(block.outsets[name])
+    return found if isinstance(found, Absent) else another(_some(found[0], sizes.out), name)
+
+
+def near(block: Block) -> tuple[str, ...]:
+    """The names of the out-sets that are near."""
+    return tuple(name for name, outset in block.outsets.items() if outset.near)
+
+
+def _parts(outset: OutSet) -> tuple[Tensor, Tensor] | Absent:
+    """Training and test images; of a set that has only one of them, every other image each."""
+    found = _loaded(root(), outset.data, **outset.options)
+    if isinstance(found, Absent):
+        return found
+    assert found.test is not None
+    train, test = found.train[0], found.test[0]
+    if not len(train):
+        train, test = test[::2], test[1::2]
+    return outset.change(train), outset.change(test)
+
+
+@cache
+def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
+    del where  # what the setting says now, so that the cache follows it
+    try:
+        return data.load(name, **options)
+    except NescioError as error:
+        return Absent(how_to_get(name) if home(name) is None else str(error))
+
+
+def spread(part: Part, most: int) -> Part:
+    """At most so many cases, at even distances."""
+    x, y = part
+    chosen = _places(len(x), most)
+    return x[chosen], y[chosen]
+
+
+def _some(x: Tensor, most: int) -> Tensor:
+    return x[_places(len(x), most)]
+
+
+def _places(cases: int, most: int) -> Tensor:
+    count = min(most, cases)
+    return torch.arange(count) * cases // count

@@ -1,0 +1,24 @@
+"""The lecture on robust deep learning: what a network does not know, and who tells."""
+
+from nescio.experiments.experiment import Experiment, Part
+from nescio.experiments.robust import all_detectors, ood
+from nescio.registry import experiments
+
+PARTS = {
+    "ood": ("Out-of-distribution detection: three scores, and outlier exposure", ood.run),
+    "detectors": ("All detectors on all out-sets", all_detectors.run),
+}
+
+
+@experiments.register
+def robust_deep_learning() -> Experiment:
+    """Detectors on MNIST, Fashion-MNIST and CIFAR-10, and outlier exposure with each out-set."""
+    return Experiment(
+        "robust-deep-learning",
+        "Robust deep learning: out-of-distribution detection",
+        "Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang et al. "
+        "(2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
+        "data sets: see `nescio data list`; what is absent is left out",
+        (1, 30),
+        tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+    )
