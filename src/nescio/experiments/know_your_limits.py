@@ -10,6 +10,8 @@ from nescio.experiments.limits.blobs import blobs
 from nescio.experiments.limits.flow_chart import flow_chart
 from nescio.experiments.limits.half_moons import surfaces
 from nescio.experiments.limits.limits_by_members import exact_limits
+from nescio.experiments.limits.medical import medical
+from nescio.experiments.limits.other_inputs import other_inputs
 from nescio.experiments.limits.proofs import statements
 from nescio.experiments.limits.rays import rays
 from nescio.experiments.limits.softmax import softmax
@@ -30,6 +32,8 @@ PARTS: tuple[tuple[str, str, Run], ...] = (
     ("softmax", "Softmax of two logits (figure 4)", softmax),
     ("statements", "Every lemma, proposition and theorem, checked", statements),
     ("flow-chart", "Which statements hold (figure 2)", flow_chart),
+    ("medical", "Tables of patients: other hospitals, other groups, wrong units", medical),
+    ("other-inputs", "Sequences of unknown speakers; regression beyond the data", other_inputs),
 )
 
 
@@ -41,7 +45,7 @@ def know_your_limits() -> Experiment:
         title="Know your limits: uncertainty of ReLU classifiers far from the data",
         source="Ulmer and Cinà, Know Your Limits: Uncertainty Estimation with ReLU Classifiers "
         "Fails at Reliable OOD Detection, UAI 2021",
-        needs="no data, no extras",
-        minutes=(0.9, 4),
+        needs="no extras; medical and other-inputs need data sets: see `nescio data list`",
+        minutes=(1.5, 12),
         parts=tuple(Part(name, title, one_thread()(run)) for name, title, run in PARTS),
     )
