@@ -35,7 +35,7 @@ def holds(interval, truth):
 
 
 @given(scores, scores, st.sampled_from([10, 12, 16, 20, 32]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_exact_metrics_lie_within_the_bounds(inside, outside, bits):
     made = sketch(inside, outside, bits=bits)
     holds(made.auroc, metrics.auroc(inside, outside))
@@ -48,7 +48,7 @@ def test_the_exact_metrics_lie_within_the_bounds(inside, outside, bits):
 
 
 @given(st.lists(anything, min_size=2, max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_bins_keep_the_order_of_scores(values):
     with np.errstate(over="ignore"):
         bins = module._bin(np.sort(values), 20).astype(int)
