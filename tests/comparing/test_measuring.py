@@ -361,3 +361,14 @@ def test_a_detector_gives_one_number_an_input(detector, said):
 def test_a_row_checks_itself(call, said):
     with pytest.raises(NescioError, match=said):
         call()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_attacks_of_a_comparison_have_gradients_whatever_the_caller_is_in(mode, linear):
+    x, y = torch.rand(20, 2), torch.arange(20) % 2
+    rows = {"noise": AdversarialNoise(uniform((2,)), 5, steps=2), "samples": AdversarialSamples(5)}
+    options = {"detectors": {"sum": lambda z: z.sum(1)}, "resamples": 0}
+    truth = compare(linear(), (x, y), rows, **options)
+    with mode():
+        found = compare(linear(), (x.clone(), y), rows, **options)
+    assert found.result == truth.result

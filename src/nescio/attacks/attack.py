@@ -37,6 +37,7 @@ class Attacked:
         return len(self.x)
 
 
+@torch.inference_mode(False)  # whatever the caller is in
 def attack(
     objective: Objective,
     x: Any,
@@ -86,7 +87,6 @@ def attack(
 
     starts = range(0, len(inputs), batch_size)
     with (
-        torch.inference_mode(False),  # whatever the caller is in
         torch.enable_grad(),
         progress(len(starts) * restarts, "attacking", show=show) as advance,
     ):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nescio import metrics
@@ -35,6 +36,7 @@ Cell = dict[str, Any]
 Data = tuple[Tensor, Tensor | None]  # inputs and labels
 
 
+@torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def compare(
     predictors: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
     data: tuple[Any, Any],
