@@ -17,6 +17,7 @@ from nescio.errors import NescioError
 from nescio.schedules import Schedule, constant, schedule_named
 
 ROUNDING = 1e-6  # of the width of the box
+ADVICE = "pass the range of valid inputs as low= and high="
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
 
 
@@ -79,15 +80,17 @@ class Ascent:
             f"box=[{self.low}, {self.high}]{changing})"
         )
 
-    def check(self, x: Tensor, *, lead: int = 1) -> None:
+    def check(
+        self, x: Tensor, *, lead: int = 1, what: str = "inputs", advice: str = ADVICE
+    ) -> None:
         """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond."""
         dtype = x.dtype if x.is_floating_point() else torch.float32
         lowest, highest = as_batch(torch.stack(x.aminmax()), dtype)
         slack = ROUNDING * (self.high - self.low)  # of a range that was computed in other units
         if lowest < self.low - slack or highest > self.high + slack:
             raise NescioError(
-                f"the inputs range from {lowest:g} to {highest:g}, outside the box "
-                f"[{self.low}, {self.high}]; pass the range of valid inputs as low= and high="
+                f"the {what} range from {lowest:g} to {highest:g}, outside the box "
+                f"[{self.low}, {self.high}]; {advice}"
             )
         self._check_radius(math.prod(x.shape[lead:]))
 
