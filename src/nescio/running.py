@@ -30,7 +30,7 @@ from nescio.predictors import Predictor, mc_dropout
 from nescio.predictors.mc_dropout import MCDropout
 from nescio.recipes import Recipe
 from nescio.registry import calibrators, nets, recipes
-from nescio.remedies import remedy, train_remedy
+from nescio.remedies import remedies_named, train_remedy
 from nescio.saving import save_settings
 from nescio.training import train
 
@@ -143,7 +143,13 @@ def audit_files(
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
     check_attack(attack_steps, attack_radius)
-    remedies = [remedy(text) for text in recipe]
+    remedies = remedies_named(recipe)
+    if validation_path is not None and _one_file(data_name, validation_path):
+        raise NescioError(
+            f"--data and --validation are one file, {validation_path}: a temperature must not be "
+            "fitted to the cases it is tested on; give other cases, or ready parts in that file "
+            "(x_train, y_train, x_validation, ..., x_test, ...)"
+        )
     test = _test_part(net, data_name, note)
     shape = tuple(test[0].shape[1:])
     others: dict[str, Any] = {}
@@ -157,9 +163,13 @@ def audit_files(
         raise NescioError(
             "--recipe trains a network; say on what: --train train.npz, or a data set"
         )
-    if remedies and named(data_name).whole_file and _same_source(data_name, str(train_path)):
+    if remedies and _one_file(data_name, str(train_path)):
         both = dataset_named(data_name)  # what trains must not test
-        assert both.test is not None
+        if both.test is None:
+            raise NescioError(
+                f"--data and --train are one file, {data_name}, of {len(both.train[0])} cases; it "
+                "takes ten to set some apart for testing: give more, or another file to test on"
+            )
         test, train_data = both.test, both.train
         note(f"{data_name} serves both: {len(train_data[0])} cases train, {len(test[0])} test")
     predictors: dict[str, Any] = {"network": net}
@@ -188,8 +198,10 @@ def audit_files(
     )
 
 
-def _same_source(one: str, two: str) -> bool:
-    return Path(named(one).source).resolve() == Path(named(two).source).resolve()
+def _one_file(one: str, two: str) -> bool:
+    """Whether both names stand for all cases of one .npz file."""
+    files = [Path(named(name).source).resolve() for name in (one, two)]
+    return named(one).whole_file and files[0] == files[1]
 
 
 def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
