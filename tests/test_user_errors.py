@@ -153,6 +153,16 @@ def test_a_temperature_is_not_fitted_to_the_tested_cases(tmp_path: Path) -> None
     assert list(found.result["predictors"]) == ["network", "temperature"]
 
 
+def test_one_file_that_trains_and_tests_is_split_as_it_says(tmp_path: Path) -> None:
+    path = str(tmp_path / "all.npz")
+    np.savez(path, x=X.numpy(), y=Y.numpy())
+    notes: list[str] = []
+    options: dict = {"rays": 0, "attack_steps": 0, "epochs": 1, "recipe": ["ceda"]}
+    for name in (path, f"{path}:seed=1"):
+        audit_files(nets.mlp(3, 2), name, train_path=name, note=notes.append, **options)
+        assert notes[-2] == f"{name} serves both: 32 cases train, 4 test"
+
+
 def test_too_few_cases_to_train_on_some_and_test_on_others(tmp_path: Path) -> None:
     path = str(tmp_path / "few.npz")
     np.savez(path, x=X[:9].numpy(), y=Y[:9].numpy())

@@ -150,7 +150,17 @@ def audit_files(
             "fitted to the cases it is tested on; give other cases, or ready parts in that file "
             "(x_train, y_train, x_validation, ..., x_test, ...)"
         )
-    test = _test_part(net, data_name, note)
+    if remedies and train_path is None:
+        raise NescioError(
+            "--recipe trains a network; say on what: --train train.npz, or a data set"
+        )
+    train_data: Pair | None = None
+    if remedies and _one_file(data_name, str(train_path)):
+        test, train_data = _apart(data_name, note)
+    else:
+        test = _test_part(net, data_name, note)
+        if train_path is not None:
+            train_data = labelled(train_path, "train")
     shape = tuple(test[0].shape[1:])
     others: dict[str, Any] = {}
     for text in outside:
@@ -158,20 +168,6 @@ def audit_files(
         if name in others:
             raise NescioError(f"--outside takes each name once, got {name!r} again")
         others[name] = inputs
-    train_data = labelled(train_path, "train") if train_path else None
-    if remedies and (train_data is None or train_path is None):
-        raise NescioError(
-            "--recipe trains a network; say on what: --train train.npz, or a data set"
-        )
-    if remedies and _one_file(data_name, str(train_path)):
-        both = dataset_named(data_name)  # what trains must not test
-        if both.test is None:
-            raise NescioError(
-                f"--data and --train are one file, {data_name}, of {len(both.train[0])} cases; it "
-                "takes ten to set some apart for testing: give more, or another file to test on"
-            )
-        test, train_data = both.test, both.train
-        note(f"{data_name} serves both: {len(train_data[0])} cases train, {len(test[0])} test")
     predictors: dict[str, Any] = {"network": net}
     if validation_path is not None:
         predictors["temperature"] = temperature(net, labelled(validation_path, "validation"))
@@ -202,6 +198,18 @@ def _one_file(one: str, two: str) -> bool:
     """Whether both names stand for all cases of one .npz file."""
     files = [Path(named(name).source).resolve() for name in (one, two)]
     return named(one).whole_file and files[0] == files[1]
+
+
+def _apart(name: str, note: Callable[[str], None]) -> tuple[Pair, Pair]:
+    """The parts of one file to test on and to train on: what trains must not test."""
+    both = dataset_named(name)
+    if both.test is None:
+        raise NescioError(
+            f"--data and --train are one file, {name}, of {len(both.train[0])} cases; it takes ten "
+            "to set some apart for testing: give more, or another file to test on"
+        )
+    note(f"{name} serves both: {len(both.train[0])} cases train, {len(both.test[0])} test")
+    return both.test, both.train
 
 
 def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
