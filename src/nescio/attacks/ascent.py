@@ -71,8 +71,7 @@ class Ascent:
     def description(self) -> str:
         """The options in words that tell two attacks apart."""
         rule = schedule_named(self.schedule)
-        places = range(0, self.steps, max(1, self.steps // 16))
-        factors = [round(rule(k, self.steps), 6) for k in places]
+        factors = [round(rule(k, self.steps), 6) for k in range(self.steps)]
         changing = "" if set(factors) <= {1.0} else f", schedule={factors}"
         return (
             f"ascent(radius={self.radius}, steps={self.steps}, step={self.size}, "

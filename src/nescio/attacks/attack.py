@@ -59,8 +59,9 @@ def attack(
     inputs = as_inputs(given, dtype=kind, keep_bytes=True)
     targets = () if y is None else (as_tensor(y, "targets"),)
     _check(objective, inputs, targets, start)
-    if min(restarts, draws, batch_size) < 1:
-        raise NescioError("restarts, draws and batch_size must be at least 1")
+    for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
     ascent.check(inputs)
     allowed = None if mask is None else _mask(mask, inputs).to(inputs.device, kind)
 

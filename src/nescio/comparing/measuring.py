@@ -71,6 +71,10 @@ def compare(
     y = _labels(data[1], len(x), subjects)
     probes = _probes(outside, name, tuple(x.shape[1:]))
     rule = Rule(level, resamples, seed)
+    if any(subject.measure is not None for subject in subjects):  # detectors get no label wrong
+        for probe in probes.values():
+            if isinstance(probe, AdversarialSamples):
+                probe.check(x)
     found: dict[str, Any] = {}
     with bar(len(subjects) * (1 + len(probes)), "comparing", show=progress) as advance:
         for subject in subjects:
