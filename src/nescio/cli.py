@@ -83,7 +83,11 @@ def main() -> None:
     metavar="DATA",
     help="Other inputs: a data set's name, or NAME=FILE with an .npz that has x. Repeatable.",
 )
-@click.option("--validation", "validation_path", help="Held-out data (.npz): adds temperature.")
+@click.option(
+    "--validation",
+    "validation_path",
+    help="Held-out data, other cases than --data: adds temperature.",
+)
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
 @click.option(
     "--recipe",
