@@ -143,12 +143,6 @@ COLOUR = Recipe(
         PLAIN: on_data(decay=0.0),
         CEDA: on_noise(losses.ceda, decay=0.0, share=0.5, weight=0.2),
         ACET: on_both(share=0.35, weight=0.2, pool=2000, free=0.1, ramp=0.3),
-        LABELS: on_data(
-            losses.adversarial_training,
-            decay=0.0,
-            attack=Ascent(0.1, 1, 0.1, best=False),
-            clean=0.5,
-        ),
     },
     columns=(PLAIN, CEDA, ACET),
 )
