@@ -1,5 +1,6 @@
 """The words of the command line: what they are read as, and what is said about wrong ones."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,17 @@ def test_changes_are_the_functions_of_data(files: Path) -> None:
     assert torch.equal(images, expected)
     assert labels.tolist() == [i % 3 for i in range(20)]
     assert torch.equal(inputs_named("inputs.npz:pad=14"), data.pad(x, 14))
+
+
+@pytest.mark.parametrize("read", [labelled, inputs_named, outliers])
+def test_options_of_a_whole_file_are_refused(files: Path, read: Callable[[str], object]) -> None:
+    for text, said in (("nonsense=3", "nonsense=3"), ("grey:seed=1:a=b", "seed=1, a=b")):
+        with pytest.raises(NescioError, match=f"taken as a whole here, .* with {said}; leave it"):
+            read(f"colours.npz:{text}")
+    with pytest.raises(NescioError, match="has no option nonsense; its options: seed"):
+        dataset_named("colours.npz:nonsense=3")
+    split = dataset_named("colours.npz:seed=1")  # where it is split, it has one
+    assert not torch.equal(split.train[0], dataset_named("colours.npz").train[0])
 
 
 def test_every_part_of_a_data_set_is_changed(files: Path) -> None:

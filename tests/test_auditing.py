@@ -268,3 +268,13 @@ def test_regression_models_are_refused(labelled) -> None:
     net = plain(linear(), head=nescio.heads.gaussian())
     with pytest.raises(NescioError, match="class probabilities"):
         audit(net, (x, torch.zeros(200).long()))
+
+
+def test_an_audit_within_inference_mode_is_the_same(labelled) -> None:
+    net = nescio.nets.mlp(2, 2, widths=(8,))
+    options: dict = {"rays": 3, "attack_steps": 2, "progress": False}
+    truth = audit(net, labelled, **options).result
+    with torch.inference_mode():
+        x, y = (part.clone() for part in labelled)
+        assert audit(net, (x, y), **options).result == truth
+    assert audit(net, (x, y), **options).result == truth

@@ -379,6 +379,20 @@ def test_bad_calls_say_what_to_do(folder: Path, words: list[str], said: str) -> 
     assert not (folder / "r").exists() or not list((folder / "r").iterdir())
 
 
+@pytest.mark.parametrize("recipes", [[], ["--recipe", "acet"]])
+def test_a_stopped_audit_says_whether_it_goes_on(
+    folder: Path, recipes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*words: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nescio.running.audit_files", stopped)
+    result = nescio("audit", own(folder), "--data", "test.npz", *recipes)
+    assert result.exit_code == 130
+    assert "stopped" in result.output
+    assert ("goes on where it stopped" in result.output) == bool(recipes)
+
+
 def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "nescio", "train", "deep_ensemble", "--data", "half_moons",
              "--run", str(tmp_path / "r"), "--epochs", "100000", "-o", "members=2"]  # fmt: skip

@@ -116,6 +116,29 @@ def test_features_of_any_range_do() -> None:
     assert torch.allclose(found[0], found[1], atol=0.05)
 
 
+@pytest.mark.parametrize("endless", [False, True])
+def test_vectors_far_from_the_data_can_be_attacked(endless: bool) -> None:
+    """The ball bounds the attack: an out-set may lie anywhere."""
+    x, y = MOONS.train
+    far = outside.uniform((2,), low=20.0, high=30.0, seed=1)
+    given = far if endless else outside.another(far.take(300), "far")
+    recipe = recipes.acet(outside=given)
+    options = {"epochs": 30, "learning_rate": 0.01, "progress": False}
+    make = lambda: nets.mlp(2, 2, widths=(20,))  # noqa: E731
+    model = train(make, (x, y), loss=recipe.loss_for(x), **options)
+    assert see(model, far.take(200, start=500)).confidence.mean() < 0.6
+    assert see(model, x).confidence.mean() > 0.75
+
+
+def test_images_beyond_the_training_images_are_to_be_scaled() -> None:
+    x = torch.rand(40, 1, 8, 8)
+    bright = outside.another(3 * x, "bright")
+    loss = recipes.acet(outside=bright).loss_for(x)
+    make = lambda: nets.mlp((1, 8, 8), 2)  # noqa: E731
+    with pytest.raises(NescioError, match="inputs of 'bright' range .* scale them"):
+        train(make, (x, torch.arange(40) % 2), loss=loss, epochs=1, batch_size=10, progress=False)
+
+
 def test_outlier_exposure_asks_for_outliers() -> None:
     with pytest.raises(NescioError, match="needs outliers: outside=fashion_mnist"):
         recipes.outlier_exposure()

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from nescio import NescioError, data, load, nets
-from nescio.remedies import remedy, train_remedy
+from nescio.demo import audit_digits
+from nescio.remedies import remedies_named, remedy, train_remedy
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,16 @@ def test_a_remedy_has_a_title_and_a_folder(text: str, title: str, folder: str | 
 def test_what_cannot_be_a_remedy_is_refused(text: str, said: str) -> None:
     with pytest.raises(NescioError, match=said):
         remedy(text)
+
+
+def test_a_recipe_is_given_once() -> None:
+    names = ["outlier-exposure,outside=patches", "acet", "acet,steps=2"]
+    assert [one.title for one in remedies_named(names)][1:] == ["ACET", "ACET, steps=2"]
+    for again in (["acet", "acet"], ["acet,steps=2", "acet, steps=2"]):
+        with pytest.raises(NescioError, match="each recipe once, got 'ACET"):
+            remedies_named(again)
+    with pytest.raises(NescioError, match="got 'deep ensemble' again"):
+        audit_digits(recipe=["deep_ensemble"])
 
 
 def test_a_remedy_is_kept_where_it_can_be_used(tmp_path: Path) -> None:

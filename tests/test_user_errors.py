@@ -131,6 +131,47 @@ def test_names_of_outside_sets_are_given_once(tmp_path: Path) -> None:
             audit_files(nn.Linear(3, 2), path, outside=outside)
 
 
+def test_a_temperature_is_not_fitted_to_the_tested_cases(tmp_path: Path) -> None:
+    path = str(tmp_path / "all.npz")
+    np.savez(path, x=X.numpy(), y=Y.numpy())
+    (tmp_path / "again.npz").symlink_to(path)
+    parts = nescio.data.load(path)
+    model = train(lambda: nets.mlp(3, 2), parts.train, epochs=1, run=tmp_path / "run")
+    for net in (nn.Linear(3, 2), model):
+        for other in (path, str(tmp_path / "again.npz")):
+            with pytest.raises(NescioError, match="are one file, .* give other cases, or ready"):
+                audit_files(net, path, validation_path=other)
+    some_wrong = torch.cat([1 - Y[:2], Y[2:]])
+    ready = {f"{letter}_{part}": values[:20].numpy() for part in ("train", "validation", "test")
+             for letter, values in (("x", X), ("y", some_wrong))}  # fmt: skip
+    np.savez(tmp_path / "parts.npz", **ready)
+    options: dict = {"rays": 0, "attack_steps": 0, "validation_path": str(tmp_path / "parts.npz")}
+    good = nn.Linear(3, 2)
+    with torch.no_grad():
+        good.weight.copy_(torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+    found = audit_files(good, str(tmp_path / "parts.npz"), **options)
+    assert list(found.result["predictors"]) == ["network", "temperature"]
+
+
+def test_one_file_that_trains_and_tests_is_split_as_it_says(tmp_path: Path) -> None:
+    path = str(tmp_path / "all.npz")
+    np.savez(path, x=X.numpy(), y=Y.numpy())
+    notes: list[str] = []
+    options: dict = {"rays": 0, "attack_steps": 0, "epochs": 1, "recipe": ["ceda"]}
+    for name in (path, f"{path}:seed=1"):
+        audit_files(nets.mlp(3, 2), name, train_path=name, note=notes.append, **options)
+        assert notes[-2] == f"{name} serves both: 32 cases train, 4 test"
+
+
+def test_too_few_cases_to_train_on_some_and_test_on_others(tmp_path: Path) -> None:
+    path = str(tmp_path / "few.npz")
+    np.savez(path, x=X[:9].numpy(), y=Y[:9].numpy())
+    with pytest.raises(NescioError, match="few.npz, of 9 cases; it takes ten"):
+        audit_files(nets.mlp(3, 2), path, train_path=path, recipe=["ceda"])
+    with pytest.raises(NescioError, match="are one file"):
+        audit_files(nets.mlp(3, 2), path, validation_path=path)
+
+
 def test_labels_far_above_the_number_of_cases_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=X.numpy(), y=1000 * Y.numpy())
     with pytest.raises(NescioError, match="number the classes"):

@@ -50,6 +50,17 @@ class Named:
             x = CHANGES[name](x, *sizes)
         return x
 
+    def read(self) -> tuple[Tensor, Tensor | None]:
+        """All inputs of a whole file, changed, and its targets, if it has any."""
+        if self.options:
+            words = ", ".join(f"{name}={value}" for name, value in self.options.items())
+            raise NescioError(
+                f"{self.source} is taken as a whole here, so nothing can be done with {words}; "
+                "leave it out (grey, colour, crop=SIZE and pad=SIZE change images)"
+            )
+        x, y = data.read_npz(self.source)
+        return self.change(x), y
+
 
 def named(text: str) -> Named:
     """Read `NAME:CHANGE:...`; what is no change is an option of the data set."""
@@ -96,10 +107,10 @@ def labelled(text: str, part: str = "test") -> Pair:
     """Inputs and labels: x and y of an .npz, or a part of a data set."""
     found = named(text)
     if found.whole_file:
-        x, y = data.read_npz(found.source)
+        x, y = found.read()
         if y is None:
             raise NescioError(f"{found.source} has no labels: add an array y to the file")
-        return found.change(x), y
+        return x, y
     pair: Pair | None = getattr(dataset_named(text), part)
     if pair is None or not len(pair[0]):
         raise NescioError(f"the data set {text!r} has no {part} part")
@@ -110,7 +121,7 @@ def inputs_named(text: str) -> Tensor:
     """Inputs alone: x of an .npz, or the test inputs of a data set."""
     found = named(text)
     if found.whole_file:
-        return found.change(data.read_npz(found.source)[0])
+        return found.read()[0]
     return labelled(text)[0]
 
 

@@ -66,6 +66,7 @@ class Audit:
         return audit_text(self.result)
 
 
+@torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def audit(
     net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
     data: tuple[Any, Any],

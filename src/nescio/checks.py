@@ -12,9 +12,13 @@ Array = Tensor | np.ndarray[Any, Any]
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
-    """`value` as a tensor (arrays and lists are converted), or an error with its name."""
+    """`value` as a tensor (arrays and lists are converted), or an error with its name.
+
+    One from torch.inference_mode is copied: nothing with a gradient may be made of it.
+    """
     if isinstance(value, Tensor):
-        return value.detach()
+        with torch.inference_mode(False):
+            return value.clone() if value.is_inference() else value.detach()
     try:
         array = np.asarray(value)
         odd = not array.dtype.isnative or any(step < 0 for step in array.strides)

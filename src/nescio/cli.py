@@ -9,6 +9,8 @@ import click
 from nescio.errors import NescioError
 from nescio.version import VERSION
 
+RECIPES = "nescio.recipes"  # whether an audit trains any
+
 
 class Teaching(click.Group):
     """Commands whose NescioErrors are messages, and whose Ctrl-C is a clean stop."""
@@ -20,6 +22,7 @@ class Teaching(click.Group):
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             resumable = ctx.invoked_subcommand in ("train", "reproduce", "search")
+            resumable = resumable or ctx.meta.get(RECIPES, False)
             hint = "; the same command goes on where it stopped" if resumable else ""
             click.echo(f"stopped{hint}", err=True)
             sys.exit(130)
@@ -81,7 +84,11 @@ def main() -> None:
     metavar="DATA",
     help="Other inputs: a data set's name, or NAME=FILE with an .npz that has x. Repeatable.",
 )
-@click.option("--validation", "validation_path", help="Held-out data (.npz): adds temperature.")
+@click.option(
+    "--validation",
+    "validation_path",
+    help="Held-out data, other cases than --data: adds temperature.",
+)
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
 @click.option(
     "--recipe",
@@ -146,6 +153,7 @@ def audit(
     from nescio.files import make_folder
 
     make_folder(Path(out))  # before the work, not after it
+    click.get_current_context().meta[RECIPES] = bool(options["recipe"])
     if options["epochs"] is None:
         del options["epochs"]
     if network is None:

@@ -14,7 +14,7 @@ from nescio.data.outside import overlaid, patches, permuted, uniform
 from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.errors import NescioError
 from nescio.predictors import Predictor, mc_dropout, plain
-from nescio.remedies import remedy, train_remedy
+from nescio.remedies import remedies_named, train_remedy
 from nescio.training import train
 
 EPOCHS, DROPOUT, PASSES = 25, 0.25, 50
@@ -37,7 +37,7 @@ def audit_digits(
     recipe: recipes to train as well, such as "acet", in folders within `run`.
     """
     check_attack(attack_steps, attack_radius)
-    remedies = [remedy(text) for text in recipe]
+    remedies = remedies_named(recipe, taken=["deep ensemble"])
     digits = data.digits(seed=seed)
     options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}
     options |= {"seed": seed, "progress": progress}

@@ -192,6 +192,11 @@ def refusing_shapes(x: Tensor) -> Iterator[None]:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         line = str(error).strip().split("\n")[0]
+        if "nference tensor" in line:
+            raise NescioError(
+                "the network's weights were made or loaded under torch.inference_mode, so nothing "
+                "about it has a gradient; make or load it outside"
+            ) from error
         raise NescioError(
             f"the network does not take inputs of shape {tuple(x.shape[1:])}: {line}"
         ) from error

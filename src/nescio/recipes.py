@@ -19,6 +19,7 @@ from nescio.units import Units, in_units, near, noise, units_of
 
 Source = Outside | Callable[[Tensor], Outside]  # an out-distribution, or one made of the inputs
 BEYOND = 0.5  # of its range that noise goes past each end of a feature
+FAR = 1e6  # ranges: where the ball alone bounds an attack
 
 
 @dataclass(frozen=True)
@@ -160,15 +161,17 @@ def acet(
 ) -> Recipe:
     """A network that learns to be unsure all around noise, where it is surest (ACET).
 
-    outside: as in `ceda`. radius: of the attack, as a share of the range; 0.3 for images, 0.05 for
-    vectors. It goes on from epoch to epoch, by a step of free * radius (0.5) that the training pass
-    gives, and by `steps` of its own, of radius / steps each; the radius grows over the first part
-    `ramp` (0.3) of the training. The paper's attack starts anew each time: steps=40, keep=0.
+    outside: as in `ceda`; images must lie in the range of the training images.
+    radius: of the attack, as a share of the range; 0.3 for images, 0.05 for vectors. It goes on
+    from epoch to epoch, by a step of free * radius (0.5) that the training pass gives, and by
+    `steps` of its own, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
+    the training. The paper's attack starts anew each time: steps=40, keep=0.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
         reach = near(radius, x)
-        low, high = (0.0, 1.0) if x.ndim == 4 else (-BEYOND, 1 + BEYOND)
+        past = BEYOND if outside is None else FAR  # nobody knows the range of other vectors
+        low, high = (0.0, 1.0) if x.ndim == 4 else (-past, 1 + past)
         size = reach / max(steps, 1) or None
         attack = Ascent(reach, steps, size, best=not keep, low=low, high=high)
         return losses.acet(

@@ -1,6 +1,6 @@
 """Recipes beside a network that is audited: what training could have done for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,16 @@ def remedy(text: str) -> Remedy:
     title = ", ".join([TITLES.get(name, name.replace("_", " ")), *map(str.strip, words)])
     folder = "".join(c if c.isalnum() or c in ".=-" else "_" for c in ",".join([name, *words]))
     return Remedy(title, folder, recipe)
+
+
+def remedies_named(texts: Sequence[str], taken: Sequence[str] = ()) -> list[Remedy]:
+    """Read several, each once; `taken` are titles that the report has without them."""
+    found = [remedy(text) for text in texts]
+    titles = [*taken, *(one.title for one in found)]
+    for one in found:
+        if titles.count(one.title) > 1:
+            raise NescioError(f"--recipe takes each recipe once, got {one.title!r} again")
+    return found
 
 
 def train_remedy(

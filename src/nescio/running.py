@@ -42,7 +42,7 @@ from nescio.predictors import Predictor, mc_dropout
 from nescio.predictors.mc_dropout import MCDropout
 from nescio.recipes import Recipe
 from nescio.registry import calibrators, nets, recipes
-from nescio.remedies import remedy, train_remedy
+from nescio.remedies import remedies_named, train_remedy
 from nescio.saving import save_settings
 from nescio.training import train
 
@@ -155,8 +155,24 @@ def audit_files(
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
     check_attack(attack_steps, attack_radius)
-    remedies = [remedy(text) for text in recipe]
-    test = _test_part(net, data_name, note)
+    remedies = remedies_named(recipe)
+    if validation_path is not None and _one_file(data_name, validation_path):
+        raise NescioError(
+            f"--data and --validation are one file, {validation_path}: a temperature must not be "
+            "fitted to the cases it is tested on; give other cases, or ready parts in that file "
+            "(x_train, y_train, x_validation, ..., x_test, ...)"
+        )
+    if remedies and train_path is None:
+        raise NescioError(
+            "--recipe trains a network; say on what: --train train.npz, or a data set"
+        )
+    train_data: Pair | None = None
+    if remedies and _one_file(data_name, str(train_path)):
+        test, train_data = _apart(data_name, note)
+    else:
+        test = _test_part(net, data_name, note)
+        if train_path is not None:
+            train_data = labelled(train_path, "train")
     shape = tuple(test[0].shape[1:])
     others: dict[str, Any] = {}
     for text in outside:
@@ -164,16 +180,6 @@ def audit_files(
         if name in others:
             raise NescioError(f"--outside takes each name once, got {name!r} again")
         others[name] = inputs
-    train_data = labelled(train_path, "train") if train_path else None
-    if remedies and (train_data is None or train_path is None):
-        raise NescioError(
-            "--recipe trains a network; say on what: --train train.npz, or a data set"
-        )
-    if remedies and named(data_name).whole_file and _same_source(data_name, str(train_path)):
-        both = dataset_named(data_name)  # what trains must not test
-        assert both.test is not None
-        test, train_data = both.test, both.train
-        note(f"{data_name} serves both: {len(train_data[0])} cases train, {len(test[0])} test")
     predictors: dict[str, Any] = {"network": net}
     if validation_path is not None:
         predictors["temperature"] = temperature(net, labelled(validation_path, "validation"))
@@ -227,11 +233,8 @@ def compare_files(
     fitted = labelled(train_path, "train") if train_path else None
     if fitted is None:
         note("no --train: only detectors without a fit are compared")
-    elif named(data_name).whole_file and _same_source(data_name, str(train_path)):
-        both = dataset_named(data_name)  # what fits must not test
-        assert both.test is not None
-        test, fitted = both.test, both.train
-        note(f"{data_name} serves both: {len(fitted[0])} cases fit, {len(test[0])} test")
+    elif _one_file(data_name, str(train_path)):
+        test, fitted = _apart(data_name, note)
     x = None if fitted is None else fitted[0]
     count = len(test[0])
     others: dict[str, Any] = {}
@@ -263,8 +266,22 @@ def compare_files(
     )
 
 
-def _same_source(one: str, two: str) -> bool:
-    return Path(named(one).source).resolve() == Path(named(two).source).resolve()
+def _one_file(one: str, two: str) -> bool:
+    """Whether both names stand for all cases of one .npz file."""
+    files = [Path(named(name).source).resolve() for name in (one, two)]
+    return named(one).whole_file and files[0] == files[1]
+
+
+def _apart(name: str, note: Callable[[str], None]) -> tuple[Pair, Pair]:
+    """The parts of one file to test on and to train on: what trains must not test."""
+    both = dataset_named(name)
+    if both.test is None:
+        raise NescioError(
+            f"--data and --train are one file, {name}, of {len(both.train[0])} cases; it takes ten "
+            "to set some apart for testing: give more, or another file to test on"
+        )
+    note(f"{name} serves both: {len(both.train[0])} cases train, {len(both.test[0])} test")
+    return both.test, both.train
 
 
 def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:

@@ -36,6 +36,7 @@ PIECE = 128  # images
 FRESH = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # ReLU may overwrite
 
 
+@torch.inference_mode(False)  # these weights may be attacked later
 def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
     """Parameters and buffers of networks of one architecture, stacked to `(M, ...)`."""
     states = [{**dict(net.named_parameters()), **dict(net.named_buffers())} for net in nets]

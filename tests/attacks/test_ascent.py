@@ -5,6 +5,7 @@ import torch
 
 from nescio import NescioError
 from nescio.attacks import Ascent
+from nescio.schedules import drops
 
 
 def hills(x):
@@ -81,6 +82,12 @@ def test_a_value_that_is_no_number_never_wins():
     moved, values = Ascent(0.3, 4, 0.05)(cliff, torch.full((2, 1), 0.5))
     torch.testing.assert_close(moved, torch.full((2, 1), 0.6), rtol=0, atol=1e-6)
     assert values.isfinite().all()
+
+
+def test_two_schedules_that_differ_in_one_step_are_told_apart():
+    texts = [Ascent(0.3, 100, schedule=drops((at,))).description for at in (0.51, 0.52, 0.56)]
+    assert len(set(texts)) == 3
+    assert "schedule" not in Ascent(0.3, 100).description
 
 
 def test_projections_are_in_ball_and_box():

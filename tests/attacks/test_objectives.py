@@ -240,3 +240,33 @@ def test_measures_without_a_gradient_or_a_name_are_refused():
         uncertainty(small(), "variation_ratio")
     with pytest.raises(NescioError, match="did you mean 'predictive_entropy'"):
         uncertainty(small(), "predictive_entropi")
+
+
+@pytest.mark.parametrize("name", ["module", "model", "mc dropout", "scaled", "pooled"])
+@pytest.mark.parametrize("start", ["random", "input"])
+def test_inference_mode_and_its_tensors_change_nothing(name, start, made):
+    source, x, y = made[name], torch.rand(6, 4), torch.arange(6) % CLASSES
+    options = {"radius": 0.2, "steps": 3, "step": 0.05, "start": start}
+    truth = attacks.adversarial_samples(source, x, y, **options)
+    with torch.inference_mode():
+        copies = x.clone(), y.clone()
+        given = [attacks.adversarial_samples(source, *pair, **options) for pair in ((x, y), copies)]
+    assert copies[0].is_inference()
+    given.append(attacks.adversarial_samples(source, *copies, **options))
+    for found in given:
+        assert torch.equal(found.x, truth.x)
+        assert torch.equal(found.value, truth.value)
+        assert not found.x.is_inference()
+
+
+def test_a_network_from_inference_mode_is_attacked_or_says_what_it_is():
+    x = torch.rand(6, 4)
+    with torch.inference_mode():
+        net, model, dropping = small(), ensemble(), predictors.mc_dropout(small(0.5), passes=2)
+        loaded = Model(net, {name: t[None].clone() for name, t in net.state_dict().items()},
+                       heads.categorical())  # fmt: skip
+    for source in (net, model):
+        assert adversarial_noise(source, x, steps=2).value.isfinite().all()
+    for source in (dropping, loaded):
+        with pytest.raises(NescioError, match="under torch.inference_mode.*load it outside"):
+            adversarial_noise(source, x, steps=2)

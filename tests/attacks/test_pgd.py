@@ -291,7 +291,9 @@ def with_labels(x, y):
         ((total, X), {"radius": 0.1, "schedule": "often"}, "unknown schedule 'often'"),
         ((total, X), {"radius": 0.1, "start": "zero"}, "start must be 'random' or 'input'"),
         ((total, X), {"radius": 0.1, "restarts": 0}, "at least 1"),
-        ((total, X), {"radius": 0.1, "batch_size": 0}, "at least 1"),
+        ((total, X), {"radius": 0.1, "restarts": 1.5}, "restarts must be a whole .* got 1.5"),
+        ((total, X), {"radius": 0.1, "batch_size": 0}, "batch_size must be .* at least 1, got 0"),
+        ((total, X), {"radius": 0.1, "draws": True}, "draws must be a whole number"),
         ((total, X), {"radius": 0.1, "mask": torch.ones(4)}, r"mask .* shape \(3,\) .* got \(4,\)"),
         ((total, X), {"radius": 0.1, "mask": torch.full((3,), 0.5)}, "0 .fixed. and 1"),
         ((total, X), {"radius": 0.1, "mask": torch.zeros(3)}, "with a 1 somewhere"),
@@ -336,4 +338,12 @@ def test_bounds_are_read_in_the_numbers_of_the_inputs():
 
 
 def test_progress_can_be_shown(capsys):
-    pgd(total, X, radius=0.1, steps=1, progress=True)
+    """Two restarts of two batches, four in all; nothing unless asked for."""
+    options = {"radius": 0.1, "steps": 1, "restarts": 2, "batch_size": 2}
+    pgd(total, X, **options)
+    assert capsys.readouterr() == ("", "")
+    pgd(total, X, progress=True, **options)
+    out, shown = capsys.readouterr()
+    assert not out
+    assert "attacking" in shown
+    assert "4/4" in shown

@@ -327,12 +327,45 @@ NOISE = uniform((2,))
         ((NET, (X, Y), {"out": OUT}), {"measure": "entropy"}, "unknown measure 'entropy'"),
         ((NET, (X, Y), {"out": OUT}), {"level": 95}, "`level` must be between 0 and 1"),
         ((NET, (X, Y), {"out": OUT}), {"resamples": 1}, "`resamples` must be"),
-        ((NET, (3 * X, Y), {"adv": AdversarialSamples(3)}), {}, "outside the box"),
+        (
+            (NET, (X + 1.5, Y), {"adv": AdversarialSamples(3)}),
+            {},
+            r'the in-data range .* outside the box \[0.0, 1.0\]; .* options=\{"low": \.\.\.',
+        ),
+        (
+            (NET, (X, Y), {"adv": AdversarialNoise(uniform((2,), high=3.0), 20, steps=1)}),
+            {},
+            r"inputs of 'uniform' range .* outside the box .* options=\{",
+        ),
     ],
 )
 def test_bad_input_is_refused(arguments, options, said):
     with pytest.raises(NescioError, match=said):
         compare(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("x", "samples"), [(X + 1.5, AdversarialSamples(3)), (X, AdversarialSamples(len(X) + 1))]
+)
+def test_samples_that_cannot_be_made_are_refused_before_the_first_row(x, samples):
+    asked, model = [], predictors.plain(NET)
+
+    class Counted:
+        answer = staticmethod(model.answer)
+
+        def __call__(self, z):
+            asked.append(len(z))
+            return model(z)
+
+    rows = {"out": OUT, "adv": samples}
+    with pytest.raises(NescioError, match="outside the box|adversarial samples of"):
+        compare(Counted(), (x, Y), rows)
+    assert not asked
+    detectors = {"sum": lambda z: z.sum(1)}  # has no label to get wrong
+    found = compare({}, (x, None), rows, detectors=detectors, resamples=0)
+    assert "skipped" in cell(found, "adv", "sum")
+    wide = AdversarialSamples(3, steps=2, options={"low": 0.0, "high": 4.0})
+    assert cell(compare(NET, (x, Y), {"adv": wide}, resamples=0), "adv")["cases"] == 3
 
 
 @pytest.mark.parametrize(
@@ -361,3 +394,14 @@ def test_a_detector_gives_one_number_an_input(detector, said):
 def test_a_row_checks_itself(call, said):
     with pytest.raises(NescioError, match=said):
         call()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_attacks_of_a_comparison_have_gradients_whatever_the_caller_is_in(mode, linear):
+    x, y = torch.rand(20, 2), torch.arange(20) % 2
+    rows = {"noise": AdversarialNoise(uniform((2,)), 5, steps=2), "samples": AdversarialSamples(5)}
+    options = {"detectors": {"sum": lambda z: z.sum(1)}, "resamples": 0}
+    truth = compare(linear(), (x, y), rows, **options)
+    with mode():
+        found = compare(linear(), (x.clone(), y), rows, **options)
+    assert found.result == truth.result

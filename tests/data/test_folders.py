@@ -54,6 +54,27 @@ def test_ready_parts_are_taken(tmp_path):
         image_folder(folder=str(tmp_path))
 
 
+def test_a_folder_val_holds_the_validation_part_and_no_other_is_left_out(tmp_path):
+    for part, count in (("train", 3), ("val", 2), ("test", 1)):
+        for name in ("a", "b"):
+            for number in range(count):
+                write(tmp_path / part / name / f"{number}.png", (6, 7))
+    (tmp_path / "notes").mkdir()
+    made = load(str(tmp_path))
+    assert [len(part[0]) for part in (made.train, made.validation, made.test)] == [6, 4, 2]
+    assert made.validation[1].tolist() == [0, 0, 1, 1]
+    (tmp_path / "validation").mkdir()
+    with pytest.raises(NescioError, match="both val and validation"):
+        load(str(tmp_path))
+    (tmp_path / "validation").rmdir()
+    for place in ("dev/a", "dev"):
+        path = tmp_path / place / "0.png"
+        write(path, (6, 7))
+        with pytest.raises(NescioError, match=r"images in 'dev' beside 'train'; .* rename it"):
+            load(str(tmp_path))
+        path.unlink()
+
+
 def test_mixed_sizes_name_two_files_and_size_makes_them_one(tmp_path):
     for name in ("a", "b"):
         write(tmp_path / name / "0.png", (8, 6, 3))

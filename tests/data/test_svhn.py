@@ -65,6 +65,16 @@ def test_crops(place):
         svhn(folder=str(place))
 
 
+def test_one_file_of_crops_is_expected(place):
+    for name in ("b", "a"):
+        write_npy_xz(place / "svhn" / f"{name}_x.npy.xz", np.zeros((2, 32, 32, 3), np.uint8))
+        np.savez(place / "svhn" / f"{name}_y.npz", y=np.arange(2))
+    with pytest.raises(NescioError, match=r"several _x.npy.xz files, a_x.npy.xz and b_x.npy.xz"):
+        svhn(folder=str(place))
+    write_mat(place / "svhn" / "test_32x32.mat", 3)
+    assert len(svhn(folder=str(place)).test[0]) == 3
+
+
 def test_damaged_files_are_refused(place):
     path = place / "svhn" / "test_32x32.mat"
     with pytest.raises(NescioError, match=r"lacks test_32x32.mat; .* nescio data download svhn"):

@@ -349,7 +349,7 @@ def test_tables_and_claims_are_written(run):
     assert "Baselines the paper has no column for" in summary
     assert "hardly learned anything" in summary
     claims = [claim for part in parts.values() for claim in part["claims"]]
-    assert len(claims) == 9 + 6 + 4 + 4 + 1
+    assert len(claims) == 9 + 5 + 4 + 4 + 1
     for claim in claims:
         assert claim["verdict"] == "open"  # a quick run judges nothing
         assert any(letter.isdigit() for letter in claim["measured"])
@@ -388,7 +388,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(run, tmp_path, monkeypatch):
         run_experiment(named("relu-overconfidence"), tmp_path, **again)
     assert len(list((tmp_path / "table-1-cifar10" / "cells").iterdir())) == 6
     run_experiment(named("relu-overconfidence"), tmp_path, **again)
-    assert len(calls) == 1 + 5 * 9  # five columns; the seventh call was made twice
+    assert len(calls) == 1 + 3 * 9  # three columns; the seventh call was made twice
     parts = json.loads((tmp_path / "results.json").read_text())["parts"]
     there, here = (p["table-1-cifar10"]["numbers"] for p in (run[1], parts))
     assert there["predictors"] == here["predictors"]

@@ -301,12 +301,40 @@ def test_a_pool_smaller_than_a_step_is_refused():
         losses.acet(losses.nll(), OUTSIDE, pool=4)(forward, batch, rng)
 
 
+def test_an_out_set_smaller_than_a_step_is_refused_with_what_can_be_done():
+    _, forward, batch, rng = situation()
+    few = another(torch.rand(4, FEATURES), "few")
+    with pytest.raises(NescioError, match="takes 5 inputs .* 'few' has 4; .* keep=False") as caught:
+        losses.acet(losses.nll(), few)(forward, batch, rng)
+    assert "pool" not in str(caught.value)
+    values = losses.acet(losses.nll(), few, **PAPER)(forward, batch, rng)  # as it says
+    assert values.isfinite().all()
+    assert losses.acet(losses.nll(), few, share=0.8)(forward, batch, rng).isfinite().all()
+
+
 def test_inputs_outside_the_box_are_refused():
     _, forward, batch, rng = situation()
-    with pytest.raises(NescioError, match=r"outside the box \[0.0, 1.0\]; pass the range"):
+    said = r"inputs of '3 \* uniform' range .* the box \[0.0, 1.0\]; scale them, or give the attack"
+    with pytest.raises(NescioError, match=said):
         losses.acet(losses.nll(), scaled(OUTSIDE, 3.0))(forward, batch, rng)
     wide = Ascent(RADIUS, 2, 0.15, high=3.0)
     losses.acet(losses.nll(), scaled(OUTSIDE, 3.0), attack=wide)(forward, batch, rng)
+
+
+@pytest.mark.parametrize("options", [{}, PAPER], ids=["kept", "paper"])
+def test_training_data_outside_the_box_are_refused(options):
+    """Noise in [0, 1] is no noise for inputs in other units."""
+    x, y = data()
+    make = lambda: nets.mlp(6, 2, widths=(8,))  # noqa: E731
+    settings = {"epochs": 1, "batch_size": 24, "progress": False}
+    for inputs in (255 * x, (x - 0.5) / 0.1):
+        with pytest.raises(
+            NescioError, match=r"training inputs range .* attack=Ascent\(\.\.\., low"
+        ):
+            train(make, (inputs, y), loss=losses.acet(losses.nll(), NOISE, **options), **settings)
+    wide = Ascent(25.5, 2, low=0.0, high=255.0)
+    loss = losses.acet(losses.nll(), uniform((6,), high=255.0), attack=wide)
+    assert train(make, (255 * x, y), loss=loss, **settings).history.train.isfinite().all()
 
 
 @pytest.mark.parametrize(

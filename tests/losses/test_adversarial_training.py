@@ -93,7 +93,7 @@ def test_it_withstands_a_label_attack_that_beats_plain_training():
 def test_inputs_outside_the_box_are_refused_and_not_cut():
     _, forward, batch, rng = situation()
     wide = Batch(5 * batch.x - 2, batch.y, 20, batch.low, batch.high)
-    with pytest.raises(NescioError, match=r"outside the box \[0.0, 1.0\]; pass the range"):
+    with pytest.raises(NescioError, match=r"outside the box \[0.0, 1.0\]; give the attack"):
         losses.adversarial_training(losses.nll())(forward, wide, rng)
     attack = Ascent(0.3, 10, 0.075, low=-2.0, high=3.0)
     losses.adversarial_training(losses.nll(), attack=attack)(forward, wide, rng)

@@ -113,6 +113,7 @@ def randomised(net):
         (nets.small_cnn, (3, 8, 8)),
         (lambda shape: nets.resnet(shape, blocks=1, width=4), (3, 8, 8)),
         (lambda shape: nets.resnet(shape, blocks=2, width=2), (1, 7, 9)),
+        (lambda shape: nets.resnet(shape, blocks=1, width=4, stem=2, hidden=5), (3, 9, 8)),
     ],
 )
 @torch.no_grad()
@@ -150,8 +151,18 @@ def test_what_is_no_image_is_refused(make):
         (lambda: nets.resnet(blocks=0), "sizes must be positive.*blocks 0"),
         (lambda: nets.resnet(width=0), "sizes must be positive.*width 0"),
         (lambda: nets.resnet((3, 0, 32)), "sizes must be positive"),
+        (lambda: nets.resnet(stem=0), "sizes must be positive.*stem 0"),
+        (lambda: nets.resnet(hidden=-1), "sizes must be positive.*hidden -1"),
     ],
 )
 def test_options_are_checked(make, message):
     with pytest.raises(NescioError, match=message):
         make()
+
+
+def test_a_resnet_with_a_stem_sees_an_image_of_half_the_size_through_wider_windows():
+    net = nets.resnet(blocks=1, width=4, stem=2, hidden=7)
+    seen = net[:3](torch.rand(1, 3, 32, 32))
+    assert seen.shape == (1, 4, 16, 16)
+    assert net[0].kernel_size == (5, 5)
+    assert [layer.out_features for layer in of_kind(net, nn.Linear)] == [7, 10]

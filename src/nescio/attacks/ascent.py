@@ -17,6 +17,7 @@ from nescio.errors import NescioError
 from nescio.schedules import Schedule, constant, schedule_named
 
 ROUNDING = 1e-6  # of the width of the box
+ADVICE = "pass the range of valid inputs as low= and high="
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
 
 
@@ -70,8 +71,7 @@ class Ascent:
     def description(self) -> str:
         """The options in words that tell two attacks apart."""
         rule = schedule_named(self.schedule)
-        places = range(0, self.steps, max(1, self.steps // 16))
-        factors = [round(rule(k, self.steps), 6) for k in places]
+        factors = [round(rule(k, self.steps), 6) for k in range(self.steps)]
         changing = "" if set(factors) <= {1.0} else f", schedule={factors}"
         return (
             f"ascent(radius={self.radius}, steps={self.steps}, step={self.size}, "
@@ -79,15 +79,17 @@ class Ascent:
             f"box=[{self.low}, {self.high}]{changing})"
         )
 
-    def check(self, x: Tensor, *, lead: int = 1) -> None:
+    def check(
+        self, x: Tensor, *, lead: int = 1, what: str = "inputs", advice: str = ADVICE
+    ) -> None:
         """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond."""
         dtype = x.dtype if x.is_floating_point() else torch.float32
         lowest, highest = as_batch(torch.stack(x.aminmax()), dtype)
         slack = ROUNDING * (self.high - self.low)  # of a range that was computed in other units
         if lowest < self.low - slack or highest > self.high + slack:
             raise NescioError(
-                f"the inputs range from {lowest:g} to {highest:g}, outside the box "
-                f"[{self.low}, {self.high}]; pass the range of valid inputs as low= and high="
+                f"the {what} range from {lowest:g} to {highest:g}, outside the box "
+                f"[{self.low}, {self.high}]; {advice}"
             )
         self._check_radius(math.prod(x.shape[lead:]))
 

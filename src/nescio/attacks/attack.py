@@ -37,6 +37,7 @@ class Attacked:
         return len(self.x)
 
 
+@torch.inference_mode(False)  # whatever the caller is in
 def attack(
     objective: Objective,
     x: Any,
@@ -58,8 +59,9 @@ def attack(
     inputs = as_inputs(given, dtype=kind, keep_bytes=True)
     targets = () if y is None else (as_tensor(y, "targets"),)
     _check(objective, inputs, targets, start)
-    if min(restarts, draws, batch_size) < 1:
-        raise NescioError("restarts, draws and batch_size must be at least 1")
+    for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
     ascent.check(inputs)
     allowed = None if mask is None else _mask(mask, inputs).to(inputs.device, kind)
 
@@ -86,7 +88,6 @@ def attack(
 
     starts = range(0, len(inputs), batch_size)
     with (
-        torch.inference_mode(False),  # whatever the caller is in
         torch.enable_grad(),
         progress(len(starts) * restarts, "attacking", show=show) as advance,
     ):

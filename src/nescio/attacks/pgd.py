@@ -47,7 +47,8 @@ def pgd(
     the last. enough: stop an input whose value has reached this.
     mask: 1 where an input may change, of the shape of one input: a patch.
     transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
-    draws, and so the result, depend on the batch size. All else is the same for every batch size.
+    draws, and so the result, depend on the batch size. With best=True its value is too high, since
+    the luckiest draw is kept. All else is the same for every batch size, up to rounding.
     """
     ascent = Ascent(radius, steps, step, norm, schedule, best, enough, low, high)
     return attack(

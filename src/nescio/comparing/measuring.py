@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nescio import metrics
@@ -35,6 +36,7 @@ Cell = dict[str, Any]
 Data = tuple[Tensor, Tensor | None]  # inputs and labels
 
 
+@torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def compare(
     predictors: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
     data: tuple[Any, Any],
@@ -69,6 +71,10 @@ def compare(
     y = _labels(data[1], len(x), subjects)
     probes = _probes(outside, name, tuple(x.shape[1:]))
     rule = Rule(level, resamples, seed)
+    if any(subject.measure is not None for subject in subjects):  # detectors get no label wrong
+        for probe in probes.values():
+            if isinstance(probe, AdversarialSamples):
+                probe.check(x)
     found: dict[str, Any] = {}
     with bar(len(subjects) * (1 + len(probes)), "comparing", show=progress) as advance:
         for subject in subjects:

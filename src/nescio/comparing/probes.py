@@ -1,7 +1,7 @@
 """Out-data of a comparison: inputs, an out-distribution, or what an attack makes of either."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nescio.attacks.adversarial_noise import adversarial_noise
 from nescio.attacks.adversarial_samples import adversarial_samples
+from nescio.attacks.ascent import Ascent
 from nescio.attacks.attack import Attacked
 from nescio.attacks.pgd import pgd
 from nescio.checks import as_batch, as_inputs
@@ -18,6 +19,7 @@ from nescio.errors import NescioError
 
 Detector: TypeAlias = Callable[[Tensor], Any]  # inputs -> (N,) scores, larger = further out
 CASES = 2048  # inputs at a time
+ADVICE = 'give the attack the range of valid inputs: options={"low": ..., "high": ...}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +55,19 @@ class AdversarialNoise:
 
     def near(self, predictor: object) -> Attacked:
         """The inputs for a predictor."""
-        return adversarial_noise(predictor, self.outside.take(self.count), **_pgd(self))
+        return adversarial_noise(predictor, self._start(), **_pgd(self))
 
     def near_detector(self, detector: Detector) -> Attacked:
         """The inputs for a detector: its score is brought down."""
         options = _pgd(self)
         if self.radius is None:
             options["step"] = None
-        return pgd(lambda x: -detector(x), self.outside.take(self.count), **options)
+        return pgd(lambda x: -detector(x), self._start(), **options)
+
+    def _start(self) -> Tensor:
+        x = self.outside.take(self.count)
+        _check_box(self, x, f"inputs of {self.outside.name!r}")
+        return x
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +106,10 @@ class AdversarialSamples:
         if count > cases:
             raise NescioError(f"{count} adversarial samples of {cases} inputs; lower `count`")
         return torch.arange(count) * cases // count
+
+    def check(self, x: Tensor) -> None:
+        """Refuse in-data that cannot be attacked, before anything is measured."""
+        _check_box(self, x[self.chosen(len(x)).to(x.device)], "in-data")
 
     def near(self, predictor: object, x: Tensor, y: Tensor) -> Attacked:
         """The inputs for a predictor, near `x` with labels `y`."""
@@ -165,6 +176,12 @@ def pieces(inputs: Tensor | tuple[Outside, int]) -> Iterator[Tensor]:
 def _pgd(attack: AdversarialNoise | AdversarialSamples) -> dict[str, Any]:
     names = ("radius", "steps", "step", "restarts", "seed")
     return {**{name: getattr(attack, name) for name in names}, **attack.options}
+
+
+def _check_box(attack: AdversarialNoise | AdversarialSamples, x: Tensor, what: str) -> None:
+    known = {part.name for part in fields(Ascent)}
+    ascent = Ascent(**{name: value for name, value in _pgd(attack).items() if name in known})
+    ascent.check(x, what=what, advice=ADVICE)
 
 
 def _options(attack: AdversarialNoise | AdversarialSamples) -> str:

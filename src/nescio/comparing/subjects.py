@@ -86,7 +86,8 @@ class Subject:
             return f"a {type(self.source).__name__} has no method answer(x) with gradients"
         if isinstance(attack, AdversarialSamples):
             return "a detector has no label to get wrong"
-        score = self.source(next(pieces(x)).requires_grad_())
+        with torch.inference_mode(False), torch.enable_grad():
+            score = self.source(next(pieces(x)).clone().requires_grad_())
         if isinstance(score, Tensor) and score.requires_grad:
             return None
         return "its scores have no gradient"

@@ -79,15 +79,15 @@ def _numbers(where: str, array: Any) -> NDArray[Any]:
     return array
 
 
-def only_archive(name: str, where: Path) -> Path:
-    """The one .npz file of a folder."""
-    found = sorted(where.glob("*.npz"))
+def only_archive(name: str, where: Path, ending: str = ".npz") -> Path:
+    """The one file of a folder with this ending."""
+    found = sorted(where.glob(f"*{ending}"))
     if not found:
-        raise lacking(name, where, "an .npz file")
+        raise lacking(name, where, f"an {ending} file")
     if len(found) > 1:
         raise NescioError(
-            f"{where} holds several .npz files, {found[0].name} and {found[1].name} among them; "
-            "expected one: move the others away"
+            f"{where} holds several {ending} files, {found[0].name} and {found[1].name} among "
+            "them; expected one: move the others away"
         )
     return found[0]
 

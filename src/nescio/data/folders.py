@@ -17,7 +17,7 @@ from nescio.registry import datasets
 
 Size = int | tuple[int, int] | None
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-PARTS = ("train", "validation", "test")
+PARTS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
 MODES = {"grey": "L", "colour": "RGB"}
 SCENES = ("bedroom", "bridge", "church_outdoor", "classroom", "conference_room", "dining_room",
           "kitchen", "living_room", "restaurant", "tower")  # fmt: skip
@@ -30,8 +30,8 @@ def image_folder(
     """Your own image files, in a folder for each class.
 
     folder: holds a folder for each class, taken in the order of their names, split 80 / 10 / 10
-    in an order given by `seed`; or folders train and, where there are any, validation and test,
-    each with the same classes.
+    in an order given by `seed`; or folders train and, where there are any, validation (or val) and
+    test, each with the same classes.
     size: resize to this side or (height, width), antialiased; None: all must have one size.
     mode: "grey" or "colour", to convert to; None: as stored, all alike.
     """
@@ -40,12 +40,11 @@ def image_folder(
     where = Path(folder)
     if not where.is_dir():
         raise NescioError(f"there is no folder {where}; expected one that holds a folder a class")
-    ready = [part for part in PARTS if (where / part).is_dir()]
-    if "train" not in ready:
+    if not (where / "train").is_dir():
         train, validation, test = split(_by_class(where, _classes(where), size, mode), seed)
         return Dataset(where.name, train, validation, test, len(_classes(where)))
     classes = _classes(where / "train")
-    made = {part: _by_class(where / part, classes, size, mode) for part in ready}
+    made = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
     rest = (made.get("validation"), made.get("test"))
     return Dataset(where.name, made["train"], *rest, len(classes))
 
@@ -85,6 +84,23 @@ def imagenet_minus(*, folder: str | None = None, size: Size = 32) -> Dataset:
         return only_tests("imagenet_minus", (x, y), max(2, int(y.max()) + 1))
     classes = _classes(where)
     return only_tests("imagenet_minus", _by_class(where, classes, size, "colour"), len(classes))
+
+
+def _ready(where: Path) -> dict[str, Path]:
+    """The folders of the parts; none that holds images is left out."""
+    found: dict[str, Path] = {}
+    for here in sorted(path for path in where.iterdir() if path.is_dir()):
+        part = PARTS.get(here.name)
+        if part in found:
+            raise NescioError(f"{where} holds both val and validation; expected one of the two")
+        if part is not None:
+            found[part] = here
+        elif _files(here) or any(_files(path) for path in here.iterdir() if path.is_dir()):
+            raise NescioError(
+                f"{where} holds images in {here.name!r} beside 'train'; expected the folders "
+                f"{', '.join(PARTS)} alone: rename it, or move it away"
+            )
+    return found
 
 
 def _archived(name: str, where: Path, needed: set[str]) -> tuple[Tensor, Tensor | None]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nescio.data.archive import demand, read_array, read_arrays, targets
+from nescio.data.archive import demand, only_archive, read_array, read_arrays, targets
 from nescio.data.catalogue import data_folder, lacking, locate
 from nescio.data.dataset import Dataset, Part, hold_out, only_tests
 from nescio.data.images import as_images
@@ -14,6 +14,7 @@ from nescio.errors import NescioError
 from nescio.registry import datasets
 
 PUBLISHED = ("train_32x32.mat", "test_32x32.mat")
+CROPS = "_x.npy.xz"  # ends the name of a file of images
 
 
 @datasets.register
@@ -29,10 +30,11 @@ def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) ->
     if train is not None and test is not None:
         kept, held = hold_out(_read_mat(train), validation, seed)
         return Dataset("svhn", kept, held, _read_mat(test), classes=10)
-    crops = sorted(where.glob("*_x.npy.xz"))
-    if test is None and not crops:
+    if test is not None:
+        return only_tests("svhn", _read_mat(test), 10)
+    if not any(where.glob(f"*{CROPS}")):
         raise lacking("svhn", where, PUBLISHED[1])
-    return only_tests("svhn", _read_crops(crops[0]) if test is None else _read_mat(test), 10)
+    return only_tests("svhn", _read_crops(only_archive("svhn", where, CROPS)), 10)
 
 
 def _read_mat(path: Path) -> Part:
@@ -63,7 +65,7 @@ def _read_mat(path: Path) -> Part:
 
 def _read_crops(path: Path) -> Part:
     """Images (N, 32, 32, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
-    beside = path.with_name(path.name.replace("_x.npy.xz", "_y.npz"))
+    beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
     arrays, found = read_arrays(beside, {"y"})
     demand(beside, found, {"y"})
     x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])

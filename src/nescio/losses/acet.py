@@ -8,13 +8,14 @@ gives the gradient of the inputs.
 
 import math
 
+import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent
 from nescio.attacks.norms import linf
 from nescio.data.outside import Outside
 from nescio.errors import NescioError
-from nescio.losses.attacking import random_start, top_odds
+from nescio.losses.attacking import ADVICE, random_start, top_odds
 from nescio.losses.beside import Form, check, draw, numbers, places, sureness, with_others
 from nescio.losses.kept import kept
 from nescio.losses.loss import Batch, Loss
@@ -48,7 +49,9 @@ def acet(
     training pass gives. ramp: share of the training during which the radius grows from 0.
     attack: how inputs are searched in each step. By default `attacks.Ascent(0.3, 0)`, a radius and
     no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
-    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. form, share: as in `ceda`.
+    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. Training inputs and those from outside must
+    be in its box, [0, 1] by default; others need `attacks.Ascent(0.3, 0, low=-1.0, high=1.0)`.
+    form, share: as in `ceda`.
     """
     check(base, outside, weight, form, share, pool)
     ascent = attack or Ascent(0.3, 0, best=False)
@@ -66,8 +69,13 @@ def acet(
         scale = min(1.0, (batch.step + 1) / (ramp * batch.total)) if ramp else 1.0
         size = pool or _usual(batch, name, outside, share)
         index = numbers(outside, batch, rng, share, size if keep else pool)
+        if keep and index.shape[1] > size:
+            raise _too_few(index.shape[1], size, outside)
         centre = draw(outside, index, batch)
-        ascent.check(centre, lead=2)
+        ends = torch.stack([batch.low, batch.high])
+        ascent.check(ends, what="training inputs", advice=ADVICE)
+        others = f"inputs of {outside.name!r}"
+        ascent.check(centre, lead=2, what=others, advice=f"scale them, or {ADVICE}")
         if keep:
             warm, place = kept(batch, rng, name, size, ascent.reach), places(outside, index, size)
             nearest = ascent.projection(centre, lead=2, scale=scale)
@@ -103,6 +111,17 @@ def _usual(batch: Batch, name: str, outside: Outside, share: float) -> int:
     least = math.ceil(share * (batch.x.shape[1] + 1))  # a single case may join the last batch
     size = max(least, min(POOL, batch.points // 10))
     return size if outside.size is None else min(size, outside.size)
+
+
+def _too_few(step: int, size: int, outside: Outside) -> NescioError:
+    """More inputs in a step than take turns: one would be moved twice, and kept once."""
+    there, more = f"of a pool of {size}", "a larger pool"
+    if outside.size == size:
+        there = f"and {outside.name!r} has {size}"
+        more = "a larger out-set, or keep=False with an attack of some steps"
+    return NescioError(
+        f"a step takes {step} inputs from outside, {there}; use a smaller batch or share, or {more}"
+    )
 
 
 def _check(ascent: Ascent, keep: bool, free: float, ramp: float) -> None:

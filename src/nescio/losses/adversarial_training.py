@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nescio.attacks import Ascent
 from nescio.errors import NescioError
-from nescio.losses.attacking import label_odds, random_start
+from nescio.losses.attacking import ADVICE, label_odds, random_start
 from nescio.losses.beside import check_logits_head
 from nescio.losses.loss import Batch, Loss
 from nescio.randomness import Rng
@@ -31,7 +31,7 @@ def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: flo
         if still == batch.x.shape[1]:
             return base(forward, batch, rng)
         centre, labels = batch.x[:, still:], batch.y[:, still:]
-        ascent.check(centre, lead=2)
+        ascent.check(centre, lead=2, what="training inputs", advice=ADVICE)
         start = random_start(ascent, centre, rng)
         moved, _ = ascent(lambda x: label_odds(frozen(x), labels), centre, start=start, lead=2)
         x = torch.cat([batch.x[:, :still], moved], 1)

@@ -8,6 +8,8 @@ from torch import Tensor
 from nescio.attacks import Ascent
 from nescio.randomness import Rng
 
+ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=..., high=...)"
+
 
 def top_odds(outputs: Tensor) -> Tensor:
     """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1."""

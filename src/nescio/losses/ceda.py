@@ -26,6 +26,8 @@ def ceda(
 ) -> Loss:
     """Add `weight` times the mean sureness on inputs from outside, in one batch with the others.
 
+    outside: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
+    nothing from noise in [0, 1].
     form: "max", the largest log-probability (equation 3), or "uniform", the cross-entropy to the
     uniform distribution. share: inputs from outside for each training case.
     pool: take turns among so many inputs from outside, instead of new ones in every step.

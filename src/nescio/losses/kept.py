@@ -27,11 +27,6 @@ class Kept:
 
     def store(self, place: Tensor, moves: Tensor) -> None:
         """Keep the perturbations of the inputs at `place` (M, B), rounded."""
-        if place.shape[1] > self.levels.shape[1]:
-            raise NescioError(
-                f"a step takes {place.shape[1]} inputs from outside, of a pool of "
-                f"{self.levels.shape[1]}; use a larger pool, or a smaller share or batch"
-            )
         levels = (moves * (LEVELS / self.radius)).round_().clamp_(-LEVELS, LEVELS)
         self.levels[self._rows(place)] = levels.to(torch.int8)
 

@@ -102,3 +102,12 @@ def test_only_images_are_smoothed(shape):
 def test_the_noise_of_the_papers_needs_images():
     with pytest.raises(NescioError, match=r"'uniform \+ permuted' has inputs of shape \(5,\)"):
         outside.paper_noise(torch.rand(3, 5))
+
+
+@pytest.mark.parametrize("change", [lambda x: 255 * x, lambda x: (x - 0.13) / 0.31])
+def test_paper_noise_is_for_images_in_the_unit_range(change):
+    x = torch.rand(4, 1, 6, 6)
+    with pytest.raises(NescioError, match=r"makes images in \[0, 1\], those of x range from .* to"):
+        outside.paper_noise(change(x))
+    assert outside.paper_noise((255 * x).byte()).take(4).max() == 1
+    outside.paper_noise((x - x.min()) / (x.max() - x.min()))

@@ -32,7 +32,7 @@ class Budget:
 
 FULL = Budget(
     train={"MNIST": 60_000, "SVHN": 20_000, "CIFAR-10": 20_000, "CIFAR-100": 20_000},
-    epochs={"MNIST": 15, "SVHN": 10, "CIFAR-10": 25, "CIFAR-100": 25},
+    epochs={"MNIST": 15, "SVHN": 10, "CIFAR-10": 60, "CIFAR-100": 60},
     batch=128,
     test=10_000,
     attacked={"MNIST": 1000, "SVHN": 500, "CIFAR-10": 500, "CIFAR-100": 500},
@@ -44,11 +44,11 @@ FULL = Budget(
     searched={"MNIST": 10_000, "SVHN": 10_000, "CIFAR-10": 10_000, "CIFAR-100": 10_000},
     examples=8,
     example_steps=40,
-    cost_train=60_000,
-    cost_epochs=3,
+    cost_train=10_000,
+    cost_epochs=5,
     cost_seeds=3,
-    timed=12_000,
-    repeats=5,
+    timed=10_000,
+    repeats=3,
 )
 QUICK = Budget(
     train={"MNIST": 4000, "SVHN": 1000, "CIFAR-10": 1000, "CIFAR-100": 1000},
