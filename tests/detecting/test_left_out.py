@@ -91,7 +91,7 @@ def test_one_split_has_no_interval(parts):
     auroc = found.result["detectors"]["msp"]["auroc"]
     assert auroc["low"] is None
     assert found.auroc("msp") == auroc["value"]
-    assert "1 splits, without the classes 4" in str(found)
+    assert "1 split, without the classes 4" in str(found)
 
 
 def test_a_stopped_run_goes_on(parts, tmp_path, monkeypatch):

@@ -62,6 +62,7 @@ def result():
                 measured(0.95, best=True),
                 measured(0.99),
                 detector="odin",
+                options={"temperature": 10.0, "radius": 0.002},
                 tuned=tuned,
                 own_pass=True,
             ),
@@ -86,7 +87,7 @@ def test_the_text_has_every_number_and_fits_the_width(result):
     joined = " ".join(text.split())
     for note in (
         "32.1 ms for 1000 inputs",
-        "odin_1 was tuned on smooth noise (80 inputs) by fpr95",
+        "odin_1 was tuned on smooth noise (80 inputs) by fpr95: temperature 10, radius 0.002.",
         "letters_1: 3 of its 50 inputs",
         "kana is not at hand: nescio data download kuzushiji_mnist",
         "vim left out: no last linear layer",

@@ -133,17 +133,7 @@ def notes(result: Result, marked: str) -> list[str]:
             f"{result['networks']} networks: detectors are fitted to each, and scores averaged; "
             "measures read all answers together."
         )
-    for name, part in result["detectors"].items():
-        tuned = part.get("tuned")
-        if tuned is not None:
-            on = f"{tuned['on']} ({tuned['outside']} inputs)" if tuned["on"] else "no out-data"
-            said.append(f"{name} was tuned on {on} by {tuned['by']}.")
-        elif part["detector"] == "odin":
-            options = part["options"]
-            said.append(
-                f"{name} was not tuned: temperature {options['temperature']:g}, radius "
-                f"{options['radius']:g}."
-            )
+    said += [f"{name} {how}" for name, part in result["detectors"].items() if (how := _odin(part))]
     for row, entry in result["sets"].items():
         if "absent" in entry:
             said.append(f"{row} is not at hand: {entry['absent']}")
@@ -154,6 +144,18 @@ def notes(result: Result, marked: str) -> list[str]:
             )
     said += [f"{name} left out: {why}" for name, why in result["left_out"].items()]
     return said
+
+
+def _odin(part: Result) -> str:
+    """How the temperature and radius of ODIN came about, and what they are."""
+    if part["detector"] != "odin":
+        return ""
+    options, tuned = part["options"], part["tuned"]
+    chosen = f"temperature {options['temperature']:g}, radius {options['radius']:g}."
+    if tuned is None:
+        return f"was not tuned: {chosen}"
+    on = f"{tuned['on']} ({tuned['outside']} inputs)" if tuned["on"] else "no out-data"
+    return f"was tuned on {on} by {tuned['by']}: {chosen}"
 
 
 def _kinds(result: Result) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ def roc_curves(result: Result, scores: Scores) -> Figure:
         for i, (name, by_set) in enumerate(scores.items()):
             false, true = curve(by_set[data], by_set[row])
             area = result["detectors"][name]["rows"][row]["auroc"]["value"]
-            text = f"{label(name, 26)}: {_area(area)}"
+            text = f"{label(name, 32)}: {_area(area)}"
             axis.plot(np.maximum(false, least), true, label=text, **_style(i))
         chance = np.geomspace(least, 1, 50)
         axis.plot(chance, chance, color=GREY, linewidth=0.9, linestyle=":")

@@ -39,8 +39,8 @@ def _notes(result: Result, marked: str) -> list[str]:
     accuracy = sum(one["accuracy"] for one in splits) / len(splits)
     groups = ", ".join(_classes(one["classes"]) for one in splits)
     notes = [
-        f"{len(splits)} splits, without the classes {groups}; mean accuracy on the known classes "
-        f"{100 * accuracy:.1f} %.",
+        f"{len(splits)} split{'s' * (len(splits) > 1)}, without the classes {groups}; mean "
+        f"accuracy on the known classes {100 * accuracy:.1f} %.",
     ]
     if len(splits) > 1:
         notes.append(

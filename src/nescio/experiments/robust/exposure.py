@@ -181,13 +181,13 @@ def drawn(found: Numbers) -> Figure:
         axis.set_title(f"trained on {name}", loc="left")
         axis.set_xlabel("tested on")
         axis.set_ylabel("shown in training")
-        figure.colorbar(image, ax=axis, label="AUROC", shrink=0.9)
-    add_title(figure, "What outlier exposure was shown decides what it finds")
+        figure.colorbar(image, ax=axis, label="AUROC", shrink=0.9, extend="min")
+    add_title(figure, "Outlier exposure: shown one out-set, tested on all")
     return figure
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    return [label(name, 22) for name in names]
+    return [label(name, 28) for name in names]
 
 
 def _frame(column: int, row: int) -> Any:
