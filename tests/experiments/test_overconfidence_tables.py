@@ -61,6 +61,7 @@ TINY = Budget(
     cost_train=60,
     cost_epochs=1,
     cost_seeds=2,
+    cost_attacked=20,
     timed=40,
     repeats=2,
 )

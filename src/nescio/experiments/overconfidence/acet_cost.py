@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -68,7 +69,7 @@ def run(settings: Settings, done: Done) -> Findings:
         "judge": {
             "steps": sizes.noise_steps,
             "restarts": sizes.restarts,
-            "images": sizes.attacked[BLOCK.name],
+            "images": sizes.cost_attacked,
         },
         "each": each,
         "differences": gaps,
@@ -88,7 +89,8 @@ def _judged(settings: Settings, way: str, seed: int, inside: InData) -> dict[str
     sizes = budget(settings)
     folder = folder_of(settings, PART) / f"{slug(way)}-{seed}"
     found = _trained(way, inside, sizes, folder, settings.seed + seed)
-    judge = probes(BLOCK, inside, sizes, settings)[ADVERSARIAL_NOISE]
+    fewer = replace(sizes, attacked={BLOCK.name: sizes.cost_attacked})
+    judge = probes(BLOCK, inside, fewer, settings)[ADVERSARIAL_NOISE]
     second = stronger_noise(judge)
 
     def make() -> dict[str, float]:

@@ -26,6 +26,7 @@ class Budget:
     cost_train: int  # images of the comparison of ACET's attacks
     cost_epochs: int
     cost_seeds: int
+    cost_attacked: int  # images under the judge of that comparison
     timed: int  # images of a timed epoch
     repeats: int  # of a timing
 
@@ -47,6 +48,7 @@ FULL = Budget(
     cost_train=10_000,
     cost_epochs=5,
     cost_seeds=3,
+    cost_attacked=400,
     timed=10_000,
     repeats=3,
 )
@@ -67,6 +69,7 @@ QUICK = Budget(
     cost_train=2000,
     cost_epochs=1,
     cost_seeds=2,
+    cost_attacked=60,
     timed=1000,
     repeats=2,
 )
