@@ -107,7 +107,7 @@ def test_compare_of_a_users_network(folder: Path) -> None:
     words += ["--near", "mixed=shuffled", "--detector", "knn,k=3", "--detector", "energy"]
     result = nescio(*words, "--passes", "4", "--tune", "permuted", "--resamples", "10")
     assert result.exit_code == 0, result.output
-    assert "48 cases fit, 6 test" in result.output
+    assert "48 cases train, 6 test" in result.output
     found = json.loads((folder / "c" / "detectors.json").read_text())
     measures = ("log_odds", "predictive_entropy", "mutual_information")
     sampled = [f"MC dropout: {measure}" for measure in measures]
