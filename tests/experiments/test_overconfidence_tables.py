@@ -1,6 +1,5 @@
 """Tables 1 and 2 and figures 2 to 4 on made-up image files, with networks that train in seconds."""
 
-import gzip
 import json
 import math
 from dataclasses import replace
@@ -16,6 +15,7 @@ from nescio.comparing import Absent, Comparison
 from nescio.errors import NescioError
 from nescio.experiments import Settings, named, run_experiment
 from nescio.experiments.experiment import VERDICTS, Claim
+from nescio.experiments.images import UNSEEN
 from nescio.experiments.overconfidence import (
     acet_cost,
     blocks,
@@ -213,42 +213,9 @@ def test_house_numbers_are_not_mirrored():
     assert names == ["crops(4)"]
 
 
-def write_idx(path, array):
-    sizes = b"".join(n.to_bytes(4, "big") for n in array.shape)
-    raw = bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
-    path.write_bytes(gzip.compress(raw, 1))
-
-
-def digits(count, rng):
-    """Ten classes told apart by where a bright square is."""
-    y = np.arange(count) % 10
-    x = rng.integers(0, 60, (count, 28, 28), dtype=np.uint8)
-    for case, label in enumerate(y):
-        row, column = 14 * (label // 5), 5 * (label % 5)
-        x[case, row + 2 : row + 10, column : column + 6] = 230
-    return x, y.astype(np.uint8)
-
-
 @pytest.fixture(scope="module")
-def folder_of_data(tmp_path_factory):
-    """MNIST, Fashion-MNIST, letters, CIFAR-10 and SVHN's test digits, in their own formats."""
-    root, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    for name in ("mnist", "fashion-mnist"):
-        (root / name).mkdir()
-        for part, count in (("train", 300), ("t10k", 60)):
-            x, y = digits(count, rng)
-            x = 255 - x if name == "fashion-mnist" else x
-            write_idx(root / name / f"{part}-images-idx3-ubyte.gz", x)
-            write_idx(root / name / f"{part}-labels-idx1-ubyte.gz", y)
-    (root / "letters-az").mkdir()
-    letters = rng.integers(0, 256, (52, 28, 28), dtype=np.uint8)
-    np.savez(root / "letters-az" / "letters.npz", x=letters, y=np.arange(52) % 26)
-    (root / "cifar10").mkdir()
-    for name, count in (("data_batch_1.bin", 60), ("test_batch.bin", 30)):
-        records = rng.integers(0, 256, (count, 3073), dtype=np.uint8)
-        records[:, 0] = np.arange(count) % 10
-        (root / "cifar10" / name).write_bytes(records.tobytes())
-    return root
+def folder_of_data(image_files, tmp_path_factory):
+    return image_files(tmp_path_factory.mktemp("data"), train=300, test=60, letters=52)
 
 
 @pytest.fixture(scope="module")
@@ -333,10 +300,10 @@ def test_the_rows_are_those_of_the_paper_and_more(run):
 
 def test_noise_of_the_test_is_not_that_of_the_training(run):
     numbers = run[1]["table-1-mnist"]["numbers"]
-    assert f"seed={blocks.TEST_NOISE}" in numbers["sets"]["Noise"]["description"]
+    assert f"seed={UNSEEN}" in numbers["sets"]["Noise"]["description"]
     trained = loaded(run[0], "ACET").notes["loss"]
     assert "paper_noise" in trained
-    assert f"seed={blocks.TEST_NOISE}" not in trained
+    assert f"seed={UNSEEN}" not in trained
 
 
 def test_tables_and_claims_are_written(run):
@@ -617,7 +584,7 @@ def test_pictures_are_half_uniform_and_half_permuted(small):
     inside = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
     model = Model(*_untrained())
     shown = figures.pictures("MNIST", inside, {"plain": cells.Trained(model, None)}, QUICKLY)
-    noise = blocks.paper_noise(inside.train[0], seed=blocks.TEST_NOISE)
+    noise = blocks.paper_noise(inside.train[0], seed=UNSEEN)
     assert torch.equal(shown.noise, noise(torch.tensor([0, 2, 1, 3])))
     assert (shown.near["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
     nearest = figures.distances(shown, inside)

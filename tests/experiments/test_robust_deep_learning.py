@@ -1,6 +1,5 @@
 """The lecture's parts on made-up image files, with networks that train in seconds."""
 
-import gzip
 import json
 from dataclasses import replace
 
@@ -24,41 +23,9 @@ TINY = replace(
 )
 
 
-def write_idx(path, array):
-    sizes = b"".join(n.to_bytes(4, "big") for n in array.shape)
-    path.write_bytes(gzip.compress(bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes(), 1))
-
-
-def squares(count, rng):
-    """Ten classes told apart by where a bright square is."""
-    y = np.arange(count) % 10
-    x = rng.integers(0, 60, (count, 28, 28), dtype=np.uint8)
-    for case, label in enumerate(y):
-        row, column = 14 * (label // 5), 5 * (label % 5)
-        x[case, row + 2 : row + 10, column : column + 6] = 230
-    return x, y.astype(np.uint8)
-
-
 @pytest.fixture(scope="module")
-def folder_of_data(tmp_path_factory):
-    """MNIST, Fashion-MNIST, letters, CIFAR-10 and SVHN's test digits, in their own formats."""
-    root, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    for name in ("mnist", "fashion-mnist"):
-        (root / name).mkdir()
-        for part, count in (("train", 150), ("t10k", 50)):
-            x, y = squares(count, rng)
-            x = 255 - x if name == "fashion-mnist" else x
-            write_idx(root / name / f"{part}-images-idx3-ubyte.gz", x)
-            write_idx(root / name / f"{part}-labels-idx1-ubyte.gz", y)
-    (root / "letters-az").mkdir()
-    letters = rng.integers(0, 256, (104, 28, 28), dtype=np.uint8)
-    np.savez(root / "letters-az" / "letters.npz", x=letters, y=np.arange(104) % 26)
-    (root / "cifar10").mkdir()
-    for name, count in (("data_batch_1.bin", 60), ("test_batch.bin", 30)):
-        records = rng.integers(0, 256, (count, 3073), dtype=np.uint8)
-        records[:, 0] = np.arange(count) % 10
-        (root / "cifar10" / name).write_bytes(records.tobytes())
-    return root
+def folder_of_data(image_files, tmp_path_factory):
+    return image_files(tmp_path_factory.mktemp("data"), train=150, test=50, letters=104)
 
 
 @pytest.fixture(scope="module")

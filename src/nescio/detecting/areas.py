@@ -5,17 +5,16 @@ score are averaged over the sets before their variance is taken; those of outsid
 shared, and their variances add.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
+from nescio.metrics.delong import logit_interval
+from nescio.metrics.paired import from_best, normal_difference
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
@@ -31,24 +30,16 @@ class Areas:
 
     def interval(self, place: int, level: float) -> metrics.Interval:
         """The interval of one, made for its log-odds, so that it stays in (0, 1)."""
-        area, spread = float(self.values[place]), math.sqrt(self.covariance[place, place])
-        if spread == 0 or not 0 < area < 1:
-            return metrics.Interval(area, area, area)
-        half = NormalDist().inv_cdf((1 + level) / 2) * spread / (area * (1 - area))
-        centre = math.log(area / (1 - area))
-        return metrics.Interval(area, _logistic(centre - half), _logistic(centre + half))
+        return logit_interval(
+            float(self.values[place]), float(self.covariance[place, place]), level
+        )
 
     def first(self, level: float) -> tuple[Floats, list[bool]]:
         """P-values against the best, and whether each shares the first place."""
         return first_places(self.values, self._p, level)
 
     def _p(self, i: int, j: int) -> float:
-        gap = abs(float(self.values[i] - self.values[j]))
-        own = self.covariance
-        spread = math.sqrt(max(0.0, float(own[i, i] + own[j, j] - 2 * own[i, j])))
-        if gap == 0:
-            return 1.0
-        return math.erfc(gap / spread / math.sqrt(2)) if spread > 0 else 0.0
+        return normal_difference(self.values, self.covariance, i, j, 0.95).p
 
 
 def first_places(
@@ -59,13 +50,7 @@ def first_places(
     p_of: the two-sided p-value of the values at two places. All pairs are corrected together (Holm,
     1979), as the best is chosen from the same data. Where all share the first place, none does.
     """
-    pairs = list(combinations(range(len(values)), 2))
-    found = np.ones(len(values))
-    corrected = metrics.holm([p_of(*pair) for pair in pairs]) if pairs else np.ones(0)
-    best = int(values.argmax())
-    for pair, p in zip(pairs, corrected, strict=True):
-        if best in pair:
-            found[sum(pair) - best] = p
+    found = from_best(len(values), int(values.argmax()), p_of)
     shared = found >= 1 - level
     return found, [bool(one) and not shared.all() for one in shared]
 
@@ -99,7 +84,3 @@ def _covariance(rows: Floats) -> Floats:
     cases = rows.shape[1]
     product: Floats = centred @ centred.T / (cases * (cases - 1))
     return product
-
-
-def _logistic(value: float) -> float:
-    return 1 / (1 + math.exp(-value)) if value > -700 else 0.0

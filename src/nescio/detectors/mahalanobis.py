@@ -8,6 +8,7 @@ from torch import Tensor
 from nescio.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.moments import (
+    Moments,
     classes,
     moments,
     precision,
@@ -44,9 +45,11 @@ def mahalanobis(
     for member in range(train.members):
         state: dict[str, Tensor] = {}
         for place, name in enumerate(names):
-            own = fitted(train.features[name][member], places, count, shrinkage)
+            features = train.features[name][member]
+            found = moments(features, places, count)
+            own = fitted(found, shrunk(shrinkage, features, places, found), precision(features))
             if len(names) > 1:
-                own |= _standard(train.features[name][member], own)
+                own |= _standard(features, own)
             state |= {f"{key}.{place}": tensor for key, tensor in own.items()}
         states.append(state)
     return Detector("mahalanobis", {"shrinkage": shrinkage}, names, tuple(states), train.made)
@@ -64,16 +67,12 @@ def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
 
-def fitted(
-    features: Tensor, places: Tensor, count: int, shrinkage: float | str
-) -> dict[str, Tensor]:
+def fitted(found: Moments, share: float, kind: torch.dtype) -> dict[str, Tensor]:
     """The centre of all features, the whitening matrix, and the whitened class means."""
-    found = moments(features, places, count)
-    share = shrunk(shrinkage, features, places, found)
     whiten = whitening(shrink(found.within, share))
     means = (found.means - found.mean) @ whiten
     kept = {"centre": found.mean, "whiten": whiten, "means": means}
-    return {name: tensor.to(precision(features)) for name, tensor in kept.items()}
+    return {name: tensor.to(kind) for name, tensor in kept.items()}
 
 
 def nearest(features: Tensor, state: State) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from nescio.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.mahalanobis import nearest
+from nescio.detectors.mahalanobis import fitted, nearest
 from nescio.detectors.moments import (
     classes,
     moments,
@@ -56,12 +56,6 @@ def _fitted(
     features: Tensor, places: Tensor, count: int, shrinkage: float | str
 ) -> dict[str, Tensor]:
     found = moments(features, places, count)
-    share = shrunk(shrinkage, features, places, found)
-    whiten = whitening(shrink(found.within, share))
-    kept = {
-        "centre": found.mean,
-        "whiten": whiten,
-        "means": (found.means - found.mean) @ whiten,
-        "background": whitening(shrink(found.total, share)),
-    }
-    return {name: tensor.to(precision(features)) for name, tensor in kept.items()}
+    share, kind = shrunk(shrinkage, features, places, found), precision(features)
+    background = whitening(shrink(found.total, share)).to(kind)
+    return {**fitted(found, share, kind), "background": background}

@@ -38,11 +38,17 @@ def delong_interval(
     ranking = rank(inside, outside)
     pair = (ranking.inside, ranking.outside)  # sorted: the order of one detector's cases is free
     area, variance = ranking.auroc, float(_covariance([ranking], [pair])[0, 0])
+    if logit:
+        return logit_interval(area, variance, level)
     margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    if not logit:
-        return Interval(area, max(0.0, area - margin), min(1.0, area + margin))
-    if margin == 0:
+    return Interval(area, max(0.0, area - margin), min(1.0, area + margin))
+
+
+def logit_interval(area: float, variance: float, level: float) -> Interval:
+    """The interval of an area, made for its log-odds: it stays in (0, 1)."""
+    if variance == 0 or not 0 < area < 1:
         return Interval(area, area, area)
+    margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
     centre, half = math.log(area / (1 - area)), margin / (area * (1 - area))
     return Interval(area, _logistic(centre - half), _logistic(centre + half))
 

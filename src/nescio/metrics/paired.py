@@ -5,7 +5,7 @@ draws for all detectors.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
@@ -41,7 +41,7 @@ def delong_test(first: Pair, second: Pair, *, level: float = 0.95) -> Difference
     """
     check_level(level)
     areas, covariance = delong_covariance([first, second])
-    return _normal(areas, covariance, 0, 1, level)
+    return normal_difference(areas, covariance, 0, 1, level)
 
 
 def bootstrap_test(
@@ -107,23 +107,41 @@ def against_best(
         raise NescioError('there are no detectors; give scores by name: {"knn": (inside, outside)}')
     check(0.95, resamples, seed)
     question = ask([of], tpr, positive)
-    pairs = list(combinations(range(len(detectors)), 2))
+    given = list(detectors.values())
     if of == "auroc":
-        values, covariance = delong_covariance(list(detectors.values()))
-        tests = [_normal(values, covariance, *pair, 0.95) for pair in pairs]
+        values, covariance = delong_covariance(given)
+
+        def p_of(i: int, j: int) -> float:
+            return normal_difference(values, covariance, i, j, 0.95).p
     else:
-        table, found = _resampled(list(detectors.values()), question, resamples, seed)
+        table, found = _resampled(given, question, resamples, seed)
         values = table[:, 0]
-        tests = [_share(values[[*pair]], found[[*pair], 0], 0.95) for pair in pairs]
+
+        def p_of(i: int, j: int) -> float:
+            return _share(values[[i, j]], found[[i, j], 0], 0.95).p
+
     best = int(values.argmax() if of in LARGER else values.argmin())
-    corrected = holm([test.p for test in tests]) if tests else np.ones(0)
-    chances = {frozenset(pair): float(p) for pair, p in zip(pairs, corrected, strict=True)}
-    return {
-        name: chances.get(frozenset({place, best}), 1.0) for place, name in enumerate(detectors)
-    }
+    return dict(zip(detectors, from_best(len(given), best, p_of).tolist(), strict=True))
 
 
-def _normal(areas: Floats, covariance: Floats, i: int, j: int, level: float) -> Difference:
+def from_best(count: int, best: int, p_of: Callable[[int, int], float]) -> Floats:
+    """P-values `(K,)` against the one at `best`, which has 1; all pairs are corrected together.
+
+    p_of: the two-sided p-value of two places.
+    """
+    pairs = list(combinations(range(count), 2))
+    corrected = holm([p_of(*pair) for pair in pairs]) if pairs else np.ones(0)
+    found = np.ones(count)
+    for pair, p in zip(pairs, corrected, strict=True):
+        if best in pair:
+            found[sum(pair) - best] = p
+    return found
+
+
+def normal_difference(
+    areas: Floats, covariance: Floats, i: int, j: int, level: float
+) -> Difference:
+    """The difference of two areas with a known covariance."""
     value = float(areas[i] - areas[j])
     variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
     error = math.sqrt(max(0.0, variance))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nescio.errors import NescioError
+from nescio.metrics import holm
 from nescio.shifts.shift import Floats
 
 Correction: TypeAlias = Literal["holm", "bh"]
@@ -23,13 +24,12 @@ def adjust(p_values: ArrayLike, correction: Correction = "holm") -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all():
         raise NescioError(f"p-values must be (N,) within 0 and 1, got {p_values!r}")
-    order = np.argsort(p, kind="stable")
-    found = np.empty_like(p)
     if correction == "holm":
-        found[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    elif correction == "bh":
+        return holm(p)
+    if correction == "bh":
+        order = np.argsort(p, kind="stable")
         scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+        found = np.empty_like(p)
         found[order] = np.minimum.accumulate(scaled[::-1])[::-1]
-    else:
-        raise NescioError(f'correction must be "holm" or "bh", got {correction!r}')
-    return np.minimum(found, 1.0)
+        return np.minimum(found, 1.0)
+    raise NescioError(f'correction must be "holm" or "bh", got {correction!r}')

@@ -10,7 +10,8 @@ from typing import Any
 from nescio.comparing import Absent, compare
 from nescio.comparing.probes import describe
 from nescio.experiments.experiment import Claim, Comparison, Done, Findings, Settings
-from nescio.experiments.overconfidence.blocks import BLOCKS, InData, in_data, probes
+from nescio.experiments.images import InData
+from nescio.experiments.overconfidence.blocks import BLOCKS, in_data, probes
 from nescio.experiments.overconfidence.budgets import Budget, budget
 from nescio.experiments.overconfidence.cells import (
     Trained,

@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from nescio import data
 from nescio.comparing import Absent, AdversarialNoise, AdversarialSamples
-from nescio.data.catalogue import home, how_to_get, root
-from nescio.data.dataset import Dataset, Part
 from nescio.data.images import crop, grey
 from nescio.data.outside import Outside, paper_noise
-from nescio.errors import NescioError
 from nescio.experiments.experiment import Settings
+from nescio.experiments.images import UNSEEN, WHOLE, InData, all_images, loaded, spread
 from nescio.experiments.overconfidence.budgets import Budget
 from nescio.experiments.overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -26,7 +20,6 @@ from nescio.experiments.overconfidence.published import (
 
 LETTERS, STRICT = "letters", "letters without O, I, S, Z"
 EMNIST_STRICT = "EMNIST without O, I, S, Z"
-TEST_NOISE = 1000  # added to the seed: noise that nothing was trained on
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,6 @@ class Block:
         return f"table-1-{self.data}"
 
 
-WHOLE = {"validation": 0}  # no training images set apart: the in-data of another block
 COLOUR = {
     "SVHN": OutSet("svhn", WHOLE),
     "CIFAR-10": OutSet("cifar10", WHOLE),
@@ -93,32 +85,14 @@ BLOCKS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class InData:
-    """The images of a block that a run uses."""
-
-    train: Part
-    test: Part
-    classes: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one image."""
-        return tuple(self.train[0].shape[1:])
-
-
 def in_data(block: Block, budget: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    found = _loaded(root(), block.data, **WHOLE)
+    found = all_images(block.data)
     if isinstance(found, Absent):
         return found
-    if not len(found.train[0]):
-        return Absent(f"training images are missing; {how_to_get(block.data)}")
-    assert found.test is not None
-    assert found.classes is not None
     x, y = found.train
     few = budget.train[block.name]
-    return InData((x[:few], y[:few]), _some(found.test, budget.test), found.classes)
+    return InData((x[:few], y[:few]), spread(found.test, budget.test), found.classes)
 
 
 def probes(block: Block, inside: InData, budget: Budget, settings: Settings) -> dict[str, Any]:
@@ -151,30 +125,13 @@ def probes(block: Block, inside: InData, budget: Budget, settings: Settings) -> 
 
 def unseen_noise(inside: InData, settings: Settings) -> Outside:
     """The paper's noise from another seed than that of the training."""
-    return paper_noise(inside.train[0], seed=settings.seed + TEST_NOISE)
+    return paper_noise(inside.train[0], seed=settings.seed + UNSEEN)
 
 
 def out_data(outset: OutSet, most: int) -> Tensor | Absent:
     """Test images of an out-set, at even distances, or what is missing."""
-    found = _loaded(root(), outset.data, **outset.options)
+    found = loaded(outset.data, **outset.options)
     if isinstance(found, Absent):
         return found
     assert found.test is not None
-    return outset.change(_some(found.test, most)[0])
-
-
-@cache
-def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
-    del where  # what the setting says now, so that the cache follows it
-    try:
-        return data.load(name, **options)
-    except NescioError as error:
-        return Absent(how_to_get(name) if home(name) is None else str(error))
-
-
-def _some(part: Part, most: int) -> Part:
-    """At most so many cases, at even distances."""
-    x, y = part
-    count = min(most, len(x))
-    chosen = torch.arange(count) * len(x) // count
-    return x[chosen], y[chosen]
+    return outset.change(spread(found.test, most)[0])

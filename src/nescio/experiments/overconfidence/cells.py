@@ -19,7 +19,8 @@ from nescio.checkpoints import digest
 from nescio.comparing import Absent, Comparison, compare
 from nescio.comparing.probes import Probe, describe
 from nescio.experiments.experiment import Settings
-from nescio.experiments.overconfidence.blocks import Block, InData
+from nescio.experiments.images import InData
+from nescio.experiments.overconfidence.blocks import Block
 from nescio.experiments.overconfidence.budgets import budget
 from nescio.experiments.overconfidence.methods import RECIPES
 from nescio.experiments.overconfidence.stronger import Stronger

@@ -11,8 +11,9 @@ from nescio.attacks import adversarial_noise, adversarial_samples
 from nescio.checks import as_batch
 from nescio.comparing import Absent
 from nescio.experiments.experiment import Claim, Done, Findings, Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.alphas import confidence
-from nescio.experiments.overconfidence.blocks import BLOCKS, Block, InData, in_data, unseen_noise
+from nescio.experiments.overconfidence.blocks import BLOCKS, Block, in_data, unseen_noise
 from nescio.experiments.overconfidence.budgets import Budget, budget
 from nescio.experiments.overconfidence.cells import Trained, folder_of, kept, slug, trained
 from nescio.experiments.overconfidence.methods import ACET, CEDA, PLAIN

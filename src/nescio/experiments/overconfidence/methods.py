@@ -72,12 +72,11 @@ def on_both(*, share: float, weight: float, pool: int, free: float, ramp: float)
     """
 
     def make(x: Tensor, seed: int) -> Loss:
-        noise, size = paper_noise(x, seed=seed), min(pool, max(len(x) // 10, 128))
-        attack = Ascent(0.3, 0, best=False)
+        noise, size = paper_noise(x, seed=seed), pool_of(x, pool)
+        turns = stored(noise, size)
         near = losses.acet(
-            losses.nll(), stored(noise, size), attack=attack, free=free, ramp=ramp,
-            share=share, weight=weight, pool=size,
-        )  # fmt: skip
+            losses.nll(), turns, pool=size, free=free, ramp=ramp, share=share, weight=weight
+        )
         return losses.ceda(near, stored(noise, len(x)), share=0.5 - share, weight=weight)
 
     return make
@@ -100,9 +99,9 @@ def on_drawn(loss: Callable[..., Loss], *, decay: float = DECAY, **options: Any)
     return make
 
 
-def pool_of(x: Tensor) -> int:
+def pool_of(x: Tensor, most: int = POOL) -> int:
     """How many attacked images take turns, for training images `x`."""
-    return min(POOL, max(len(x) // 10, 128))
+    return min(most, max(len(x) // 10, 128))
 
 
 def _far_drawn(x: Tensor, seed: int) -> Outside:

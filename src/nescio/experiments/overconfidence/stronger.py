@@ -15,7 +15,7 @@ from torch import Tensor
 from nescio.attacks import confidence, leaking, pgd, wrong_confidence
 from nescio.checks import as_batch
 from nescio.comparing import AdversarialNoise, AdversarialSamples
-from nescio.experiments.overconfidence.blocks import InData
+from nescio.experiments.images import InData
 from nescio.model import Model
 
 LEAK = ", leaking gradients"  # ends the name of a row

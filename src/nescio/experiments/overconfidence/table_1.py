@@ -9,14 +9,8 @@ from nescio.comparing.comparison import NUMBERS
 from nescio.comparing.measuring import FILTERED
 from nescio.experiments import experiment
 from nescio.experiments.experiment import Done, Findings, Settings
-from nescio.experiments.overconfidence.blocks import (
-    BLOCKS,
-    Block,
-    InData,
-    in_data,
-    probes,
-    unseen_noise,
-)
+from nescio.experiments.images import InData
+from nescio.experiments.overconfidence.blocks import BLOCKS, Block, in_data, probes, unseen_noise
 from nescio.experiments.overconfidence.budgets import budget
 from nescio.experiments.overconfidence.cells import (
     Trained,

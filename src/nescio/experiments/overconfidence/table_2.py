@@ -12,6 +12,7 @@ from torch import Tensor
 from nescio.comparing import Absent
 from nescio.data import uniform_noise
 from nescio.experiments.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.alphas import (
     CLIPPED,
     LEVEL,
@@ -22,7 +23,7 @@ from nescio.experiments.overconfidence.alphas import (
     median,
     row,
 )
-from nescio.experiments.overconfidence.blocks import BLOCKS, Block, InData, in_data
+from nescio.experiments.overconfidence.blocks import BLOCKS, Block, in_data
 from nescio.experiments.overconfidence.budgets import budget
 from nescio.experiments.overconfidence.cells import (
     Trained,

@@ -10,17 +10,10 @@ from nescio.comparing import Absent
 from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.detectors import Detector
 from nescio.experiments.experiment import Done, Findings, Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.cells import folder_of, slug
 from nescio.experiments.robust.networks import accuracy, compared, trained, weights_digest
-from nescio.experiments.robust.sets import (
-    BLOCKS,
-    Block,
-    InData,
-    budget,
-    in_data,
-    near,
-    out_data,
-)
+from nescio.experiments.robust.sets import BLOCKS, Block, budget, in_data, near, out_data
 from nescio.experiments.summary import table
 from nescio.model import Model
 

@@ -10,13 +10,13 @@ from nescio import losses
 from nescio.comparing import Absent
 from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.experiments.experiment import Claim, Findings, Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.cells import folder_of, slug
 from nescio.experiments.robust.networks import accuracy, compared, trained
 from nescio.experiments.robust.sets import (
     BLOCKS,
     NOISE,
     Block,
-    InData,
     budget,
     in_data,
     out_data,

@@ -9,8 +9,9 @@ from nescio.checkpoints import digest
 from nescio.detecting import DetectorComparison
 from nescio.errors import NescioError
 from nescio.experiments.experiment import Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.cells import folder_of
-from nescio.experiments.robust.sets import InData, budget
+from nescio.experiments.robust.sets import budget
 from nescio.losses import Loss
 from nescio.model import Model
 from nescio.training import train

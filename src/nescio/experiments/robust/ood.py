@@ -9,11 +9,12 @@ from nescio.data.outside import shapes
 from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.detecting.scoring import observe_given
 from nescio.experiments.experiment import Claim, Done, Findings, Settings
+from nescio.experiments.images import InData
 from nescio.experiments.overconfidence.cells import folder_of
 from nescio.experiments.overconfidence.table_1_claims import judged
 from nescio.experiments.robust import exposure
 from nescio.experiments.robust.networks import DROPOUT, accuracy, compared, trained
-from nescio.experiments.robust.sets import BLOCKS, InData, budget, in_data, near, out_data
+from nescio.experiments.robust.sets import BLOCKS, budget, in_data, near, out_data
 from nescio.experiments.summary import table
 from nescio.metrics import delong_test
 from nescio.model import Model

@@ -2,24 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from nescio import data
 from nescio.comparing import Absent
-from nescio.data.catalogue import home, how_to_get, root
-from nescio.data.dataset import Dataset, Part
 from nescio.data.images import colour, crop, grey, pad
 from nescio.data.outside import Outside, another, paper_noise, stored
-from nescio.errors import NescioError
 from nescio.experiments.experiment import Settings
+from nescio.experiments.images import UNSEEN, WHOLE, InData, all_images, evenly, loaded, spread
 
 NOISE = "noise"
-UNSEEN = 1000  # added to the seed: noise that nothing was trained on
 
 
 @dataclass(frozen=True)
@@ -81,7 +74,6 @@ QUICK = Budget(
     resamples=20,
     tuning=30,
 )
-WHOLE = {"validation": 0}  # no training images set apart
 
 
 def _grey(x: Tensor) -> Tensor:
@@ -129,20 +121,6 @@ BLOCKS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class InData:
-    """The images of a block that a run uses."""
-
-    train: Part
-    test: Part
-    classes: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one image."""
-        return tuple(self.train[0].shape[1:])
-
-
 def budget(settings: Settings) -> Budget:
     """The sizes of this run."""
     return QUICK if settings.quick else FULL
@@ -150,13 +128,9 @@ def budget(settings: Settings) -> Budget:
 
 def in_data(block: Block, sizes: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    found = _loaded(root(), block.data, **WHOLE)
+    found = all_images(block.data)
     if isinstance(found, Absent):
         return found
-    if not len(found.train[0]):
-        return Absent(f"training images are missing; {how_to_get(block.data)}")
-    assert found.test is not None
-    assert found.classes is not None
     train, test = spread(found.train, sizes.train), spread(found.test, sizes.test)
     return InData(train, test, found.classes)
 
@@ -166,7 +140,7 @@ def out_data(block: Block, inside: InData, sizes: Budget, seed: int) -> dict[str
     rows: dict[str, Any] = {}
     for name, outset in block.outsets.items():
         found = _parts(outset)
-        rows[name] = found if isinstance(found, Absent) else _some(found[1], sizes.test)
+        rows[name] = found if isinstance(found, Absent) else evenly(found[1], sizes.test)
     return {**rows, NOISE: (paper_noise(inside.train[0], seed=seed + UNSEEN), sizes.test)}
 
 
@@ -178,7 +152,7 @@ def shown_data(
         noise = paper_noise(inside.train[0], seed=seed)
         return stored(noise, min(sizes.out, len(inside.train[0])))
     found = _parts(block.outsets[name])
-    return found if isinstance(found, Absent) else another(_some(found[0], sizes.out), name)
+    return found if isinstance(found, Absent) else another(evenly(found[0], sizes.out), name)
 
 
 def near(block: Block) -> tuple[str, ...]:
@@ -188,7 +162,7 @@ def near(block: Block) -> tuple[str, ...]:
 
 def _parts(outset: OutSet) -> tuple[Tensor, Tensor] | Absent:
     """Training and test images; of a set that has only one of them, every other image each."""
-    found = _loaded(root(), outset.data, **outset.options)
+    found = loaded(outset.data, **outset.options)
     if isinstance(found, Absent):
         return found
     assert found.test is not None
@@ -196,28 +170,3 @@ def _parts(outset: OutSet) -> tuple[Tensor, Tensor] | Absent:
     if not len(train):
         train, test = test[::2], test[1::2]
     return outset.change(train), outset.change(test)
-
-
-@cache
-def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
-    del where  # what the setting says now, so that the cache follows it
-    try:
-        return data.load(name, **options)
-    except NescioError as error:
-        return Absent(how_to_get(name) if home(name) is None else str(error))
-
-
-def spread(part: Part, most: int) -> Part:
-    """At most so many cases, at even distances."""
-    x, y = part
-    chosen = _places(len(x), most)
-    return x[chosen], y[chosen]
-
-
-def _some(x: Tensor, most: int) -> Tensor:
-    return x[_places(len(x), most)]
-
-
-def _places(cases: int, most: int) -> Tensor:
-    count = min(most, cases)
-    return torch.arange(count) * cases // count
