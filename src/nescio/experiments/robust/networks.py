@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from nescio import nets
 from nescio.checkpoints import digest
 from nescio.detecting import DetectorComparison
@@ -30,10 +32,15 @@ def trained(
     members: int = 1,
     dropout: float = 0.0,
     loss: Loss | None = None,
+    make: Callable[[InData], nn.Module] | None = None,
 ) -> Model:
-    """Small convolutional networks on a block, trained once and kept."""
+    """Small convolutional networks on a block, or those of `make`, trained once and kept."""
+
+    def small(inside: InData) -> nn.Module:
+        return nets.small_cnn(inside.shape, inside.classes, dropout=dropout)
+
     return train(
-        lambda: nets.small_cnn(inside.shape, inside.classes, dropout=dropout),
+        lambda: (make or small)(inside),
         inside.train,
         loss=loss,
         members=members,
