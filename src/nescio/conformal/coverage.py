@@ -1,0 +1,132 @@
+"""How often sets and intervals hold the truth, with exact intervals, and how large they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.checks import as_targets, as_tensor
+from nescio.conformal.limits import check_groups
+from nescio.errors import NescioError
+from nescio.metrics import Interval
+from nescio.metrics.resampling import check_level
+from nescio.prediction import check_labels
+
+STRATA = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 100), (101, None))  # sizes, as in RAPS
+Shares = Mapping[int, Interval]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares with exact binomial intervals; a promise may be held against the upper ends."""
+
+    covered: Interval
+    size: float  # mean number of classes, or mean width
+    singletons: float  # share of sets with one class
+    empty: float
+    by_class: Shares  # for the classes, groups and sizes that occur
+    by_group: Shares
+    by_size: Mapping[str, Interval]
+
+    @property
+    def worst_class(self) -> int:
+        """The class that is covered least."""
+        return min(self.by_class, key=lambda name: self.by_class[name].value)
+
+    @property
+    def worst_group(self) -> int:
+        """The group that is covered least."""
+        return min(self.by_group, key=lambda name: self.by_group[name].value)
+
+    @property
+    def worst_size(self) -> str:
+        """The sizes of sets that cover least: low where easy cases pay for hard ones."""
+        return min(self.by_size, key=lambda name: self.by_size[name].value)
+
+
+def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95) -> Coverage:
+    """How often sets `(N, C)` hold the label: in all, by class, by group and by size.
+
+    level: of the intervals, which are exact (Clopper and Pearson).
+    """
+    check_level(level)
+    sets = as_tensor(sets, "sets").cpu()
+    if sets.dtype != torch.bool or sets.ndim != 2 or not len(sets):
+        raise NescioError(
+            f"sets must be booleans of shape (N, C) with a case or more, got {sets.dtype} of shape "
+            f"{tuple(sets.shape)}"
+        )
+    y = check_labels(as_tensor(labels, "labels").cpu(), sets.shape[1], (len(sets),))
+    inside, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
+    strata = torch.bucketize(sizes, torch.tensor([low for low, _ in STRATA]), right=True) - 1
+    by_size = {_stratum(place): share for place, share in shares(inside, strata, level).items()}
+    given = None if groups is None else check_groups(groups, len(sets)).cpu()
+    return Coverage(
+        binomial_interval(int(inside.sum()), len(inside), level=level),
+        float(sizes.double().mean()),
+        float((sizes == 1).double().mean()),
+        float((sizes == 0).double().mean()),
+        shares(inside, y, level),
+        {} if given is None else shares(inside, given, level),
+        by_size,
+    )
+
+
+@dataclass(frozen=True)
+class IntervalCoverage:
+    """Of each target: the share covered, with its exact interval, and the mean width."""
+
+    covered: tuple[Interval, ...]
+    width: tuple[float, ...]
+    by_group: tuple[Shares, ...]
+
+
+def interval_coverage(
+    low: Any, high: Any, targets: Any, *, groups: Any = None, level: float = 0.95
+) -> IntervalCoverage:
+    """How often intervals from `low` to `high`, `(N, D)` each, hold the target, ends included."""
+    check_level(level)
+    low, high = (as_tensor(end, "ends").double().cpu() for end in (low, high))
+    y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
+    if not (low.shape == high.shape == y.shape) or not len(y):
+        raise NescioError(
+            f"low, high and targets must have one shape (N, D), got {tuple(low.shape)}, "
+            f"{tuple(high.shape)} and {tuple(y.shape)}"
+        )
+    inside = ((low <= y) & (y <= high)).T
+    given = None if groups is None else check_groups(groups, len(y)).cpu()
+    return IntervalCoverage(
+        tuple(binomial_interval(int(row.sum()), len(row), level=level) for row in inside),
+        tuple((high - low).mean(0).tolist()),
+        tuple({} if given is None else shares(row, given, level) for row in inside),
+    )
+
+
+def shares(hit: Tensor, cells: Tensor, level: float) -> dict[int, Interval]:
+    """The share of hits in each cell that occurs."""
+    names, place, counts = cells.unique(return_inverse=True, return_counts=True)
+    hits = torch.bincount(place, weights=hit.double(), minlength=len(names)).long()
+    return {
+        name: binomial_interval(of, cases, level=level)
+        for name, of, cases in zip(names.tolist(), hits.tolist(), counts.tolist(), strict=True)
+    }
+
+
+def binomial_interval(successes: int, cases: int, *, level: float = 0.95) -> Interval:
+    """A share with its exact interval (Clopper and Pearson, 1934)."""
+    from scipy.special import betaincinv
+
+    check_level(level)
+    if not 0 <= successes <= cases or cases < 1:
+        raise NescioError(f"expected successes from 0 to cases, got {successes} of {cases}")
+    tail = (1 - level) / 2
+    low = betaincinv(successes, cases - successes + 1, tail) if successes else 0.0
+    high = betaincinv(successes + 1, cases - successes, 1 - tail) if successes < cases else 1.0
+    return Interval(successes / cases, float(low), float(high))
+
+
+def _stratum(place: int) -> str:
+    low, high = STRATA[place]
+    return str(low) if low == high else f"{low} or more" if high is None else f"{low} to {high}"

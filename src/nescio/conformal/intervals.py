@@ -1,0 +1,160 @@
+"""Prediction intervals by split conformal prediction: a fitted value that can be called, saved."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.checks import as_targets
+from nescio.conformal import limits
+from nescio.conformal.limits import CALLS, State
+from nescio.conformal.sets import check_manifest, say_small
+from nescio.conformal.words import promise
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.registry import Registry
+from nescio.version import VERSION
+
+Band = Callable[..., tuple[Tensor, Tensor, Tensor]]  # (prediction, **own) -> low, high, scale
+KIND = "prediction intervals"
+MARGIN = 8 * torch.finfo(torch.float64).eps  # ends are rounded to the safe side by so much
+
+bands = Registry("kind of prediction interval")  # what is widened, and in which unit: (N, D) each
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Prediction intervals that can be called; made by a function of `nescio.conformal`.
+
+    With D targets each has its own width, and the promise is for each target by itself; for all
+    together, ask for `miscoverage / D`.
+    """
+
+    name: str  # of the function that made it
+    options: Mapping[str, Any]  # JSON
+    state: State  # limits of each group and target, float64
+
+    @torch.no_grad()
+    def __call__(
+        self, prediction: Any, groups: Any = None, *, first: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Lowest and highest values, `(N, D)` each, infinite where nothing can be said.
+
+        prediction: what the intervals were calibrated with. groups, first: as for `Sets`.
+        """
+        low, high, scale = bands[self.name](prediction, **self.options["score"])
+        if low.shape[1] != self.options["targets"]:
+            raise NescioError(
+                f"these intervals were calibrated for {self.options['targets']} target(s), the "
+                f"prediction has {low.shape[1]}; use the same network"
+            )
+        cells = self._cells(groups, len(low), low.device)
+        u = None
+        if self.options["randomise"]:
+            u = limits.uniforms(self.options["seed"], CALLS, first, len(low)).to(low.device)
+            u = u[:, None].expand_as(cells)
+        most, closed = limits.limits(self.state, cells, u)
+        width = most * scale
+        slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())
+        width = torch.where(closed, width + slack, width - slack)
+        middle = 0.5 * (low + high)  # where the ends would cross, this point stays
+        low, high = low - width, high + width
+        crossed = low > high
+        return torch.where(crossed, middle, low), torch.where(crossed, middle, high)
+
+    def _cells(self, groups: Any, cases: int, device: torch.device) -> Tensor:
+        """The cell of each case and target, `(N, D)`."""
+        by, targets = self.options["by"], self.options["targets"]
+        if (groups is not None) != (by == "group"):
+            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
+            raise NescioError(f"intervals calibrated by {by or 'all cases together'} {wanted}")
+        columns = torch.arange(targets, device=device)
+        if by is None:
+            return columns.expand(cases, -1)
+        given = limits.check_groups(groups, cases).to(device)
+        return limits.cell_numbers(given, self.state["groups"])[:, None] * targets + columns
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words, with what it rests on."""
+        what = "target" if self.options["targets"] == 1 else "value of a target (each by itself)"
+        exact = self.options["randomise"] and self.name != "quantile"  # there a point may stay
+        return promise(what, "interval", self.options, self.state, exact=exact)
+
+    def manifest(self) -> dict[str, Any]:
+        """All but the tensors, as JSON."""
+        return {
+            "kind": KIND,
+            "nescio": VERSION,
+            "name": self.name,
+            "options": dict(self.options),
+            "guarantee": self.guarantee,
+        }
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Intervals":
+        """The value again from `manifest()` and `state`."""
+        check_manifest(manifest, state, KIND, bands)
+        return cls(manifest["name"], dict(manifest["options"]), dict(state))
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, with a manifest inside."""
+        save_tensors(Path(path), self.state, self.manifest())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Intervals":
+        """Read what `save` wrote; a foreign or damaged file is refused."""
+        state, manifest = load_tensors(Path(path), KIND)
+        return cls.from_manifest(manifest, state)
+
+
+@torch.no_grad()
+def calibrate(
+    name: str,
+    prediction: Any,
+    targets: Any,
+    *,
+    miscoverage: float,
+    by: Any,
+    randomise: bool,
+    seed: int,
+    **own: Any,
+) -> Intervals:
+    """Intervals of a named band, from held-out cases with their targets."""
+    limits.check_miscoverage(miscoverage)
+    low, high, scale = (part.cpu() for part in bands[name](prediction, **own))
+    y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
+    if y.shape != low.shape:
+        raise NescioError(
+            f"targets have shape {tuple(y.shape)}, the prediction {tuple(low.shape)}; "
+            "they must agree"
+        )
+    if isinstance(by, str):
+        raise NescioError(f"by must be None or group numbers (N,) for intervals, got {by!r}")
+    options = {
+        "targets": y.shape[1],
+        "cases": len(y),
+        "miscoverage": float(miscoverage),
+        "by": None if by is None else "group",
+        "randomise": bool(randomise),
+        "seed": seed,
+        "score": own,
+    }
+    known, cells = torch.zeros(1, dtype=torch.int64), torch.zeros(len(y), dtype=torch.int64)
+    if by is not None:
+        known, cells = limits.check_groups(by, len(y)).cpu().unique(return_inverse=True)
+    cells = cells[:, None] * y.shape[1] + torch.arange(y.shape[1])
+    score = torch.maximum(low - y, y - high) / scale
+    state = limits.fit(
+        score.flatten().numpy(),
+        cells.flatten().numpy(),
+        len(known) * y.shape[1],
+        options["miscoverage"],
+    )
+    state = state if by is None else {**state, "groups": known}
+    say_small(state, options)
+    return Intervals(name, options, state)

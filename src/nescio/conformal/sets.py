@@ -1,0 +1,227 @@
+"""Prediction sets by split conformal prediction: a fitted value that can be called and saved."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.checks import Array, as_tensor
+from nescio.conformal import limits
+from nescio.conformal.limits import CALIBRATION, CALLS, State
+from nescio.conformal.words import promise, too_few, unlimited
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.prediction import Categorical, Classification, check_labels
+from nescio.registry import Registry
+from nescio.version import VERSION
+
+Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **own options) -> (n, C)
+KIND = "prediction sets"
+CHUNK = 1 << 20  # numbers of a chunk in float64
+
+scores = Registry("kind of prediction set")  # how badly each class fits: larger is worse
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Prediction sets that can be called; made by a function of `nescio.conformal`.
+
+    A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
+    well as the calibration labels did. `never_empty` adds the most probable class to every set.
+    """
+
+    name: str  # of the function that made it
+    options: Mapping[str, Any]  # JSON
+    state: State  # limits of each cell, float64
+
+    @torch.no_grad()
+    def __call__(
+        self, prediction: Classification | Array, groups: Any = None, *, first: int = 0
+    ) -> Tensor:
+        """Sets `(N, C)`, True where a class is in the set.
+
+        prediction: a classification, or logits `(N, C)` or `(M, N, C)`.
+        groups: numbers `(N,)`, for sets that hold for each group.
+        first: the number of the first case, where randomised sets come in batches.
+        """
+        prediction = as_classification(prediction)
+        if prediction.classes != self.options["classes"]:
+            raise NescioError(
+                f"these sets were calibrated for {self.options['classes']} classes, the "
+                f"prediction has {prediction.classes}; use the same network"
+            )
+        cells = self._cells(prediction, groups)
+        found = [
+            self._rows(logs, cells[place : place + len(logs)], first + place)
+            for place, logs in _chunks(prediction)
+        ]
+        return torch.cat(found) if found else cells.new_zeros(0, prediction.classes).bool()
+
+    def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
+        u, ties = _draws(self.options, CALLS, first, logs)
+        score = scores[self.name](logs, u, **self.options["score"])
+        highest, closed = limits.limits(
+            self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
+        )
+        inside = (score < highest) | (closed & (score == highest))
+        if self.options["never_empty"]:
+            inside.scatter_(1, logs.argmax(1, keepdim=True), True)
+        return inside
+
+    def _cells(self, prediction: Classification, groups: Any) -> Tensor:
+        """The cell of each case and class, `(N, C)`, or `(N, 1)` where all classes share one."""
+        by, device = self.options["by"], prediction.log_probs.device
+        if (groups is not None) != (by == "group"):
+            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
+            raise NescioError(f"sets calibrated by {by or 'all cases together'} {wanted}")
+        if by == "group":
+            given = limits.check_groups(groups, len(prediction)).to(device)
+            return limits.cell_numbers(given, self.state["groups"])[:, None]
+        columns = prediction.classes if by == "class" else 1
+        return torch.arange(columns, device=device).expand(len(prediction), -1)
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words, with what it rests on."""
+        exact = self.options["randomise"] and not self.options["never_empty"]
+        return promise("label", "set", self.options, self.state, exact=exact)
+
+    def manifest(self) -> dict[str, Any]:
+        """All but the tensors, as JSON."""
+        return {
+            "kind": KIND,
+            "nescio": VERSION,
+            "name": self.name,
+            "options": dict(self.options),
+            "guarantee": self.guarantee,
+        }
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Sets":
+        """The value again from `manifest()` and `state`."""
+        check_manifest(manifest, state, KIND, scores)
+        return cls(manifest["name"], dict(manifest["options"]), dict(state))
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, with a manifest inside."""
+        save_tensors(Path(path), self.state, self.manifest())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Sets":
+        """Read what `save` wrote; a foreign or damaged file is refused."""
+        state, manifest = load_tensors(Path(path), KIND)
+        return cls.from_manifest(manifest, state)
+
+
+@torch.no_grad()
+def calibrate(
+    name: str,
+    prediction: Classification | Array,
+    labels: Any,
+    *,
+    miscoverage: float,
+    by: Any,
+    randomise: bool,
+    never_empty: bool,
+    seed: int,
+    **own: Any,
+) -> Sets:
+    """Sets of a named score, from held-out cases with their labels."""
+    prediction = as_classification(prediction)
+    labels = check_labels(as_tensor(labels, "labels"), prediction.classes, (len(prediction),))
+    if not len(labels) or (labels == labels[0]).all():
+        only = f"are all of class {int(labels[0])}" if len(labels) else "are none"
+        raise NescioError(
+            f"the calibration labels {only}, which says nothing about other classes; calibrate on "
+            "a random sample of labelled cases"
+        )
+    options = {
+        "classes": prediction.classes,
+        "cases": len(labels),
+        "miscoverage": limits.check_miscoverage(miscoverage),
+        "by": by if by is None or isinstance(by, str) else "group",
+        "randomise": bool(randomise),
+        "never_empty": bool(never_empty),
+        "seed": seed,
+        "score": own,
+    }
+    values = [
+        scores[name](logs, _draws(options, CALIBRATION, place, logs)[0], **own)
+        .gather(1, labels[place : place + len(logs), None].to(logs.device))[:, 0]
+        .cpu()
+        for place, logs in _chunks(prediction)
+    ]
+    cells, known = _calibration_cells(by, labels.cpu(), prediction.classes)
+    state = limits.fit(torch.cat(values).numpy(), cells, len(known), options["miscoverage"])
+    state = {**state, "groups": known} if options["by"] == "group" else state
+    say_small(state, options)
+    return Sets(name, options, state)
+
+
+def _calibration_cells(
+    by: Any, labels: Tensor, classes: int
+) -> tuple["np.ndarray[Any, np.dtype[np.int64]]", Tensor]:
+    """The cell of each calibration case, and what the cells stand for."""
+    if by is None:
+        return torch.zeros_like(labels).numpy(), torch.zeros(1, dtype=torch.int64)
+    if isinstance(by, str):
+        if by != "class":
+            raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
+        return labels.numpy(), torch.arange(classes)
+    known, cells = limits.check_groups(by, len(labels)).cpu().unique(return_inverse=True)
+    return cells.numpy(), known
+
+
+def say_small(state: State, options: Mapping[str, Any]) -> None:
+    """Refuse limits that are all infinite; warn of some that are."""
+    if state["high"].isinf().all() and (state["steps"] == 0).all():
+        raise NescioError(too_few(options, int(state["sizes"].max())))
+    if said := unlimited(state, options):
+        warnings.warn(said, stacklevel=5)
+
+
+def as_classification(value: Classification | Array) -> Classification:
+    """A classification of N cases; logits `(N, C)` or `(M, N, C)` are taken as one."""
+    if not isinstance(value, Classification):
+        logits = as_tensor(value, "logits")
+        value = Categorical(logits[None] if logits.ndim == 2 else logits)
+    if len(value.batch_shape) != 1 or value.classes < 2:
+        raise NescioError(
+            f"prediction sets need cases (N,) and two classes or more, got a batch of shape "
+            f"{tuple(value.batch_shape)} and {value.classes} class(es); pixels of an image are not "
+            "exchangeable with those of another: choose one a case"
+        )
+    return value
+
+
+def check_manifest(manifest: Mapping[str, Any], state: State, kind: str, known: Registry) -> None:
+    """Refuse a manifest of another kind, or one with parts missing."""
+    if manifest.get("kind") != kind:
+        raise NescioError(f"expected the manifest of {kind}, got {manifest.get('kind')!r}")
+    missing = {"name", "options"} - set(manifest) or {"low", "high", "steps", "sizes"} - set(state)
+    if missing or not isinstance(manifest["options"], Mapping):
+        raise NescioError(f"damaged {kind}: {', '.join(sorted(missing)) or 'options'} missing")
+    known[manifest["name"]]
+
+
+def _draws(
+    options: Mapping[str, Any], stream: int, first: int, logs: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """Uniform numbers of each case, for its score and for its ties; None where none are used."""
+    if not options["randomise"]:
+        return None, None
+    pairs = limits.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
+    return pairs[0::2], pairs[1::2]
+
+
+def _chunks(prediction: Classification) -> Iterator[tuple[int, Tensor]]:
+    """Places and log probabilities (n, C) in float64, so that little is held at a time."""
+    size = max(1, CHUNK // (prediction.members * prediction.classes))
+    for place in range(0, len(prediction), size):
+        yield place, prediction[place : place + size].to(torch.float64).log_probs
