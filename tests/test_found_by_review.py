@@ -9,7 +9,7 @@ from torch import nn
 import nescio
 from nescio import attacks, losses, recipes
 from nescio.augmentation import Augment, crops
-from nescio.calibration import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.data.outside import another, paper_noise
 from nescio.errors import NescioError
 from nescio.losses.beside import places
@@ -86,7 +86,7 @@ def test_an_attack_switches_gradients_on_for_itself(mode):
 
 def test_a_scaled_model_in_float64_can_be_attacked():
     x, _ = images(10)
-    scaled = Scaled(plain(network().double()), 0.5, (0.0, 0.0, 0.0))
+    scaled = scaled_by(plain(network().double()), 0.5, (0.0, 0.0, 0.0))
     assert attacks.adversarial_noise(scaled, x, steps=2).value.isfinite().all()
 
 

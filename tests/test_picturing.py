@@ -14,7 +14,7 @@ from torch import nn
 
 import nescio
 from nescio import NescioError, geometry, nets, predictors
-from nescio.calibration import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.model import Model
 from nescio.picturing import class_shares, picture, picture_files, picture_moons, round_data
 from nescio.predictors.ensemble import Pooled
@@ -186,7 +186,7 @@ def test_the_first_members_are_the_predictors_own(kind):
     source, members = {
         "model": (model, 6),
         "dropout": (predictors.mc_dropout(dropping[0], passes=7, seed=3), 7),
-        "scaled": (Scaled(model, 0.5, (0.1, -0.2, 1.0)), 6),
+        "scaled": (scaled_by(model, 0.5, (0.1, -0.2, 1.0)), 6),
         "pooled": (Pooled((predictors.plain(several[0]), model)), 7),
         "several dropouts": (
             predictors.mc_dropout(Model(dropping[0], stack(dropping), model.head), passes=3),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import data, geometry, nets
-from nescio.calibration import Scaled
+from nescio.calibration import Calibrated
 from nescio.checks import as_batch
 from nescio.data.npz import arrays_of
 from nescio.errors import NescioError
@@ -203,7 +203,7 @@ def _few(source: Predictor) -> Predictor:
         return replace(source, tensors={name: t[:MEMBERS] for name, t in source.tensors.items()})
     if isinstance(source, MCDropout):
         return replace(source, nets=source.nets[:MEMBERS], passes=min(source.passes, MEMBERS))
-    if isinstance(source, Scaled):
+    if isinstance(source, Calibrated):
         return replace(source, predictor=_few(source.predictor))
     if isinstance(source, Pooled):
         return Pooled(tuple(map(_few, source.predictors[:MEMBERS])))

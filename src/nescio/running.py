@@ -22,7 +22,7 @@ from nescio.arguments import (
 from nescio.arguments import inputs_named as inputs_named
 from nescio.arguments import settings as read_settings
 from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
-from nescio.calibration import Scaled, temperature
+from nescio.calibration import Calibrated, temperature
 from nescio.checkpoints import digest
 from nescio.data import Dataset
 from nescio.detecting import DetectorComparison, compare_detectors
@@ -97,8 +97,8 @@ def run_recipe(
     predictor = recipe.predictor(model)
     if calibrate is not None:
         predictor = calibrators[calibrate](predictor, dataset.validation)
-    scaled = predictor if isinstance(predictor, Scaled) else None
-    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, scaled=scaled)
+    fitted = predictor if isinstance(predictor, Calibrated) else None
+    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, calibrated=fitted)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
 
@@ -297,14 +297,14 @@ def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]
 
 def _innermost(net: Any) -> Any:
     """The model or network behind scaled logits and sampled passes."""
-    if isinstance(net, Scaled):
+    if isinstance(net, Calibrated):
         return _innermost(net.predictor)
     return net.nets[0] if isinstance(net, MCDropout) else net
 
 
 def _test_part(net: Any, name: str, note: Callable[[str], None]) -> Pair:
     """The labelled data of a name; only the test part where a run was trained on the rest."""
-    inner = net.predictor if isinstance(net, Scaled) else net
+    inner = net.predictor if isinstance(net, Calibrated) else net
     trained_on = getattr(inner, "notes", {}).get("data")
     if trained_on is not None and named(name).whole_file:
         dataset = dataset_named(name)

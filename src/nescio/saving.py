@@ -1,4 +1,4 @@
-"""Predictors in folders: the model, how its members are sampled, how its logits are scaled."""
+"""Predictors in folders: the model, how its members are sampled, how it is calibrated."""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from nescio.calibration import Scaled
+from nescio import calibration
+from nescio.calibration import Calibrated, scaled
 from nescio.errors import NescioError
 from nescio.files import write_json
 from nescio.model import Model
 from nescio.predictors import Predictor
 from nescio.registry import predictors
 
-FILE = "predictor.json"
+FILE, MAP = "predictor.json", "calibration.safetensors"
 
 
 def save_settings(
@@ -22,14 +23,13 @@ def save_settings(
     *,
     sampler: str | None = None,
     sampling: Mapping[str, Any] | None = None,
-    scaled: Scaled | None = None,
+    calibrated: Calibrated | None = None,
 ) -> None:
-    """Beside a saved model: the predictor that draws its members, and how logits are scaled."""
-    scaling = None
-    if scaled is not None:
-        scaling = {"slope": scaled.slope, "intercept": list(scaled.intercept)}
-    settings = {"sampler": sampler, "sampling": dict(sampling or {}), "scaling": scaling}
-    write_json(Path(folder) / FILE, settings)
+    """Beside a saved model: the predictor that draws its members, and its calibration."""
+    if calibrated is not None:
+        calibrated.map.save(Path(folder) / MAP)
+    settings = {"sampler": sampler, "sampling": dict(sampling or {})}
+    write_json(Path(folder) / FILE, {**settings, "calibrated": calibrated is not None})
 
 
 def load(folder: str | Path, *, net: nn.Module | None = None) -> Predictor:
@@ -40,10 +40,15 @@ def load(folder: str | Path, *, net: nn.Module | None = None) -> Predictor:
         return model
     try:
         settings = json.loads(path.read_text())
-        sampler, sampling, scaling = (settings[k] for k in ("sampler", "sampling", "scaling"))
+        sampler, sampling = settings["sampler"], settings["sampling"]
         drawn: Predictor = model if sampler is None else predictors[sampler](model, **sampling)
+        if settings.get("calibrated", False):
+            return Calibrated(drawn, calibration.load(Path(folder) / MAP))
+        scaling = settings.get("scaling")  # of folders from before there were maps
         if scaling is None:
             return drawn
-        return Scaled(drawn, float(scaling["slope"]), tuple(map(float, scaling["intercept"])))
+        return scaled(drawn, float(scaling["slope"]), tuple(map(float, scaling["intercept"])))
     except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, NescioError):
+            raise
         raise NescioError(f"{path} is damaged: {error}; train again or delete it") from error

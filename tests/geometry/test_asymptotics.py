@@ -163,7 +163,7 @@ def test_each_dropout_mask_is_a_network():
 
 def test_scaled_predictors_scale_the_far_field():
     net = mlp(5)
-    scaled = nescio.calibration.scaled.Scaled(nescio.predictors.plain(net), 0.5, (0.0, 1.0, 0.0))
+    scaled = nescio.calibration.scaled(nescio.predictors.plain(net), 0.5, (0.0, 1.0, 0.0))
     d = torch.randn(6, 4)
     far, plain = far_field(scaled, *through_origin(d)), far_field(net, *through_origin(d))
     assert torch.allclose(far.slope[0], 0.5 * plain.slope)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration.scaled import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.errors import NescioError
 from nescio.geometry import far_field, limit_measures
 from nescio.geometry.instances import Source, instances
@@ -74,7 +74,7 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "different members": lambda: ensemble([mlp(3, 6, 3, seed=7), mlp(3, 4, 4, 3, seed=8), tied()]),
     "mc dropout": lambda: mc_dropout(mlp(3, 12, 3, seed=3, dropout=0.5), passes=5),
     "weight samples": bayesian,
-    "Platt": lambda: Scaled(plain(mlp(3, 6, 3, seed=6)), 0.5, (0.3, -0.2, 0.0)),
+    "Platt": lambda: scaled_by(plain(mlp(3, 6, 3, seed=6)), 0.5, (0.3, -0.2, 0.0)),
 }
 
 
@@ -218,7 +218,7 @@ def test_temperature_divides_the_logits() -> None:
     origin, direction = rays(40)
     nets = [mlp(3, 2, 2, 3, seed=s) for s in range(3)]
     by_option = limits(ensemble(nets), origin, direction, temperature=4.0)
-    by_predictor = limits(Scaled(ensemble(nets), 0.25, (0.0, 0.0, 0.0)), origin, direction)
+    by_predictor = limits(scaled_by(ensemble(nets), 0.25, (0.0, 0.0, 0.0)), origin, direction)
     assert (by_option.kind == by_predictor.kind).all()
     assert by_option.gradients is not None
     assert by_predictor.gradients is not None

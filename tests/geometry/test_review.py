@@ -6,7 +6,7 @@ from torch import nn
 
 import nescio
 from nescio import NescioError, geometry
-from nescio.calibration import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.predictors import plain
 
 ZERO, ONE = torch.zeros(1, 2), torch.ones(1, 2)
@@ -42,7 +42,7 @@ def test_a_case_may_be_a_single_number_on_its_way() -> None:
 def test_a_negative_slope_of_platt_scaling_keeps_the_bounds() -> None:
     torch.manual_seed(1)
     net = nescio.nets.mlp(2, 3, widths=(20, 20)).double()
-    scaled = Scaled(plain(net), -1.5, (0.0, 0.3, -0.2))
+    scaled = scaled_by(plain(net), -1.5, (0.0, 0.3, -0.2))
     d = 3 * torch.randn(40, 2, dtype=torch.float64)
     found = geometry.first_confident(scaled, 0 * d, d, confidence=0.9, start=0.0, pooled=True)
     t = torch.linspace(0, 20, 20_001, dtype=torch.float64)

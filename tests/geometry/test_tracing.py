@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from nescio import heads, losses, nets, predictors
-from nescio.calibration.scaled import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.dropout import MaskPerPass
 from nescio.errors import NescioError
 from nescio.geometry.asymptotics import far_field
@@ -807,7 +807,7 @@ def test_pooled_and_scaled_predictors_give_their_members():
     truth = torch.cat([first.outputs(X), second(X).detach()[None]])
     assert_members(pooled, truth)
     shift, more = torch.tensor([[0.1, -0.2, 0.3, 0.0], [1.0, 0.0, 0.0, 2.0]], dtype=torch.float64)
-    scaled = Scaled(Scaled(pooled, 0.5, tuple(shift.tolist())), 3.0, tuple(more.tolist()))
+    scaled = scaled_by(scaled_by(pooled, 0.5, tuple(shift.tolist())), 3.0, tuple(more.tolist()))
     again = (truth * 0.5 + shift) * 3 + more
     assert_members(scaled, again)
     assert relative(scaled(X).member_probs.log(), again.log_softmax(-1)) < 1e-12

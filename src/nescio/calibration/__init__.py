@@ -1,7 +1,11 @@
 """Calibration: from a predictor and held-out data to a predictor."""
 
+from nescio.calibration.calibrated import Calibrated as Calibrated
+from nescio.calibration.calibrated import scaled as scaled
+from nescio.calibration.map import Map as Map
+from nescio.calibration.map import fit as fit
+from nescio.calibration.map import load as load
 from nescio.calibration.platt import fit_platt as fit_platt
 from nescio.calibration.platt import platt as platt
-from nescio.calibration.scaled import Scaled as Scaled
 from nescio.calibration.temperature import fit_temperature as fit_temperature
 from nescio.calibration.temperature import temperature as temperature

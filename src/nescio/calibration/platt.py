@@ -10,39 +10,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration.scaled import Scaled, as_predictor, held_out, refuse_perfect, scale
+from nescio.calibration.affine import affine, logits_of, refuse_missing, refuse_perfect
+from nescio.calibration.calibrated import Calibrated, calibrated
+from nescio.calibration.map import Map, fits, maps
 from nescio.errors import NescioError
-from nescio.prediction import Categorical
+from nescio.prediction import Categorical, Classification
 from nescio.predictors.predictor import Predictor
 from nescio.registry import calibrators
 
 
 @calibrators.register
-def platt(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Scaled:
+def platt(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
     """A slope and class intercepts, fitted on held-out `(x, y)` by the mixture's likelihood."""
-    predictor = as_predictor(predictor)
-    prediction, labels = held_out(predictor, data)
+    return calibrated("platt", predictor, data)
+
+
+@fits.named("platt")
+def _fitted(prediction: Classification, labels: Tensor) -> Map:
     slope, intercept = fit_platt(prediction, labels)
-    return Scaled(predictor, slope, intercept)
+    numbers = {"weight": slope, "intercept": intercept}
+    state = {name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()}
+    return Map("platt", {}, state, prediction.classes)
 
 
-def fit_platt(prediction: Categorical, labels: Tensor) -> tuple[float, tuple[float, ...]]:
+def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[float, ...]]:
     """Slope and intercepts (the first is 0) that minimise the negative log-likelihood."""
     from scipy.optimize import minimize
 
     refuse_perfect(prediction, labels)
-    missing = prediction.classes - len(labels.unique())
-    if missing:
-        raise NescioError(
-            f"{missing} of {prediction.classes} classes have no held-out case, so their intercepts "
-            "would run away; use temperature scaling or more held-out data"
-        )
-    wide = prediction.to(torch.float64)
+    refuse_missing(prediction, labels)
+    logits = logits_of(prediction).detach().double()
+
+    def moved(slope: Tensor, shift: Tensor) -> Categorical:
+        return Categorical(slope * logits + shift.to(logits))
 
     def objective(values: "np.ndarray[Any, Any]") -> tuple[float, "np.ndarray[Any, Any]"]:
         free = torch.tensor(values, requires_grad=True)
-        shift = torch.cat([torch.zeros(1), free[1:]]).to(wide.logits)
-        loss = -Categorical(free[0].to(wide.logits) * wide.logits + shift).log_prob(labels).mean()
+        shift = torch.cat([torch.zeros(1), free[1:]])
+        loss = -moved(free[0].to(logits), shift).log_prob(labels).mean()
         (slope,) = torch.autograd.grad(loss, free)
         return loss.item(), slope.numpy()
 
@@ -51,5 +56,8 @@ def fit_platt(prediction: Categorical, labels: Tensor) -> tuple[float, tuple[flo
     if not np.isfinite(found.x).all() or abs(found.x[0]) > 1e4:
         raise NescioError("Platt scaling did not converge; use more held-out data")
     slope, intercept = float(found.x[0]), (0.0, *map(float, found.x[1:]))
-    refuse_perfect(scale(wide, slope, intercept), labels)
+    refuse_perfect(moved(torch.tensor(slope), torch.tensor(intercept)), labels)
     return slope, intercept
+
+
+maps.named("platt")(affine)

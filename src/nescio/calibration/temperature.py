@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration.scaled import Scaled, as_predictor, held_out, refuse_perfect
+from nescio.calibration.affine import affine, logits_of, refuse_perfect
+from nescio.calibration.calibrated import Calibrated, calibrated
+from nescio.calibration.map import Map, fits, maps
 from nescio.errors import NescioError
-from nescio.prediction import Categorical
+from nescio.prediction import Classification
 from nescio.predictors.predictor import Predictor
 from nescio.registry import calibrators
 
@@ -21,18 +23,22 @@ CHUNK = 1 << 20  # numbers of a chunk in float64
 
 
 @calibrators.register
-def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Scaled:
+def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
     """One temperature for all logits, fitted on held-out `(x, y)`; the order of classes stays."""
-    predictor = as_predictor(predictor)
-    prediction, labels = held_out(predictor, data)
-    slope = 1 / fit_temperature(prediction, labels)
-    return Scaled(predictor, slope, (0.0,) * prediction.classes)
+    return calibrated("temperature", predictor, data)
 
 
-def fit_temperature(prediction: Categorical, labels: Tensor) -> float:
+@fits.named("temperature")
+def _fitted(prediction: Classification, labels: Tensor) -> Map:
+    slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
+    shift = torch.zeros(prediction.classes, dtype=torch.float64)
+    return Map("temperature", {}, {"weight": slope, "intercept": shift}, prediction.classes)
+
+
+def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     """The temperature that minimises the negative log-likelihood of the mixture."""
     refuse_perfect(prediction, labels)
-    logits = prediction.logits.flatten(1, -2)
+    logits = logits_of(prediction).detach().flatten(1, -2)
     labels = labels.flatten().to(logits.device)
     low, high = _bracket(logits, labels)
     point = 0.5 * (low + high)
@@ -86,3 +92,6 @@ def _derivatives(logits: Tensor, labels: Tensor, slope: float) -> tuple[float, f
         total -= torch.stack([value.sum(), first.sum(), second.sum()]).cpu()
     value_, first_, second_ = (total / cases).tolist()
     return value_, slope * first_, slope * first_ + slope**2 * second_
+
+
+maps.named("temperature")(affine)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nescio.calibration.scaled import Scaled
+from nescio.calibration import Calibrated
 from nescio.checks import as_batch, as_tensor
 from nescio.dropout import MaskPerPass
 from nescio.errors import NescioError
@@ -145,7 +145,7 @@ def instances(source: Source) -> list[Instance]:
         ]
     if isinstance(source, Pooled):
         return [instance for part in source.predictors for instance in instances(part)]
-    if isinstance(source, Scaled):
+    if isinstance(source, Calibrated):
         return [_rescaled(inner, source) for inner in instances(source.predictor)]
     raise NescioError(
         f"a {type(source).__name__} shows no networks to analyse; pass an nn.Module, a model, or a "
@@ -153,7 +153,7 @@ def instances(source: Source) -> list[Instance]:
     )
 
 
-def _rescaled(inner: Instance, scaling: Scaled) -> Instance:
+def _rescaled(inner: Instance, scaling: Calibrated) -> Instance:
     shift = torch.tensor(scaling.intercept, dtype=torch.float64)
     before = 0.0 if inner.intercept is None else inner.intercept
     return replace(

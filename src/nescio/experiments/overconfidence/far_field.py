@@ -7,7 +7,7 @@ theorem 3.2 by an RBF network with its certificate.
 from collections.abc import Sequence
 from typing import Any
 
-from nescio.calibration.scaled import Scaled
+from nescio.calibration import scaled as scaled_by
 from nescio.experiments.experiment import Comparison, Done, Findings, Settings
 from nescio.experiments.overconfidence.alphas import LEVEL, median
 from nescio.experiments.overconfidence.certified import RBF, Certified, certified
@@ -83,7 +83,7 @@ def _temperature(world: World, count: int, seed: int) -> dict[str, Any]:
     """The same with logits divided by a thousand, for the first MLP."""
     model = wide(members(world.models[MLP], [0]))
     rays = through_origin(world.noise(count, seed))
-    scaled = Scaled(model, 1 / TEMPERATURE, (0.0,) * 10)
+    scaled = scaled_by(model, 1 / TEMPERATURE, (0.0,) * 10)
     before = first_confident(model, *rays, confidence=LEVEL, pooled=True)
     after = first_confident(scaled, *rays, confidence=LEVEL, pooled=True)
     return {

@@ -1,0 +1,150 @@
+"""A fitted calibration: a prediction to a prediction whose probabilities can be believed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.checks import Array, as_tensor
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.prediction import Categorical, Classification, Prediction, check_labels
+from nescio.registry import Registry
+from nescio.version import VERSION
+
+KIND = "calibration"
+State = Mapping[str, Tensor]  # what was fitted, by name, in float64
+Fit = Callable[..., "Map"]  # (prediction, labels, **options)
+Apply = Callable[..., Categorical]  # (prediction, state, **options)
+
+fits = Registry(KIND)  # how a map of a name is fitted
+maps = Registry(KIND)  # how a fitted map of a name acts
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A calibration that can be called and saved; made by `nescio.calibration.fit`."""
+
+    name: str
+    options: Mapping[str, Any]  # JSON
+    state: State
+    classes: int
+
+    def __post_init__(self) -> None:
+        maps[self.name]  # known?
+        for name, tensor in self.state.items():
+            if tensor.dtype != torch.float64 or not tensor.isfinite().all():
+                raise NescioError(
+                    f"{self.name}: {name!r} must hold finite numbers in float64; fit it again"
+                )
+
+    def __call__(self, prediction: Prediction | Array, *, probs: bool = False) -> Categorical:
+        """The calibrated prediction; of logits, or with `probs` of probabilities, as in `fit`."""
+        given = as_classification(prediction, probs=probs)
+        if given.classes != self.classes:
+            raise NescioError(
+                f"{self.name} was fitted on {self.classes} classes, this prediction has "
+                f"{given.classes}; use the network it was fitted for"
+            )
+        first = given.member_log_probs
+        state = {name: tensor.to(first.device) for name, tensor in self.state.items()}
+        return maps[self.name](given, state, **self.options)  # type: ignore[no-any-return]
+
+    @property
+    def slope(self) -> float:
+        """The one number that logits are multiplied by: of temperature and Platt scaling."""
+        weight = self.state.get("weight")
+        if weight is None or weight.ndim:
+            raise NescioError(f"{self.name} has no one slope; temperature and platt have")
+        return float(weight)
+
+    @property
+    def intercept(self) -> tuple[float, ...]:
+        """What is added to the logits, a class, after they are multiplied."""
+        if "intercept" not in self.state:
+            raise NescioError(f"{self.name} adds no intercept to logits")
+        return tuple(self.state["intercept"].tolist())
+
+    @property
+    def temperature(self) -> float:
+        """What the logits are divided by."""
+        return 1 / self.slope
+
+    def manifest(self) -> dict[str, Any]:
+        """All but the tensors, as JSON."""
+        return {"name": self.name, "options": dict(self.options), "classes": self.classes}
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Map":
+        """The map that `manifest()` and `state` are of."""
+        try:
+            return cls(manifest["name"], manifest["options"], dict(state), int(manifest["classes"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, NescioError):
+                raise
+            raise NescioError(f"the manifest of a calibration is damaged: {error!r}") from error
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, with the manifest inside."""
+        about = {"kind": KIND, "nescio": VERSION, **self.manifest()}
+        save_tensors(Path(path), self.state, about)
+        return Path(path)
+
+
+def load(path: str | Path) -> Map:
+    """Read a map that `save` wrote; a foreign or damaged file is refused."""
+    tensors, manifest = load_tensors(Path(path), KIND)
+    return Map.from_manifest(manifest, tensors)
+
+
+def fit(
+    name: str,
+    prediction: Prediction | Array,
+    labels: Array,
+    *,
+    probs: bool = False,
+    **options: Any,
+) -> Map:
+    """The calibration of a name, fitted on the predictions and labels of held-out cases.
+
+    prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
+        are probabilities.
+    options: of the calibration, such as `bins=20` of `histogram`.
+
+    >>> rng = torch.Generator().manual_seed(0)
+    >>> logits = torch.randn(1000, 3, generator=rng, dtype=torch.float64)
+    >>> labels = torch.multinomial(logits.softmax(1), 1, generator=rng)[:, 0]
+    >>> round(fit("temperature", 5 * logits, labels).temperature, 1)
+    4.8
+    """
+    given = as_classification(prediction, probs=probs)
+    wanted = check_labels(as_tensor(labels, "labels"), given.classes, given.batch_shape)
+    counts = wanted.flatten().bincount(minlength=given.classes)
+    if (counts > 0).sum() < 2:
+        raise NescioError(
+            f"the {wanted.numel()} held-out labels are of "
+            f"{'one class' if wanted.numel() else 'no class'}; calibration needs held-out cases of "
+            "several classes"
+        )
+    return fits[name](given, wanted, **options)  # type: ignore[no-any-return]
+
+
+def as_classification(prediction: Prediction | Array, *, probs: bool = False) -> Classification:
+    """A prediction of classes: as it is, or of logits or probabilities."""
+    if isinstance(prediction, Classification):
+        return prediction
+    if isinstance(prediction, Prediction):
+        raise NescioError(
+            f"calibration reads predictions of classes; a {type(prediction).__name__} has none"
+        )
+    table = as_tensor(prediction, "probabilities" if probs else "logits")
+    if table.ndim not in (2, 3) or not table.is_floating_point():
+        raise NescioError(
+            "calibration reads a prediction, or floats of shape (cases, classes) or (members, "
+            f"cases, classes); got {table.dtype} {tuple(table.shape)}"
+        )
+    table = table[None] if table.ndim == 2 else table
+    return Categorical.from_probs(table) if probs else Categorical(table)
