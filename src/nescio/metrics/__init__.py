@@ -24,5 +24,13 @@ from nescio.metrics.ranking import autc as autc
 from nescio.metrics.ranking import detection_error as detection_error
 from nescio.metrics.ranking import fpr_at_tpr as fpr_at_tpr
 from nescio.metrics.ranking import rank as rank
+from nescio.metrics.selective import RiskCoverage as RiskCoverage
+from nescio.metrics.selective import ap_error as ap_error
+from nescio.metrics.selective import ap_success as ap_success
+from nescio.metrics.selective import aurc as aurc
+from nescio.metrics.selective import excess_aurc as excess_aurc
+from nescio.metrics.selective import risk_coverage as risk_coverage
+from nescio.metrics.selective_intervals import bootstrap_selective as bootstrap_selective
+from nescio.metrics.selective_intervals import selective_test as selective_test
 from nescio.metrics.sketching import Sketch as Sketch
 from nescio.metrics.sketching import sketch as sketch

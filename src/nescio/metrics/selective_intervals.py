@@ -1,0 +1,129 @@
+"""Intervals and paired differences of what `selective` measures: cases drawn again together.
+
+A resample draws cases with their errors, so the error rate varies too. One without an error, or
+without a right answer, has no average precision and is drawn again. All scores share the draws.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.errors import NescioError
+from nescio.metrics.arrays import Numbers
+from nescio.metrics.intervals import Interval, percentiles
+from nescio.metrics.paired import Difference
+from nescio.metrics.ranking import least_count
+from nescio.metrics.resampling import BLOCK, check
+from nescio.metrics.selective import STATISTICS, Counts, Floats, Tallies, grouped, mistaken, of_all
+from nescio.registry import unknown
+
+ALL = tuple(STATISTICS)
+
+
+def bootstrap_selective(
+    score: Numbers,
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """AP of errors and successes, AUROC, FPR, AURC and excess AURC with percentile intervals.
+
+    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `excess_aurc`.
+    tpr: of `fpr_at_tpr`, the share of errors accepted where so many right answers are.
+    """
+    values, found = resampled(
+        {"": score}, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
+    )
+    return {
+        name: percentiles(float(values[0, place]), found[0, place], level)
+        for place, name in enumerate(of)
+    }
+
+
+def selective_test(
+    first: Numbers,
+    second: Numbers,
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Difference]:
+    """Do two scores of one network differ? The same cases are drawn for both.
+
+    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
+    data as one more resample.
+    """
+    both = {"first": first, "second": second}
+    values, found = resampled(
+        both, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
+    )
+    return {
+        name: difference(values[:, place], found[:, place], level) for place, name in enumerate(of)
+    }
+
+
+def resampled(
+    scores: Mapping[str, Numbers],
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[Floats, Floats]:
+    """The numbers of K scores for all cases and for the resamples, (K, names) and (K, names, R)."""
+    check(level, resamples, seed)
+    least_count(tpr, 1)
+    if isinstance(of, str) or len(of) == 0:
+        raise NescioError(f"`of` must be a list of names of metrics, got {of!r}")
+    for name in of:
+        if name not in STATISTICS:
+            raise NescioError(unknown("metric of failure prediction", name, STATISTICS))
+    groups = [grouped(score, wrong) for score in scores.values()]
+    values = np.array([[of_all(found, name, tpr) for name in of] for found in groups])
+    blocks = []
+    for counts in _counted(mistaken(wrong), resamples, seed):
+        rows = []
+        for found in groups:
+            drawn = counts[:, found.order]
+            cases = np.add.reduceat(drawn, found.first, axis=1)
+            errors = np.add.reduceat(drawn * found.wrong, found.first, axis=1)
+            tallies = Tallies(cases, errors, tpr)
+            rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
+        blocks.append(np.stack(rows))
+    return values, np.concatenate(blocks, axis=2)
+
+
+def difference(values: Floats, found: Floats, level: float) -> Difference:
+    """The first number less the second, from those of their resamples, (2,) and (2, R)."""
+    gaps = found[0] - found[1]
+    interval = percentiles(float(values[0] - values[1]), gaps, level)
+    rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
+    p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
+    return Difference(interval.value, interval.low, interval.high, p)
+
+
+def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:
+    """How often each case is drawn, (R, N), in blocks of bounded size."""
+    cases, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
+    step = max(1, BLOCK // cases)
+    for start in range(0, resamples, step):
+        counts = _draw(rng, min(step, resamples - start), cases)
+        while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, cases))).any():
+            counts[one_kind] = _draw(rng, int(one_kind.sum()), cases)
+        yield counts
+
+
+def _draw(rng: np.random.Generator, rows: int, cases: int) -> Counts:
+    drawn = rng.integers(cases, size=(rows, cases)) + cases * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * cases).reshape(rows, cases)

@@ -1,0 +1,192 @@
+"""Precision of errors, risk and coverage: against scikit-learn, all orders of ties, resamples."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from nescio import metrics
+from nescio.errors import NescioError
+from nescio.metrics import ap_error, ap_success, aurc, excess_aurc, risk_coverage
+from nescio.metrics import selective_intervals as module
+from nescio.metrics.selective import STATISTICS
+
+
+@st.composite
+def judged(draw, largest=12):
+    """Scores with ties, and errors of both kinds."""
+    scores = draw(st.lists(st.integers(-3, 3), min_size=2, max_size=largest))
+    wrong = draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    wrong[0], wrong[-1] = True, False
+    return np.array(scores, float), np.array(wrong)
+
+
+def mean_over_orders(scores, wrong):
+    """Risks at every coverage, averaged over all orders that the scores allow."""
+    curves = []
+    for order in itertools.permutations(range(len(scores))):
+        if all(scores[i] <= scores[j] for i, j in itertools.pairwise(order)):
+            mistakes = np.cumsum(wrong[list(order)])
+            curves.append(mistakes / np.arange(1, len(scores) + 1))
+    return np.mean(curves, axis=0)
+
+
+@given(judged())
+@settings(deadline=None)
+def test_precisions_are_those_of_scikit_learn(case):
+    scores, wrong = case
+    assert ap_error(scores, wrong) == pytest.approx(average_precision_score(wrong, scores))
+    assert ap_success(scores, wrong) == pytest.approx(average_precision_score(~wrong, -scores))
+
+
+@given(judged(6))
+@settings(deadline=None, max_examples=40)
+def test_the_curve_is_the_mean_over_all_orders_of_ties(case):
+    scores, wrong = case
+    curve = risk_coverage(scores, wrong)
+    np.testing.assert_allclose(curve.risk, mean_over_orders(scores, wrong), atol=1e-12)
+    np.testing.assert_allclose(curve.coverage, np.arange(1, len(wrong) + 1) / len(wrong))
+
+
+@given(judged(30))
+@settings(deadline=None)
+def test_the_area_in_closed_form_is_the_mean_of_the_curve(case):
+    scores, wrong = case
+    assert aurc(scores, wrong) == pytest.approx(risk_coverage(scores, wrong).area, abs=1e-12)
+    best = risk_coverage(wrong + np.linspace(0, 0.1, len(wrong)), wrong).area
+    assert excess_aurc(scores, wrong) == pytest.approx(aurc(scores, wrong) - best, abs=1e-12)
+    assert excess_aurc(scores, wrong) >= -1e-12
+    assert excess_aurc(wrong, wrong) == pytest.approx(0, abs=1e-12)
+
+
+def test_many_cases_agree_with_the_limit_of_the_perfect_order():
+    rng = np.random.default_rng(0)
+    scores, wrong = rng.normal(size=200_000), rng.random(200_000) < 0.1
+    rate = wrong.mean()
+    limit = rate + (1 - rate) * np.log(1 - rate)
+    assert aurc(scores, wrong) - excess_aurc(scores, wrong) == pytest.approx(limit, rel=1e-4)
+    assert aurc(scores, wrong) == pytest.approx(rate, rel=0.02)  # no information: always the rate
+
+
+@given(judged(40))
+@settings(deadline=None)
+def test_the_order_alone_matters(case):
+    scores, wrong = case
+    for metric in (ap_error, ap_success, aurc, excess_aurc):
+        assert metric(scores, wrong) == metric(np.exp(scores) - 5, wrong)
+
+
+@given(judged(40))
+@settings(deadline=None, max_examples=40)
+def test_rates_and_areas_are_those_of_the_ranking(case):
+    scores, wrong = case
+    inside, outside = scores[~wrong], scores[wrong]
+    found = metrics.bootstrap_selective(scores, wrong, of=("auroc", "fpr_at_tpr"), resamples=2)
+    assert found["auroc"].value == pytest.approx(roc_auc_score(wrong, scores))
+    rate = metrics.fpr_at_tpr(inside, outside, positive="inside")
+    assert found["fpr_at_tpr"].value == pytest.approx(rate)
+
+
+@given(judged(25), st.integers(0, 5))
+@settings(deadline=None, max_examples=25)
+def test_resamples_are_the_metrics_of_the_drawn_cases(case, seed):
+    scores, wrong = case
+    values, found = module.resampled({"a": scores, "b": -scores}, wrong, resamples=7, seed=seed)
+    counts = np.concatenate(list(module._counted(wrong, 7, seed)))
+    assert counts.sum(1).tolist() == [len(wrong)] * 7
+    for k, own in enumerate((scores, -scores)):
+        for row, count in enumerate(counts):
+            rows = np.repeat(np.arange(len(wrong)), count)
+            truth = metrics.bootstrap_selective(own[rows], wrong[rows], resamples=2)
+            for place, name in enumerate(STATISTICS):
+                assert found[k, place, row] == pytest.approx(truth[name].value, abs=1e-12)
+                assert values[k, place] == pytest.approx(
+                    metrics.bootstrap_selective(own, wrong, resamples=2)[name].value, abs=1e-12
+                )
+
+
+def test_a_resample_of_one_kind_is_drawn_again():
+    wrong = np.array([True, *[False] * 4])
+    counts = np.concatenate(list(module._counted(wrong, 200, 0)))
+    errors = counts @ wrong
+    assert errors.min() >= 1
+    assert errors.max() < 5
+
+
+def test_blocks_do_not_change_how_many_there_are(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 20)
+    rng = np.random.default_rng(1)
+    scores, wrong = rng.normal(size=9), np.arange(9) % 3 == 0
+    _, found = module.resampled({"a": scores}, wrong, resamples=11, seed=3)
+    assert found.shape == (1, 6, 11)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    inside = 0
+    for seed in range(60):
+        wrong = rng.random(300) < 0.2
+        scores = rng.normal(size=300) + 1.5 * wrong
+        interval = metrics.bootstrap_selective(
+            scores, wrong, of=["auroc"], resamples=200, level=0.9, seed=seed
+        )["auroc"]
+        inside += interval.low <= 0.8555778 <= interval.high  # Phi(1.5 / sqrt 2)
+    assert inside >= 44  # of 60; fewer has probability 3e-5 at 0.9
+
+
+def test_a_better_score_is_found_better_and_the_same_one_equal():
+    rng = np.random.default_rng(0)
+    wrong = rng.random(2000) < 0.1
+    noise = rng.normal(size=2000)
+    good, bad = noise + 3 * wrong, noise + wrong
+    found = metrics.selective_test(good, bad, wrong, resamples=100)
+    assert found["ap_error"].low > 0
+    assert found["ap_error"].p == pytest.approx(2 / 101)
+    assert found["aurc"].high < 0
+    gap = ap_error(good, wrong) - ap_error(bad, wrong)
+    assert found["ap_error"].value == pytest.approx(gap)
+    same = metrics.selective_test(good, good, wrong, resamples=10)["ap_error"]
+    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
+
+
+def test_tensors_and_integers_are_taken():
+    scores, wrong = torch.tensor([0.5, 2.0, 1.0]), torch.tensor([0, 1, 0])
+    assert ap_error(scores, wrong) == 1.0
+    assert ap_error(scores.bfloat16(), wrong.bool()) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "wrong", "message"),
+    [
+        ([1, 2], [1, 0, 1], "2 scores and 3 answers"),
+        ([1.0, np.nan], [1, 0], "holds NaN in 1 of 2"),
+        ([1, 2], [0, 2], "true or false"),
+        ([1, 2], [0, 0], "all 2 answers are right"),
+        ([1, 2], [True, True], "all 2 answers are wrong"),
+        ([[1, 2]], [0, 1], "one-dimensional"),
+        ([], [], "empty"),
+    ],
+)
+def test_bad_input_is_refused(scores, wrong, message):
+    for metric in (ap_error, risk_coverage, metrics.bootstrap_selective):
+        with pytest.raises(NescioError, match=message):
+            metric(scores, wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": "aurc"}, "list of names"),
+        ({"of": ["aucr"]}, "did you mean 'aurc'"),
+        ({"tpr": 0}, "tpr"),
+        ({"level": 2}, "level"),
+        ({"resamples": 1}, "resamples"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(NescioError, match=message):
+        metrics.bootstrap_selective([1, 2], [0, 1], **options)
