@@ -60,7 +60,7 @@ def lsun_classroom(*, folder: str | None = None, size: Size = 32) -> Dataset:
     where = data_folder("lsun_classroom", folder)
     files = _files(where)
     if files:
-        x = _read(files, size, "colour")
+        x = read_images(files, size, "colour")
     elif any(where.glob("*.npz")):
         x = _archived("lsun_classroom", where, {"x"})[0]
     else:
@@ -141,10 +141,10 @@ def _by_class(where: Path, classes: Sequence[str], size: Size, mode: str | None)
         raise NescioError(f"{where} has the class {other[0]!r}, which the train folder has not")
     files = [(classes.index(name), path) for name in here for path in _files(where / name)]
     labels = torch.tensor([label for label, _ in files])
-    return _read([path for _, path in files], size, mode), labels
+    return read_images([path for _, path in files], size, mode), labels
 
 
-def _read(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:
+def read_images(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:
     """The images (N, C, H, W) of files, all of one size and mode."""
     if mode is not None and mode not in MODES:
         raise NescioError(f"`mode` must be grey, colour or None, got {mode!r}")

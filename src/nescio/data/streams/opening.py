@@ -1,0 +1,51 @@
+"""Inputs by name, a block at a time: what a path's ending says decides how it is read."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nescio.data.streams.arrays import npy_stream, npz_stream
+from nescio.data.streams.images import folder_stream
+from nescio.data.streams.parquet import parquet_stream
+from nescio.data.streams.stream import Stream
+from nescio.data.streams.text import csv_stream
+from nescio.errors import NescioError
+
+READERS: dict[str, Callable[..., Stream]] = {
+    ".npy": npy_stream,
+    ".npz": npz_stream,
+    ".csv": csv_stream,
+    ".csv.gz": csv_stream,
+    ".csv.xz": csv_stream,
+    ".parquet": parquet_stream,
+}
+
+
+def is_streamed(path: str | Path) -> bool:
+    """Whether a path is read by `open_stream`."""
+    return Path(path).is_dir() or any(str(path).lower().endswith(ending) for ending in READERS)
+
+
+def open_stream(path: str | Path, **options: Any) -> Stream:
+    """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, or a folder of images.
+
+    Options are those of the kind of file: columns and without of tables, header of CSV, array of
+    .npz, size and mode of images.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise NescioError(f"there is no file {path}; check the name")
+    endings = [ending for ending in READERS if path.name.lower().endswith(ending)]
+    if not endings and not path.is_dir():
+        raise NescioError(
+            f"cannot tell what {path} holds; expected {', '.join(READERS)} or a folder of images"
+        )
+    reader = folder_stream if path.is_dir() else READERS[max(endings, key=len)]
+    known = list(inspect.signature(reader).parameters)[1:]
+    wrong = sorted(set(options) - set(known))
+    if wrong:
+        raise NescioError(
+            f"{path} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
+        )
+    return reader(path, **options)

@@ -1,0 +1,133 @@
+"""Inputs that come a block at a time, in order, from any case on."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.checks import as_tensor
+from nescio.errors import NescioError
+
+Blocks = Callable[[int, int], Iterator[Tensor]]  # (first case, cases a block)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stream:
+    """Inputs (n, ...) in blocks; NaN and infinity are left in them.
+
+    Blocks are float32, or uint8 for images (n, C, H, W). All have the number of cases asked for,
+    the last one at most.
+    """
+
+    name: str
+    shape: tuple[int, ...]  # of one input
+    total: int | None  # cases, where they are known beforehand
+    identity: Mapping[str, Any]  # JSON; what tells these inputs from others
+    read: Blocks
+    files: Sequence[str] | None = None  # where each case is a file of its own
+    columns: tuple[str, ...] | None = None  # names of the numbers of a row
+    bytes_each: int = 4  # of a number
+
+    def __repr__(self) -> str:
+        cases = "?" if self.total is None else self.total
+        return f"Stream({self.name}: {cases} cases of shape {self.shape})"
+
+    @property
+    def case_bytes(self) -> int:
+        """What one case takes in memory."""
+        return math.prod(self.shape) * self.bytes_each
+
+    def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Tensor]]:
+        """The first case's number and the inputs of each block of `size` cases."""
+        if size < 1 or start < 0:
+            raise NescioError(f"a block needs at least one case, from 0 on; got {size}, {start}")
+        for block in self.read(start, size):
+            if len(block):
+                yield start, block
+                start += len(block)
+
+    def changed(self, change: Callable[[Tensor], Tensor], name: str) -> "Stream":
+        """The same with each block changed, as images are cropped."""
+
+        def read(start: int, size: int) -> Iterator[Tensor]:
+            return (change(block) for block in self.read(start, size))
+
+        _, first = next(self.blocks(1))
+        shape = tuple(change(first).shape[1:])
+        identity = {**self.identity, "changed": name}
+        return replace(self, name=name, shape=shape, identity=identity, read=read)
+
+
+def array_stream(x: Any, *, name: str = "inputs") -> Stream:
+    """Inputs (N, ...) that are in memory already."""
+    array: Any = x if isinstance(x, np.ndarray) else as_tensor(x, name)
+    if array.ndim < 2 or not math.prod(array.shape):
+        raise NescioError(
+            f"{name} must have shape (N, ...) and not be empty, got {tuple(array.shape)}; one row "
+            "a case"
+        )
+    image = array.dtype in (torch.uint8, np.uint8) and array.ndim == 4
+
+    def read(start: int, size: int) -> Iterator[Tensor]:
+        for first in range(start, len(array), size):
+            yield as_block(name, array[first : first + size])
+
+    return Stream(
+        name,
+        tuple(array.shape[1:]),
+        len(array),
+        {"digest": _digest(array)},
+        read,
+        bytes_each=1 if image else 4,
+    )
+
+
+def as_block(name: str, part: Tensor | NDArray[Any]) -> Tensor:
+    """A block as a network reads it: float32; uint8 is in 255ths, and stays so for images."""
+    x = as_tensor(part, name)
+    if x.dtype == torch.uint8:
+        return x if x.ndim == 4 else x.float().div_(255)
+    if x.is_complex():
+        raise NescioError(f"{name} must be real numbers, got {x.dtype}; convert them")
+    return x.float()
+
+
+def same_file(path: Path, **options: Any) -> dict[str, Any]:
+    """What tells a file from a changed one: its size, and when it was written."""
+    found = path.stat()
+    return {"file": path.name, "bytes": found.st_size, "written": found.st_mtime_ns, **options}
+
+
+def exactly(parts: Iterator[Tensor], size: int) -> Iterator[Tensor]:
+    """Parts of any length as blocks of `size` cases."""
+    waiting: list[Tensor] = []
+    count = 0
+    for part in parts:
+        waiting.append(part)
+        count += len(part)
+        if count >= size:
+            whole = torch.cat(waiting)
+            ready = count - count % size
+            yield from whole[:ready].split(size)
+            waiting, count = [whole[ready:].clone()], count - ready
+    if count:
+        yield torch.cat(waiting)
+
+
+def _digest(array: Any) -> str:
+    """A fingerprint of numbers in memory, block by block."""
+    kind = str(array.dtype).removeprefix("torch.")
+    total = hashlib.blake2b(f"{kind}{tuple(array.shape)}".encode(), digest_size=16)
+    rows = max(1, (1 << 24) // max(1, math.prod(array.shape[1:])))
+    for first in range(0, len(array), rows):
+        part = array[first : first + rows]
+        part = part.detach().cpu().numpy() if isinstance(part, Tensor) else part
+        total.update(np.ascontiguousarray(part).data)
+    return total.hexdigest()

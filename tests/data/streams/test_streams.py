@@ -1,0 +1,228 @@
+"""Every reader gives the same numbers in the same blocks, from any case on."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from nescio.data.streams import array_stream, is_streamed, open_stream, text
+from nescio.errors import NescioError
+
+X = np.random.default_rng(0).normal(size=(103, 5)).astype(np.float32)
+
+
+def write(folder: Path, kind: str, x: np.ndarray = X) -> Path:
+    path = folder / f"x.{kind}"
+    if kind == "npy":
+        np.save(path, x)
+    elif kind == "npz":
+        np.savez(path, y=np.arange(len(x)), x=x)
+    elif kind == "packed.npz":
+        np.savez_compressed(path, y=np.arange(len(x)), x=x)
+    elif kind == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        pa = pytest.importorskip("pyarrow")
+        columns = {f"c{i}": x[:, i] for i in range(x.shape[1])}
+        parquet.write_table(pa.table(columns), path, row_group_size=20)
+    else:
+        lines = [",".join(f"c{i}" for i in range(x.shape[1]))]
+        lines += [",".join(f"{value:.9g}" for value in row) for row in x]
+        content = ("\n".join(lines) + "\n").encode()
+        path.write_bytes(gzip.compress(content) if kind.endswith(".gz") else content)
+    return path
+
+
+KINDS = ["npy", "npz", "packed.npz", "csv", "csv.gz", "parquet"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "start"), [(1, 100), (10, 0), (10, 37), (103, 0), (200, 5)])
+def test_blocks_are_the_rows_in_order(tmp_path, kind, size, start):
+    found = open_stream(write(tmp_path, kind))
+    assert found.shape == (5,)
+    blocks = list(found.blocks(size, start=start))
+    assert [first for first, _ in blocks] == list(range(start, 103, size))
+    assert all(len(block) == size for _, block in blocks[:-1])
+    assert torch.cat([block for _, block in blocks]).equal(torch.from_numpy(X[start:]))
+    assert list(found.blocks(size, start=103)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_total_and_identity(tmp_path, kind):
+    path = write(tmp_path, kind)
+    found = open_stream(path)
+    assert found.total == (None if "csv" in kind else 103)
+    assert found.identity == open_stream(path).identity
+    assert found.case_bytes == 20
+    assert is_streamed(path)
+    write(tmp_path, kind, X[:-1])
+    assert found.identity != open_stream(path).identity
+
+
+def test_arrays_in_memory_are_known_by_their_contents():
+    other = X.copy()
+    other[50, 2] += 1
+    assert array_stream(X).identity == array_stream(torch.from_numpy(X)).identity
+    assert array_stream(X).identity == array_stream(X.copy()).identity
+    assert array_stream(X).identity != array_stream(other).identity
+    _, block = next(array_stream(X).blocks(7, start=3))
+    assert block.equal(torch.from_numpy(X[3:10]))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    rows=st.lists(
+        st.lists(st.sampled_from(["1.5", "-2", "", "NA", "3e2", '"4"']), min_size=2, max_size=2),
+        min_size=1,
+        max_size=30,
+    ),
+    ends=st.sampled_from(["\n", "\r\n"]),
+    last=st.booleans(),
+    size=st.integers(1, 9),
+    start=st.integers(0, 31),
+    chunk=st.integers(3, 60),
+)
+def test_a_table_of_any_form_is_read_as_value_by_value(
+    tmp_path_factory, rows, ends, last, size, start, chunk
+):
+    path = tmp_path_factory.mktemp("any") / "t.csv"
+    lines = ["a,b", *(",".join(row) for row in rows)]
+    path.write_bytes((ends.join(lines) + (ends if last else "")).encode())
+    values = {"1.5": 1.5, "-2": -2.0, "3e2": 300.0, '"4"': 4.0}
+    truth = np.array([[values.get(cell, np.nan) for cell in row] for row in rows], np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "CHUNK", chunk)
+        blocks = [block.numpy() for _, block in open_stream(path).blocks(size, start=start)]
+    found = np.concatenate([np.empty((0, 2), np.float32), *blocks])
+    np.testing.assert_array_equal(found, truth[start:])
+
+
+@pytest.mark.parametrize("without", [True, False], ids=["numpy", "as installed"])
+def test_columns_are_chosen_by_name(tmp_path, monkeypatch, without):
+    if without:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "t.csv"
+    path.write_text("name;b;a\nx;1;2\ny;3;4\n\nz;5;6\n")
+    picked = open_stream(path, columns="a,b")
+    assert picked.columns == ("a", "b")
+    assert next(picked.blocks(9))[1].tolist() == [[2, 1], [4, 3], [6, 5]]
+    assert next(open_stream(path, without="name").blocks(9))[1].tolist() == [[1, 2], [3, 4], [5, 6]]
+    path.write_text("1,2\n3,4\n")
+    assert open_stream(path).columns == ("0", "1")
+    assert next(open_stream(path, columns=1).blocks(9))[1].tolist() == [[2], [4]]
+    assert next(open_stream(path, header=True).blocks(9))[1].tolist() == [[3, 4]]
+
+
+def test_line_ends_within_quotes_end_no_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "CHUNK", 8)
+    path = tmp_path / "t.csv"
+    path.write_text('note,a\n"one\ntwo\nthree",1\nplain,2\n"x, y",3\n')
+    found = open_stream(path, columns="a")
+    assert torch.cat([block for _, block in found.blocks(1)])[:, 0].tolist() == [1, 2, 3]
+    assert next(found.blocks(5, start=1))[1][:, 0].tolist() == [2, 3]
+
+
+def test_images_are_the_files_in_the_order_of_their_paths(tmp_path):
+    draw = np.random.default_rng(1)
+    pixels = {}
+    for name in ("b/1.png", "a.png", "b/0.png"):
+        pixels[name] = draw.integers(0, 256, (6, 4), dtype=np.uint8)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels[name]).save(tmp_path / name)
+    found = open_stream(tmp_path)
+    assert list(found.files) == ["a.png", "b/0.png", "b/1.png"]
+    assert (found.shape, found.total) == ((1, 6, 4), 3)
+    blocks = [block for _, block in found.blocks(2)]
+    truth = np.stack([pixels[name] for name in found.files])[:, None]
+    assert torch.cat(blocks).equal(torch.from_numpy(truth))
+    assert open_stream(tmp_path, size=3).shape == (1, 3, 3)
+    cropped = found.changed(lambda x: x[:, :, :2], "cropped")
+    assert cropped.shape == (1, 2, 4)
+    Image.fromarray(np.zeros((5, 5), np.uint8)).save(tmp_path / "c.png")
+    with pytest.raises(NescioError, match="size=32"):
+        list(open_stream(tmp_path).blocks(1))
+
+
+def test_bytes_of_images_stay_and_others_become_shares(tmp_path):
+    np.save(tmp_path / "images.npy", np.full((3, 1, 2, 2), 255, np.uint8))
+    images = open_stream(tmp_path / "images.npy")
+    assert next(images.blocks(3))[1].dtype == torch.uint8
+    assert images.case_bytes == 4
+    np.save(tmp_path / "rows.npy", np.full((3, 2), 51, np.uint8))
+    rows = next(open_stream(tmp_path / "rows.npy").blocks(3))[1]
+    assert rows.equal(torch.full((3, 2), 51) / 255)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "said"),
+    [
+        ("t.csv", "", {}, "is empty"),
+        ("t.csv", "a,b\n", {}, "no rows"),
+        ("t.csv", "a,b\n1,2\n3\n", {}, "row 1 of .* has 1 values, expected 2"),
+        ("t.csv", "a,b\n1,2\n3,x\n", {}, "column 'b' .* holds 'x' in row 1.*without=b"),
+        ("t.csv", "a,b\n1,2\n", {"columns": "a,c"}, "unknown column 'c'"),
+        ("t.csv", "a,b\n1,2\n", {"columns": "a", "without": "b"}, "not both"),
+        ("t.csv", "a,b\n1,2\n", {"without": "a,b"}, "no column left"),
+        ("t.csv", "a,a\n1,2\n", {}, "two columns of one name"),
+        ("t.csv", "a,b\n1,2\n", {"size": 3}, "no option size; its options: columns"),
+        ("t.csv.gz", "a,b\n1,2\n", {}, "cannot read"),
+        ("t.npy", "garbage", {}, "damaged, cut off or not written by numpy"),
+        ("t.npz", "garbage", {}, "damaged, cut off or not written by numpy"),
+        ("t.txt", "1 2", {}, "cannot tell what"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, name, content, options, said):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(NescioError, match=said):
+        list(open_stream(tmp_path / name, **options).blocks(4))
+
+
+def test_arrays_that_do_not_fit_are_refused(tmp_path):
+    with pytest.raises(NescioError, match="no file"):
+        open_stream(tmp_path / "none.npy")
+    np.savez(tmp_path / "other.npz", images=X)
+    with pytest.raises(NescioError, match="lacks x; found images"):
+        open_stream(tmp_path / "other.npz")
+    assert open_stream(tmp_path / "other.npz", array="images").total == 103
+    np.save(tmp_path / "t.npy", np.asfortranarray(X))
+    with pytest.raises(NescioError, match="ascontiguousarray"):
+        open_stream(tmp_path / "t.npy")
+    np.save(tmp_path / "t.npy", np.array(["a"]))
+    with pytest.raises(NescioError, match="real numbers"):
+        open_stream(tmp_path / "t.npy")
+    np.save(tmp_path / "t.npy", X[:, 0])
+    with pytest.raises(NescioError, match="shape"):
+        open_stream(tmp_path / "t.npy")
+    np.save(tmp_path / "t.npy", X)
+    whole = (tmp_path / "t.npy").read_bytes()
+    (tmp_path / "t.npy").write_bytes(whole[:-100])
+    with pytest.raises(NescioError, match="it ends in case 98"):
+        list(open_stream(tmp_path / "t.npy").blocks(10))
+
+
+def test_parquet_without_its_package_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(NescioError, match=r"pip install nescio\[scale\]"):
+        open_stream(tmp_path / "t.parquet")
+
+
+def test_parquet_takes_numbers_and_says_what_is_none(tmp_path):
+    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(
+        pa.table({"a": [1, None, 3], "b": [True, False, True], "n": [*"xyz"]}), path
+    )
+    with pytest.raises(NescioError, match="column 'n' .*without=n"):
+        open_stream(path)
+    rows = next(open_stream(path, without="n").blocks(5))[1].numpy()
+    np.testing.assert_array_equal(rows, [[1, 1], [np.nan, 0], [3, 1]])
+    path.write_bytes(b"none")
+    with pytest.raises(NescioError, match="as Parquet"):
+        open_stream(path)
