@@ -9,7 +9,8 @@ import nescio
 
 SOURCE = Path(nescio.__file__).parent
 ORDER = """
-errors version registry randomness augmentation threads progress files checks prediction heads
+errors version registry randomness augmentation threads progress files checks hashing prediction
+heads
 measures metrics data nets dropout convolution stacking dense model schedules attacks losses
 optimisers checkpoints loop training predictors calibration activations observing detectors shifts
 conformal failing guarding monitoring geometry saving units recipes evaluate faraway tables report

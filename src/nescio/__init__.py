@@ -27,6 +27,8 @@ from nescio.detecting import LeftOut as LeftOut
 from nescio.detecting import compare_detectors as compare_detectors
 from nescio.detecting import leave_classes_out as leave_classes_out
 from nescio.errors import NescioError as NescioError
+from nescio.guarding import Guard as Guard
+from nescio.guarding import guard as guard
 from nescio.model import Model as Model
 from nescio.observing import observe as observe
 from nescio.observing import scorer as scorer

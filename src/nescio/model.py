@@ -44,6 +44,7 @@ class Model:
     head: Head
     history: History | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
+    seen: Tensor | None = None  # (n,) int64: hashes of the training inputs, ascending
 
     def __repr__(self) -> str:
         kind = type(self.net).__name__
@@ -112,7 +113,7 @@ class Model:
             name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
             for name, t in self.tensors.items()
         }
-        return Model(self.net, moved, self.head, self.history, self.notes)
+        return Model(self.net, moved, self.head, self.history, self.notes, self.seen)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
@@ -123,6 +124,8 @@ class Model:
             tensors["history/train"] = self.history.train
             if self.history.validation is not None:
                 tensors["history/validation"] = self.history.validation
+        if self.seen is not None:
+            tensors["seen"] = self.seen
         save_tensors(path, tensors, manifest)
         write_json(path.with_name("manifest.json"), manifest)
         return path
@@ -156,7 +159,7 @@ class Model:
         saved, manifest = load_tensors(path, "model")
         weights, logs = _under("weights/", saved), _under("history/", saved)
         try:
-            whole = _network(manifest, net)
+            whole = rebuilt(manifest, net)
             head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
             epochs = {key: tuple(value) for key, value in manifest["history"].items()}
             notes = manifest["notes"]
@@ -166,10 +169,10 @@ class Model:
         history = None
         if "train" in logs:
             history = History(logs["train"], logs.get("validation"), **epochs)
-        return cls(whole, weights, head, history, notes)
+        return cls(whole, weights, head, history, notes, saved.get("seen"))
 
 
-def _network(manifest: Mapping[str, Any], net: nn.Module | None) -> nn.Module:
+def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
     """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
     inner = net if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:

@@ -15,6 +15,7 @@ from nescio.checks import as_batch, as_inputs, as_targets
 from nescio.dense import dense
 from nescio.errors import NescioError
 from nescio.files import load_manifest, make_folder
+from nescio.hashing import hash_inputs
 from nescio.heads import Head
 from nescio.loop import Pair, Plan, Saver, diverged
 from nescio.loop import run as run_loop
@@ -125,7 +126,8 @@ def train(
     path = None if folder is None else folder / checkpoints.FILE
     state = _start(path, config, nets, plan, optimiser)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
-    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config)
+    seen = hash_inputs(x).unique()  # so that a guard recognises what the networks have seen
+    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config, seen)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)

@@ -1,0 +1,269 @@
+"""Make a guard: fit a detector, calibrate, and find the thresholds that carry a promise."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio import calibration as calibrations
+from nescio.activations import Activations
+from nescio.calibration import Map
+from nescio.conformal import Sets, threshold
+from nescio.conformal.limits import check_groups
+from nescio.detectors import Detector
+from nescio.errors import NescioError
+from nescio.guarding.deciding import CLASS, Guard, read_samples
+from nescio.guarding.default import default_detector, watched_layers
+from nescio.guarding.recognising import refuse_known
+from nescio.guarding.rules import Rule, Scored, fit_rule
+from nescio.guarding.selective import check_wish
+from nescio.guarding.splitting import Split, split
+from nescio.guarding.watching import learn_range
+from nescio.heads import categorical
+from nescio.model import Model
+from nescio.observing import observe
+from nescio.observing.batches import as_batches
+from nescio.observing.network import Network, networks
+from nescio.prediction import Classification, check_labels
+from nescio.registry import detectors
+
+Fitted = Detector | str | Callable[[Activations], Detector]
+
+
+def guard(
+    source: Any,
+    calibration: Any,
+    *,
+    train: Any = None,
+    detector: Fitted | None = None,
+    false_alarm: float = 0.01,
+    risk: float = 0.02,
+    confidence: float = 0.95,
+    calibration_map: str | None = "temperature",
+    sets: float | None = 0.1,
+    by: Any = None,
+    names: Sequence[str] | None = None,
+    layers: Any = None,
+    pool: str = "mean",
+    output: int | str | None = None,
+    seed: int = 0,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Guard:
+    """A guard that decides for every input: answer, unsure or outside.
+
+    source: an `nn.Module`, a nescio model or a list of modules; None where `calibration` and
+      `train` are activations. It is copied: later training does not change the guard.
+    calibration: held-out inputs with labels, `(x, y)`, a loader or activations; never training
+      data, and drawn like the inputs to come.
+    train: the training data, with labels or without; fits the detector. Without it a part of the
+      calibration data does.
+    detector: a fitted one, the name of one, or a function of training activations; none is the
+      combination of an early layer with the one before the last.
+    false_alarm: how often an input like the calibration data may be called outside.
+    risk, confidence: how many answers may be wrong, and how sure that is.
+    calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
+    sets: how often the prediction set may miss the true class; None gives no sets.
+    by: "class" keeps the promises for each predicted class by itself; group numbers `(N,)` for
+      each group.
+    names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
+    """
+    _check(source, false_alarm, risk, confidence, batch_size)
+    nets = tuple(_copies(source))
+    if isinstance(detector, Detector):
+        layers, pool = list(detector.layers), detector.made.get("pool", pool)
+    elif nets and layers is None:
+        layers = lambda x: watched_layers(nets[0], x, pool=pool, output=output)  # noqa: E731
+    options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
+    held, layers = _observed(nets, calibration, layers, "calibration", **options)
+    labels = _labels(held)
+    seen = None
+    if train is not None and not isinstance(detector, Detector):
+        seen, _ = _observed(nets, train, layers, "train", **options)
+    refuse_known(held, seen, source, detector if isinstance(detector, Detector) else None)
+    own = seen is None and not isinstance(detector, Detector)
+    parts = split(held.cases, fitting=own, false_alarm=false_alarm, seed=seed)
+    groups = _groups(by, held.cases)
+    tuning = held[parts.tuning]
+    fitted = _detector(detector, seen if seen is not None else held[parts.fitting], tuning)
+    head = source.head if isinstance(source, Model) else categorical()
+    bare = Guard(
+        fitted, None, (), (), head, nets, false_alarm, risk, confidence,
+        by=CLASS if isinstance(by, str) else None if by is None else "groups",
+        names=_names(names, held.classes),
+        range=None if held.inputs is None else learn_range(held.inputs),
+        hashes=None if held.hashes is None else held.hashes.sort().values,
+        batch_size=batch_size,
+        notes=_notes(held, parts, seen, fitted, seed),
+    )  # fmt: skip
+    bare = replace(bare, map=_map(calibration_map, bare, tuning, labels[parts.tuning]))
+    shown = held[parts.promises]
+    numbers, rules = _rules(bare, (tuning, shown), labels, parts, groups)
+    found = replace(bare, rules=rules, groups=numbers)
+    if sets is None:
+        return found
+    return replace(found, sets=_sets(found, shown, labels[parts.promises], sets, parts, groups))
+
+
+def _check(source: Any, false_alarm: float, risk: float, confidence: float, size: int) -> None:
+    if not 0 < false_alarm < 1:
+        raise NescioError(f"false_alarm must lie between 0 and 1, got {false_alarm}")
+    check_wish(risk, confidence)
+    if size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {size}")
+    if isinstance(source, Model) and source.head.task != "classification":
+        raise NescioError(
+            f"a guard decides about classes; this model has the head {source.head.name!r}; for "
+            "regression use the intervals of nescio.conformal"
+        )
+
+
+def _copies(source: Any) -> list[nn.Module]:
+    """The networks as they are now, in evaluation mode; none for activations alone."""
+    return [] if source is None else [deepcopy(net).eval() for net in networks(source)]
+
+
+def _observed(
+    nets: Sequence[nn.Module], data: Any, layers: Any, name: str, **options: Any
+) -> tuple[Activations, Any]:
+    """Activations with their inputs, and the layers that were read."""
+    if isinstance(data, Activations):
+        return data, list(data.features)
+    if not nets:
+        raise NescioError(
+            f"without a network {name} must be activations, got {type(data).__name__}"
+        )
+    pair = data
+    if callable(layers):  # they are found with a few of the inputs
+        pair = _whole(nets[0], data, options["batch_size"])
+        layers = layers(pair[0])
+    return observe(list(nets), pair, layers=layers, inputs=True, **options), layers
+
+
+def _whole(net: nn.Module, data: Any, batch_size: int) -> tuple[Tensor, Tensor | None]:
+    """Calibration data in memory: inputs and labels."""
+    reader = Network(net)
+    kind = torch.float64 if reader.dtype == torch.float64 else torch.float32
+    tokens = reader.reads_tokens
+    parts = list(as_batches(data, batch_size=batch_size, dtype=kind, tokens=tokens))
+    labels = [y for _, y in parts if y is not None]
+    return torch.cat([x for x, _ in parts]), torch.cat(labels) if labels else None
+
+
+def _labels(held: Activations) -> Tensor:
+    if held.labels is None:
+        raise NescioError("calibration data need labels: (x, y); the risk is about them")
+    labels = check_labels(held.labels, held.classes, (held.cases,)).to(held.logits.device)
+    if (labels == labels[0]).all():
+        raise NescioError(
+            f"all calibration labels are {int(labels[0])}; give calibration data drawn like the "
+            "inputs to come, of all classes"
+        )
+    return labels
+
+
+def _groups(by: Any, cases: int) -> Tensor | None:
+    if by is None or (isinstance(by, str) and by == CLASS):
+        return None
+    if isinstance(by, str):
+        raise NescioError(f"by is 'class', or group numbers, one a calibration case; got {by!r}")
+    return check_groups(by, cases)
+
+
+def _detector(detector: Fitted | None, train: Activations, tuning: Activations) -> Detector:
+    if isinstance(detector, Detector):
+        return detector
+    if detector is None:
+        return default_detector(train, tuning)
+    made = detectors[detector](train) if isinstance(detector, str) else detector(train)
+    if not isinstance(made, Detector):
+        raise NescioError(f"the function for the detector returned a {type(made).__name__}")
+    return made
+
+
+def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
+    if names is not None and len(names) != classes:
+        raise NescioError(f"{len(names)} names for {classes} classes; one each")
+    return None if names is None else tuple(map(str, names))
+
+
+def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> Map | None:
+    """The calibration of probabilities; none where the tuning samples hold no error."""
+    if name is None:
+        return None
+    prediction = bare.head(tuning.logits.double())
+    assert isinstance(prediction, Classification)
+    if (prediction.member_log_probs.argmax(-1) == labels).all():
+        return None
+    return calibrations.fit(name, prediction, labels)
+
+
+def _rules(
+    bare: Guard,
+    activations: tuple[Activations, Activations],
+    labels: Tensor,
+    parts: Split,
+    groups: Tensor | None,
+) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
+    """The numbers of the groups, and the rules of each."""
+    places = parts.tuning, parts.promises
+    read = [
+        read_samples(bare, part, labels[place])
+        for part, place in zip(activations, places, strict=True)
+    ]
+    tuning, samples = read
+    options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
+    if bare.by is None:
+        return (0,), (fit_rule("", tuning, samples, **options),)
+    if groups is None:
+        own = [bare.scored(part)[0].labels for part in activations]
+    else:
+        own = [groups[place] for place in places]
+    numbers = own[1].unique().tolist()
+    named = bare.names if bare.by == CLASS and bare.names else None
+    rules = [
+        fit_rule(
+            named[number] if named else str(number),
+            _chosen(tuning, own[0] == number),
+            samples[own[1] == number],
+            **options,
+        )
+        for number in numbers
+    ]
+    return tuple(numbers), tuple(rules)
+
+
+def _chosen(tuning: Scored, own: Tensor) -> Scored:
+    """Those of the group; where there is none, all: the grid may come from any other samples."""
+    return tuning[own] if own.any() else tuning
+
+
+def _sets(
+    found: Guard,
+    shown: Activations,
+    labels: Tensor,
+    miscoverage: float,
+    parts: Split,
+    groups: Tensor | None,
+) -> Sets:
+    by = groups[parts.promises] if groups is not None else found.by
+    prediction, _ = found.scored(shown)
+    return threshold(prediction, labels, miscoverage=miscoverage, by=by, never_empty=True)
+
+
+def _notes(
+    held: Activations, parts: Split, seen: Activations | None, detector: Detector, seed: int
+) -> dict[str, Any]:
+    return {
+        "classes": held.classes,
+        "calibration": held.cases,
+        "fitting": len(parts.fitting) if seen is None else 0,
+        "train": None if seen is None else seen.cases,
+        "tuning": len(parts.tuning),
+        "promises": len(parts.promises),
+        "layers": list(detector.layers),
+        "seed": seed,
+    }

@@ -1,0 +1,62 @@
+"""The default detector: an early layer and the one before the last, by p-values.
+
+The penultimate layer keeps what tells the classes apart and little else; an early one keeps what
+inputs look like. At few false alarms the two together refuse far more than either.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from nescio.activations import Activations
+from nescio.detectors import Detector, combined, knn, mahalanobis
+from nescio.errors import NescioError
+from nescio.observing.layers import Call, last_linear, place, traced
+from nescio.observing.network import Network, Output
+from nescio.observing.pooling import Pool
+
+NEIGHBOURS = 50  # k, with enough training data; a twentieth of it otherwise
+BANK = 20_000  # features that neighbours are searched among, at most
+WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
+
+
+@torch.no_grad()
+def watched_layers(
+    net: nn.Module, x: Tensor, *, pool: Pool = "mean", output: Output = None
+) -> list[str | None]:
+    """An early layer, where there is one to be pooled, and what enters the last linear layer."""
+    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    early = _early([call for call in calls if call.leaf], last_linear(calls))
+    if early is None:
+        return [None]
+    try:
+        Network(net, output, pool, [place(early, net)])(x[:2])
+    except NescioError:  # sequences, whose features are not pooled like maps
+        return [None]
+    return [early, None]
+
+
+def default_detector(train: Activations, tuning: Activations) -> Detector:
+    """Mahalanobis of the early layer with neighbours in the last one, by Fisher's rule."""
+    last = train.layer()
+    early = next(iter(train.features))
+    fitted = train
+    if train.labels is None or train.labels.is_floating_point():  # the network's own will do
+        fitted = replace(train, labels=train.mean().logits[0].argmax(1))
+    share = min(1.0, BANK / train.cases)
+    kept = int(share * train.cases)
+    neighbours = knn(fitted, layer=last, k=max(1, min(NEIGHBOURS, kept // 20)), share=share)
+    return combined([neighbours, mahalanobis(fitted, layers=early)], tuning)
+
+
+def _early(calls: list[Call], last: str | None) -> str | None:
+    """The first layer with weights but the last, after its bend if that follows."""
+    for at, call in enumerate(calls):
+        if issubclass(call.kind, WEIGHTED) and call.name != last:
+            rest = calls[at + 1 :]
+            until = next((i for i, c in enumerate(rest) if issubclass(c.kind, WEIGHTED)), len(rest))
+            bends = (after.name for after in rest[:until] if issubclass(after.kind, BENDS))
+            return next(bends, call.name)
+    return None

@@ -1,0 +1,89 @@
+"""The rules of one group of inputs: outside by p-value, unsure by threshold.
+
+The same samples serve both. The inputs that are not outside have scores below the
+k-th largest calibration score t. Given t and the number of samples below it, those are independent
+draws from the inputs with scores below t (a property of order statistics, ties included). So
+errors among them are binomial, and the bound of the risk is exact, though t came from the same
+samples. An input that scores exactly t is neither: it is unsure.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nescio.conformal import needed, p_values
+from nescio.conformal.limits import allowed
+from nescio.errors import NescioError
+from nescio.guarding.decisions import CODES
+from nescio.guarding.selective import Coverage, coverages, largest_coverage
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Samples as the rules read them."""
+
+    score: Tensor  # (n,) of the detector, float64
+    doubt: Tensor  # (n,) log-odds against the label, float64
+    wrong: Tensor  # (n,) whether the label is
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def __getitem__(self, chosen: Tensor) -> "Scored":
+        return Scored(self.score[chosen], self.doubt[chosen], self.wrong[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How inputs of a group are decided."""
+
+    group: str
+    scores: Tensor  # (n,) of the detector on the calibration samples, ascending
+    limit: float  # inputs with larger scores are outside
+    coverage: Coverage  # where to answer
+
+    def p_values(self, score: Tensor) -> Tensor:
+        """(1 + #{calibration scores at least as large}) / (n + 1), `(N,)`."""
+        return p_values(self.scores, score)
+
+    def speaking(self, score: Tensor, doubt: Tensor) -> Tensor:
+        """Which rule speaks for each input, `(N,)`: a place in RULES."""
+        none = "probability" if self.coverage.holds else "no promise"
+        found = torch.full_like(score, CODES[none], dtype=torch.int64)
+        found[doubt <= self.coverage.threshold] = CODES["sure enough"]
+        found[score == self.limit] = CODES["tie"]
+        found[score > self.limit] = CODES["p-value"]
+        return found
+
+
+def fit_rule(
+    group: str,
+    tuning: Scored,
+    samples: Scored,
+    *,
+    false_alarm: float,
+    risk: float,
+    confidence: float,
+) -> Rule:
+    """The rules from the samples of the promises; `tuning` gives the grid of thresholds."""
+    outside = allowed(len(samples), false_alarm)
+    if not outside:
+        where = f" in group {group}" if group else ""
+        raise NescioError(
+            f"{len(samples)} calibration samples{where} cannot show a false-alarm rate of "
+            f"{false_alarm:g}: it takes at least {needed(false_alarm)}; use more, or a larger "
+            "false_alarm"
+        )
+    scores = samples.score.sort().values
+    limit = float(scores[-outside])
+    inside = samples[samples.score < limit]
+    wish = {"risk": risk, "confidence": confidence}
+    known = tuning[tuning.score < limit]  # fewer than these may be answered
+    if len(inside) and len(tuning):
+        grid = coverages((known if len(known) else tuning).doubt, cases=len(inside), **wish)
+        coverage = largest_coverage(inside.doubt, inside.wrong, grid=grid, **wish)
+    else:
+        coverage = Coverage(-math.inf, 0, 0, 0, 1.0, None)
+    return Rule(group, scores, limit, coverage)

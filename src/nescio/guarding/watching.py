@@ -1,0 +1,132 @@
+"""Networks as a guard runs them: raw inputs to activations, a part at a time; odd rows apart."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.activations import Activations
+from nescio.checks import as_batch, as_tensor
+from nescio.detectors import Detector
+from nescio.errors import NescioError
+from nescio.observing.layers import place
+from nescio.observing.network import Network, linear_layer
+
+PART = 1 << 22  # numbers of the inputs that are decided at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The shape of inputs and the numbers they held at calibration."""
+
+    shape: tuple[int, ...]  # of one input
+    low: Tensor  # of a table (F,), a column each; of other inputs one number
+    high: Tensor
+
+    def inside(self, x: Tensor) -> Tensor:
+        """Whether all numbers of each input are in the range, `(N,)`."""
+        flat = as_batch(x, torch.float64).flatten(1)
+        return ((flat >= self.low.to(x.device)) & (flat <= self.high.to(x.device))).all(1)
+
+
+SLACK = 0.1  # of the width of the range, on both sides
+
+
+def learn_range(x: Tensor) -> Range:
+    """The range of inputs `(N, ...)`, with a little room."""
+    table = x.ndim == 2
+    ends = [x.amin(0), x.amax(0)] if table else [x.min()[None], x.max()[None]]
+    low, high = (as_batch(end, torch.float64) for end in ends)
+    room = SLACK * (high - low)
+    return Range(tuple(x.shape[1:]), low - room, high + room)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A part of the inputs: which rows can be read, and what the networks give for those."""
+
+    rows: Tensor  # places among the inputs, (n,)
+    finite: Tensor  # (n,)
+    in_range: Tensor  # (n,)
+    activations: Activations | None  # of the finite ones; None: there is none
+
+
+def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Tensor:
+    """Inputs `(N, ...)` of the shape of calibration; NaN stays, to be decided row by row."""
+    given = as_tensor(x, "inputs")
+    if given.is_complex() or given.dtype == torch.bool:
+        raise NescioError(f"inputs must be real numbers, got {given.dtype}")
+    if known is not None and tuple(given.shape[1:]) != known.shape:
+        hint = "; one input needs an axis: x[None]" if tuple(given.shape) == known.shape else ""
+        raise NescioError(
+            f"inputs have shape {tuple(given.shape[1:])} a case, the guard was calibrated on "
+            f"{known.shape}{hint}"
+        )
+    if given.ndim < 2:
+        raise NescioError(f"inputs must have shape (cases, ...), got {tuple(given.shape)}")
+    whole = not given.is_floating_point() and given.dtype != torch.uint8
+    if given.dtype == torch.uint8 and given.ndim != 4:
+        raise NescioError("only images (N, C, H, W) may be uint8; scale others, then pass floats")
+    return given.to(torch.float32) if whole and not tokens else given
+
+
+def watch(
+    nets: tuple[nn.Module, ...],
+    detector: Detector,
+    x: Tensor,
+    *,
+    known: Range | None,
+    batch_size: int,
+) -> Iterator[Watched]:
+    """What the networks give for inputs, in parts of bounded size."""
+    made = detector.made
+    options = made.get("output"), made.get("pool", "mean")
+    watching = [
+        Network(net, *options, [place(name, net) for name in detector.layers]) for net in nets
+    ]
+    size = max(batch_size, PART // max(1, x[0].numel()) if len(x) else 1)
+    for start in range(0, len(x), size):
+        part = x[start : start + size]
+        rows = torch.arange(start, start + len(part), device=x.device)
+        finite = part.flatten(1).isfinite().all(1)
+        in_range = torch.ones_like(finite) if known is None else known.inside(part)
+        found, good = _activations(watching, detector, part[finite], batch_size)
+        finite[finite.clone()] = good
+        yield Watched(rows, finite, in_range & finite, found)
+
+
+@torch.no_grad()
+def _activations(
+    watching: list[Network], detector: Detector, x: Tensor, batch_size: int
+) -> tuple[Activations | None, Tensor]:
+    """Of the inputs for which all is finite, and which these are."""
+    good = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    if not len(x):
+        return None, good
+    logits, features = [], []
+    for net in watching:
+        parts = [net(batch) for batch in x.split(batch_size)]
+        logits.append(torch.cat([answer for answer, _ in parts]).to(x.device))
+        names = parts[0][1]
+        rows = {n: torch.cat([found[n] for _, found in parts]).to(x.device) for n in names}
+        features.append(rows)
+    for value in (*logits, *(row for rows in features for row in rows.values())):
+        good &= value.isfinite().all(1)
+    if not good.any():
+        return None, good
+    linear = detector.made.get("linear")
+    ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
+    return Activations(
+        logits=torch.stack(logits)[:, good],
+        features={n: torch.stack([rows[n] for rows in features])[:, good] for n in features[0]},
+        inputs=x[good],
+        weight=torch.stack([weight for weight, _ in ends]) if ends else None,
+        bias=torch.stack([bias for _, bias in ends]) if ends else None,
+        last=None,
+        answers=[net.answer for net in watching],
+        made={name: detector.made[name] for name in ("pool",) if name in detector.made},
+        hashes=torch.zeros(int(good.sum()), dtype=torch.int64),  # not needed, and not free
+        checked=True,
+    ), good
