@@ -18,6 +18,7 @@ KINDS = {
     "gaussian": Gaussian,
     "fixed_variance": Gaussian,
     "double_exponential": DoubleExponential,
+    "with_score": Categorical,
 }
 WITH_OPTIONS = [name for name in registry if registry[name]().options]
 
@@ -30,7 +31,8 @@ def outputs(*shape, seed=0, scale=2.0):
 def target(head, *batch, values=4):
     rng = torch.Generator().manual_seed(9)
     if head.task == "classification":
-        return torch.randint(values, batch, generator=rng)
+        classes = values - (head.name == "with_score")  # one output is no class
+        return torch.randint(classes, batch, generator=rng)
     return torch.randn(*batch, values // head.width, generator=rng, dtype=torch.float64)
 
 

@@ -72,6 +72,31 @@ def _kl_categorical(p: Tensor, q: Tensor) -> Tensor:
 
 
 @heads.register
+def with_score() -> Head:
+    """Class probabilities by softmax of C outputs; one more output, the last, is a score."""
+    return Head(
+        "with_score",
+        {},
+        "classification",
+        1,
+        lambda outputs: Categorical(classes_of(outputs)),
+        lambda outputs: classes_of(outputs).log_softmax(-1),
+        lambda outputs, y: cross_entropy(classes_of(outputs), y),
+        lambda p, q: _kl_categorical(classes_of(p), classes_of(q)),
+    )
+
+
+def classes_of(outputs: Tensor) -> Tensor:
+    """The outputs that are class logits: all but the last."""
+    if outputs.shape[-1] < 3:
+        raise NescioError(
+            f"this head reads one output a class and one more, so at least 3, got "
+            f"{outputs.shape[-1]}; give the network an output more than there are classes"
+        )
+    return outputs[..., :-1]
+
+
+@heads.register
 def dirichlet(*, floor: float = 1.0) -> Head:
     """Concentrations softplus(output) + floor of a Dirichlet over C class probabilities."""
     _positive(floor, "floor")

@@ -51,6 +51,7 @@ OTHER = {
     "smoothed_density": {
         "columns": ..., "structure": "tree", "bandwidth": 3.0, "smoothing": ..., "bins": ...
     },
+    "trust_score": {"alpha": 0.5, "k": ..., "layer": "early", "normalise": True},
     "vim": {"dim": 3},
 }  # fmt: skip
 # options that act only beside another one
@@ -59,6 +60,7 @@ BESIDE = {
     ("knn", "seed"): {"share": 0.5, "seed": 1},
     ("smoothed_density", "smoothing"): {"structure": "tree", "smoothing": 30.0},
     ("smoothed_density", "bins"): {"structure": "tree", "bins": 3},
+    ("trust_score", "k"): {"alpha": 0.5, "k": 3},
 }
 OPTIONS = [
     pytest.param(name, option, id=f"{name}-{option}")

@@ -86,7 +86,8 @@ def situation(loss, members, dropout=False):
         nets = [network(dropout, layer_for(loss)) for _ in range(members)]
     x = torch.rand(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
     if loss.head.task == "classification":
-        y = torch.randint(OUTPUTS, (members, CASES), generator=rng)
+        classes = OUTPUTS - (loss.head.name == "with_score")  # one output is no class
+        y = torch.randint(classes, (members, CASES), generator=rng)
     else:
         shape = (members, CASES, OUTPUTS // loss.head.width)
         y = torch.randn(*shape, generator=rng, dtype=torch.float64)

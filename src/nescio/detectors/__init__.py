@@ -22,5 +22,6 @@ from nescio.detectors.react import react as react
 from nescio.detectors.relative_mahalanobis import relative_mahalanobis as relative_mahalanobis
 from nescio.detectors.she import she as she
 from nescio.detectors.smoothed_density import smoothed_density as smoothed_density
+from nescio.detectors.trust_score import trust_score as trust_score
 from nescio.detectors.tuned_odin import tuned_odin as tuned_odin
 from nescio.detectors.vim import vim as vim
