@@ -67,6 +67,9 @@ def test_fold_networks_answer_what_they_have_not_seen(crossed, fitted):
     right = (logits.argmax(-1) == fitted.data[1]).double().mean(1)
     trained = (~wrong_of(fitted.train)).double().mean(1)
     assert (trained > right + 0.05).all()  # the model fits its data, fold networks do not
+    torch.testing.assert_close(crossed.member(1).logits(), logits[1:])
+    with pytest.raises(NescioError, match="member 2 of fold networks with 2"):
+        crossed.member(2)
     rest, held = next(crossed.observed(60))
     assert (rest.cases, held.cases) == (200, 20)
 

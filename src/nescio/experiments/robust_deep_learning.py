@@ -1,12 +1,13 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.experiments.experiment import Experiment, Part
-from nescio.experiments.robust import all_detectors, mc_dropout, ood
+from nescio.experiments.robust import all_detectors, failure, mc_dropout, ood
 from nescio.registry import experiments
 
 PARTS = {
     "ood": ("Out-of-distribution detection: three scores, and outlier exposure", ood.run),
     "detectors": ("All detectors on all out-sets", all_detectors.run),
+    "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
 }
 

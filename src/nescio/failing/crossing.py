@@ -5,7 +5,7 @@ errors. Those of fold networks do.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,16 @@ class CrossFit:
     def members(self) -> int:
         """M, the networks of each model."""
         return self.models[0].members
+
+    def member(self, index: int) -> "CrossFit":
+        """The fold networks of one member alone."""
+        if not 0 <= index < self.members:
+            raise NescioError(f"member {index} of fold networks with {self.members} members")
+        alone = tuple(
+            replace(model, tensors={n: t[index : index + 1] for n, t in model.tensors.items()})
+            for model in self.models
+        )
+        return replace(self, models=alone)
 
     def logits(self) -> Tensor:
         """Logits `(M, N, C)` for all data, each from the model that has not seen the case."""
