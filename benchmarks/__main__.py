@@ -23,6 +23,7 @@ NAMES = (
     "images",
     "detectors",
     "metrics",
+    "calibration",
     "import_time",
 )
 

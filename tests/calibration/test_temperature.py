@@ -85,7 +85,7 @@ def test_precision_of_float32_logits_and_pieces_does_not_matter(monkeypatch):
     narrow = fit_temperature(prediction.to(torch.float32), labels)
     assert narrow == pytest.approx(whole, rel=1e-5)
     source = importlib.import_module("nescio.calibration.temperature")
-    monkeypatch.setattr(source, "CHUNK", 40)
+    monkeypatch.setattr(source, "CHUNK", 500)
     assert fit_temperature(prediction, labels) == pytest.approx(whole, rel=1e-10)
 
 

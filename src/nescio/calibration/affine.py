@@ -1,5 +1,8 @@
 """Logits times a number, a vector or a matrix, plus an intercept: in every member."""
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -8,7 +11,7 @@ from nescio.errors import NescioError
 from nescio.prediction import Categorical, Classification
 
 
-def affine(prediction: Classification, state: State) -> Categorical:
+def affine(prediction: Classification, state: State, **_: Any) -> Categorical:
     """The members' logits `W z + b`, before the average."""
     return Categorical(transformed(logits_of(prediction), state))
 
@@ -31,7 +34,7 @@ def logits_of(prediction: Classification) -> Tensor:
 
 
 def check_finite(logits: Tensor) -> None:
-    """Refuse classes that are ruled out: they would rule out every class they are mixed into."""
+    """Refuse classes that are ruled out: a matrix would rule out whatever they are mixed into."""
     if logits.isinf().any():
         lost = int(logits.isinf().any(-1).any(0).sum())
         raise NescioError(
@@ -40,21 +43,27 @@ def check_finite(logits: Tensor) -> None:
         )
 
 
-def refuse_perfect(prediction: Classification, labels: Tensor) -> None:
-    """Where all members get every held-out case right, the likelihood grows without end."""
-    found = prediction.member_log_probs.argmax(-1)
-    if (found == labels.to(found.device)).all():
+def refuse_perfect(logits: Tensor, labels: Tensor) -> None:
+    """Where no member ranks a class above the label, the likelihood grows without end."""
+    index = labels.to(logits.device).expand(logits.shape[:-1])[..., None]
+    own = logits.gather(-1, index)[..., 0]
+    if (own == logits.amax(-1)).all():
         raise NescioError(
             "every held-out case is classified right, so the likelihood grows without end as the "
             "temperature goes to 0; use more, or harder, held-out data"
         )
+    if lost := int((own == -math.inf).all(0).sum()):
+        raise NescioError(
+            f"{lost} held-out case(s) have labels of probability 0, so the likelihood is 0 "
+            "whatever is fitted; give logits, or check the labels"
+        )
 
 
-def refuse_missing(prediction: Classification, labels: Tensor) -> None:
+def refuse_missing(classes: int, labels: Tensor) -> None:
     """Where a class has no held-out case, nothing is known of its own numbers."""
-    missing = prediction.classes - len(labels.unique())
+    missing = classes - len(labels.unique())
     if missing:
         raise NescioError(
-            f"{missing} of {prediction.classes} classes have no held-out case, so their intercepts "
-            "would run away; use temperature scaling or more held-out data"
+            f"{missing} of {classes} classes have no held-out case, so their own numbers would run "
+            "away; use temperature scaling or more held-out data"
         )

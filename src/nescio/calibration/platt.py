@@ -37,9 +37,9 @@ def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[
     """Slope and intercepts (the first is 0) that minimise the negative log-likelihood."""
     from scipy.optimize import minimize
 
-    refuse_perfect(prediction, labels)
-    refuse_missing(prediction, labels)
     logits = logits_of(prediction).detach().double()
+    refuse_perfect(logits, labels)
+    refuse_missing(prediction.classes, labels)
 
     def moved(slope: Tensor, shift: Tensor) -> Categorical:
         return Categorical(slope * logits + shift.to(logits))
@@ -56,7 +56,7 @@ def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[
     if not np.isfinite(found.x).all() or abs(found.x[0]) > 1e4:
         raise NescioError("Platt scaling did not converge; use more held-out data")
     slope, intercept = float(found.x[0]), (0.0, *map(float, found.x[1:]))
-    refuse_perfect(moved(torch.tensor(slope), torch.tensor(intercept)), labels)
+    refuse_perfect(moved(torch.tensor(slope), torch.tensor(intercept)).logits, labels)
     return slope, intercept
 
 

@@ -5,7 +5,8 @@ closed-form derivatives, guarded by a bracket.
 """
 
 import math
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,18 @@ from nescio.errors import NescioError
 from nescio.prediction import Classification
 from nescio.predictors.predictor import Predictor
 from nescio.registry import calibrators
+from nescio.threads import one_thread
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
-CHUNK = 1 << 20  # numbers of a chunk in float64
+CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
+FEW = 1 << 11  # cases that find the neighbourhood of the best
+
+
+class Point(NamedTuple):
+    """A log(1 / T), and another with the second derivative there."""
+
+    place: float
+    before: tuple[float, float] | None = None
 
 
 @calibrators.register
@@ -37,21 +47,16 @@ def _fitted(prediction: Classification, labels: Tensor) -> Map:
 
 def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     """The temperature that minimises the negative log-likelihood of the mixture."""
-    refuse_perfect(prediction, labels)
-    logits = logits_of(prediction).detach().flatten(1, -2)
-    labels = labels.flatten().to(logits.device)
+    logits = logits_of(prediction).detach()
+    refuse_perfect(logits, labels)
+    logits, labels = logits.flatten(1, -2), labels.flatten().to(logits.device)
     low, high = _bracket(logits, labels)
-    point = 0.5 * (low + high)
-    for _ in range(100):
-        _, first, second = _derivatives(logits, labels, math.exp(point))
-        low, high = (low, point) if first > 0 else (point, high)
-        newton = point - first / second if second > 0 else math.nan
-        if abs(newton - point) < 1e-12:
-            break
-        following = newton if low < newton < high else 0.5 * (low + high)
-        if abs(following - point) < 1e-12:
-            break
-        point = following
+    start, every = Point(0.5 * (low + high)), len(labels) // FEW
+    if every > 1:  # some cases, then all in single precision: that is near, and costs little
+        few = _newton(logits[:, ::every], labels[::every], (low, start, high), torch.float32)
+        start = Point(few.place) if abs(few.place) < 0.9 * LIMIT else start
+        start = _newton(logits, labels, (low, start, high), torch.float32)
+    point = _newton(logits, labels, (low, start, high), torch.float64).place
     if abs(point) > 0.999 * LIMIT:
         raise NescioError(
             "the best temperature lies outside 0.01 to 100: the logits do not speak for the "
@@ -60,38 +65,84 @@ def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     return math.exp(-point)
 
 
+def _newton(
+    logits: Tensor, labels: Tensor, around: tuple[float, Point, float], dtype: torch.dtype
+) -> Point:
+    """Where the derivative in log(1 / T) is 0, from a point between two numbers.
+
+    Newton's method, with the third derivative from the last two second ones where there are two.
+    """
+    low, at, high = around
+    enough = 1e-3 if dtype == torch.float32 else 5e-9
+    for _ in range(100):
+        _, first, second = _derivatives(logits, labels, math.exp(at.place), dtype)
+        low, high = (low, at.place) if first > 0 else (at.place, high)
+        step = -first / second if second > 0 else math.nan
+        apart = 1.0 if at.before is None else at.place - at.before[0]
+        bend = 0.0 if at.before is None or not apart else (second - at.before[1]) / apart
+        if abs(bend * step) < second:
+            step = -first / (second + 0.5 * bend * step)
+        inside = low < at.place + step < high
+        place = at.place + step if inside else 0.5 * (low + high)
+        moved = place - at.place
+        at = Point(place, (at.place, second))
+        if (inside and moved**2 * min(1.0, abs(apart)) < enough) or abs(moved) < 1e-13:
+            break
+    return at
+
+
 def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
     """An interval of log(1 / T) around the best; one network is convex, a mixture need not be."""
     if len(logits) == 1:
         return -LIMIT, LIMIT
     grid = torch.linspace(-LIMIT, LIMIT, 19).tolist()
-    values = [_derivatives(logits, labels, math.exp(point))[0] for point in grid]
+    values = [_derivatives(logits, labels, math.exp(x), torch.float32)[0] for x in grid]
     best = values.index(min(values))
     return grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
 
 
-def _derivatives(logits: Tensor, labels: Tensor, slope: float) -> tuple[float, float, float]:
+def _derivatives(
+    logits: Tensor, labels: Tensor, slope: float, dtype: torch.dtype
+) -> tuple[float, float, float]:
     """Mean NLL of the mixture at logits x slope, and its derivatives in log slope."""
     members, cases, classes = logits.shape
-    total = torch.zeros(3, dtype=torch.float64)
     size = max(1, CHUNK // (members * classes))
-    for z, y in zip(logits.split(size, 1), labels.split(size), strict=True):
-        z = z.double()
-        logs = (slope * z).log_softmax(-1)
-        probs = logs.exp()
-        z = z.masked_fill(z.isinf(), 0.0)  # a probability of 0 adds nothing to the moments
-        mean = (probs * z).sum(-1)  # (M, n)
-        variance = (probs * (z - mean[..., None]).square()).sum(-1)
-        index = y.expand(members, -1)[..., None]
-        own = logs.gather(-1, index)[..., 0]
-        rise = z.gather(-1, index)[..., 0] - mean  # d log p_m / d slope
-        share = own.softmax(0)
-        first = (share * rise).sum(0)
-        second = (share * (rise.square() - variance)).sum(0) - first.square()
-        value = own.logsumexp(0) - math.log(members)
-        total -= torch.stack([value.sum(), first.sum(), second.sum()]).cpu()
-    value_, first_, second_ = (total / cases).tolist()
-    return value_, slope * first_, slope * first_ + slope**2 * second_
+
+    def part(z: Tensor, y: Tensor) -> Tensor:
+        return _sums(z.to(dtype), y, slope)
+
+    blocks, threads = (logits.split(size, 1), labels.split(size)), torch.get_num_threads()
+    if len(blocks[0]) == 1 or threads == 1 or logits.device.type != "cpu":
+        found = list(map(part, *blocks))
+    else:
+        with one_thread(), ThreadPoolExecutor(threads) as pool:  # a block each, not each shared
+            found = list(pool.map(part, *blocks))
+    value, first, second = (-torch.stack(found).sum(0) / cases).tolist()
+    return value, slope * first, slope * first + slope**2 * second
+
+
+def _sums(z: Tensor, y: Tensor, slope: float) -> Tensor:
+    """Log-likelihoods of the mixture and their derivatives in slope, summed over the cases."""
+    z = z - z.amax(-1, keepdim=True)
+    own = z.gather(-1, y.expand(len(z), -1)[..., None])[..., 0].double()
+    parts, mean, square = _moments(z, slope)
+    logs = slope * own - parts.log()
+    share = logs.softmax(0)
+    value = logs.logsumexp(0) - math.log(len(z))
+    rise = torch.where(own.isinf(), 0.0, own) - mean  # d log p_m / d slope
+    first = (share * rise).sum(0)
+    second = (share * (rise.square() - square + mean.square())).sum(0) - first.square()
+    return torch.stack([value.sum(), first.sum(), second.sum()])
+
+
+def _moments(z: Tensor, slope: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of exp(slope z), and the means of z and of its square with these weights."""
+    weights = (slope * z).exp_()
+    parts = weights.sum(-1).double()
+    first = weights.mul_(z).sum(-1)
+    if first.isnan().any():  # 0 x infinity: a class that is ruled out adds nothing
+        return _moments(z.clamp(min=-1e30), slope)
+    return parts, first.double() / parts, weights.mul_(z).sum(-1).double() / parts
 
 
 maps.named("temperature")(affine)

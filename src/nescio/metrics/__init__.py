@@ -3,10 +3,17 @@
 from nescio.metrics.binning import Reliability as Reliability
 from nescio.metrics.binning import ece as ece
 from nescio.metrics.binning import reliability as reliability
+from nescio.metrics.bootstrapping import bootstrap_metric as bootstrap_metric
+from nescio.metrics.calibration_errors import classwise_ece as classwise_ece
+from nescio.metrics.calibration_errors import debiased_ece as debiased_ece
+from nescio.metrics.calibration_errors import mce as mce
 from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
 from nescio.metrics.classification import nll as nll
+from nescio.metrics.decompositions import Decomposition as Decomposition
+from nescio.metrics.decompositions import brier_decomposition as brier_decomposition
+from nescio.metrics.decompositions import nll_decomposition as nll_decomposition
 from nescio.metrics.delong import delong_covariance as delong_covariance
 from nescio.metrics.delong import delong_interval as delong_interval
 from nescio.metrics.intervals import Interval as Interval
@@ -34,3 +41,4 @@ from nescio.metrics.selective_intervals import bootstrap_selective as bootstrap_
 from nescio.metrics.selective_intervals import selective_test as selective_test
 from nescio.metrics.sketching import Sketch as Sketch
 from nescio.metrics.sketching import sketch as sketch
+from nescio.metrics.smooth_calibration import smooth_ece as smooth_ece

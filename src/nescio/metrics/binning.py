@@ -1,8 +1,8 @@
-"""Confidence against accuracy in equal-width bins (Guo et al., 2017): the reliability diagram."""
+"""Confidence against accuracy in bins (Guo et al., 2017): the reliability diagram."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +11,30 @@ from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
 from nescio.metrics.classification import TOLERANCE
 from nescio.metrics.ranking import in_two
+from nescio.metrics.resampling import check_level
 from nescio.registry import metrics
 
 BLOCK = 1 << 14  # cases of one step: they stay in the cache
 
 Floats: TypeAlias = NDArray[np.float64]
 Slots: TypeAlias = NDArray[np.intp]
+Equal: TypeAlias = Literal["width", "mass"]
 
 
 @metrics.register
-def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15) -> float:
-    """Expected calibration error: mean gap of confidence and accuracy over equal-width bins."""
+def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
+    """Expected calibration error: mean gap of confidence and accuracy over bins.
+
+    equal: bins of equal width, or of equal `mass`: as many cases in each, ties kept together.
+    """
     sure, right = _cases(confidence, correct)
-    gaps = _summed(sure, right, _edges(sure, bins), _gaps)
+    gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
     return float(np.abs(gaps).sum()) / len(sure)
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """The bins of a reliability diagram; an empty bin has confidence and accuracy NaN."""
+    """The bins of a reliability diagram; an empty bin is NaN, but for its edges and count."""
 
     edges: NDArray[np.float64]  # (bins + 1,)
     count: NDArray[np.int64]  # (bins,)
@@ -43,18 +48,65 @@ class Reliability:
         gap = np.abs(self.accuracy[full] - self.confidence[full])
         return float(self.count[full] @ gap) / int(self.count.sum())
 
+    def bounds(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Exact bounds (Clopper and Pearson, 1934) on the accuracy in each bin."""
+        from scipy.stats import beta
 
-def reliability(confidence: Numbers, correct: Numbers, *, bins: int = 15) -> Reliability:
-    """Count, mean confidence and accuracy in the bins ((m-1)/M, m/M].
+        check_level(level)
+        hits, tail = self._hits, (1 - level) / 2
+        with np.errstate(invalid="ignore"):
+            low = np.where(hits > 0, beta.ppf(tail, hits, self.count - hits + 1), 0.0)
+            high = np.where(hits < self.count, beta.ppf(1 - tail, hits + 1, self.count - hits), 1.0)
+        return np.where(self.count > 0, low, np.nan), np.where(self.count > 0, high, np.nan)
+
+    def expected(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Where the accuracy of each bin would lie if its cases were as right as they are sure.
+
+        Consistency bars (Bröcker and Smith, 2007): binomial, at the mean confidence of the bin.
+        """
+        from scipy.stats import binom
+
+        check_level(level)
+        full, tail = self.count > 0, (1 - level) / 2
+        mean = np.minimum(np.where(full, self.confidence, 0.0), 1.0)
+        low, high = (binom.ppf(q, self.count, mean) for q in (tail, 1 - tail))
+        some = np.where(full, self.count, np.nan)
+        return low / some, high / some
+
+    @property
+    def _hits(self) -> NDArray[np.int64]:
+        return np.rint(np.where(self.count > 0, self.accuracy, 0.0) * self.count).astype(np.int64)
+
+
+def reliability(
+    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width"
+) -> Reliability:
+    """Count, mean confidence and accuracy in the bins ((m-1)/M, m/M], or in bins of equal mass.
 
     The first bin holds confidence 0 as well. A confidence on an edge, in its own precision,
-    belongs to the bin below it.
+    belongs to the bin below it. There are fewer bins of equal mass where confidences are equal.
     """
     sure, right = _cases(confidence, correct)
-    count, sums, hits = _summed(sure, right, _edges(sure, bins), _table)
+    edges = _edges(sure, bins, equal)
+    count, sums, hits = _summed(sure, right, edges, equal, _table)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
         mean, accuracy = sums / count, hits / count
-    return Reliability(np.arange(bins + 1) / bins, count.astype(np.int64), mean, accuracy)
+    exact = np.arange(bins + 1) / bins if equal == "width" else edges.astype(np.float64)
+    return Reliability(exact, count.astype(np.int64), mean, accuracy)
+
+
+def equal_counts(values: NDArray[Any], bins: int) -> NDArray[Any]:
+    """Edges between bins with as many values in each; equal values share a bin.
+
+    They lie midway between two values, so that rounding moves no value to another bin.
+    """
+    ordered = np.sort(values)
+    last = np.ceil(np.arange(1, bins) * len(ordered) / bins).astype(np.intp) - 1
+    after = np.unique(np.searchsorted(ordered, ordered[np.maximum(last, 0)], "right"))
+    after = after[after < len(ordered)]
+    below, above = ordered[after - 1], ordered[after]
+    middle = below + (above - below) / 2
+    return np.where(middle < above, middle, below)
 
 
 def _gaps(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
@@ -75,6 +127,7 @@ def _summed(
     sure: NDArray[Any],
     right: NDArray[Any],
     edges: NDArray[Any],
+    equal: Equal,
     sums: Callable[[Slots, NDArray[Any], NDArray[Any], int], Floats],
 ) -> Floats:
     """What `sums` gives of every block, added up: (..., bins)."""
@@ -84,7 +137,8 @@ def _summed(
         for low in range(start, stop, BLOCK):
             rows = slice(low, min(low + BLOCK, stop))
             _check(sure, right, rows)
-            total = total + sums(_slots(sure[rows], edges), sure[rows], right[rows], len(edges))
+            slots = _slots(sure[rows], edges) if equal == "width" else _places(sure[rows], edges)
+            total = total + sums(slots, sure[rows], right[rows], len(edges))
         return np.asarray(total)
 
     half = len(sure) // 2
@@ -110,11 +164,33 @@ def _slots(sure: NDArray[Any], edges: NDArray[Any]) -> Slots:
     return slots
 
 
-def _edges(sure: NDArray[Any], bins: int) -> NDArray[Any]:
+def _places(sure: NDArray[Any], edges: NDArray[Any]) -> Slots:
+    """The number of the bin of each confidence, from 1, for any edges."""
+    return np.searchsorted(edges[1:-1], sure) + 1
+
+
+def _edges(sure: NDArray[Any], bins: int, equal: Equal) -> NDArray[Any]:
     """The edges of the bins in the precision of the confidences."""
-    if not isinstance(bins, int) or bins < 1:
-        raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
+    check_bins(bins)
+    if equal not in ("width", "mass"):
+        raise NescioError(f"`equal` must be 'width' or 'mass', got {equal!r}")
+    if equal == "mass":
+        _check(sure, np.ones(len(sure), dtype=np.bool_), slice(None))
+        return np.concatenate([[0], equal_counts(sure, bins), [1]]).astype(sure.dtype)
     return (np.arange(bins + 1) / bins).astype(sure.dtype)
+
+
+def checked_cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Confidences in [0, 1] and truths, one a case."""
+    sure, right = _cases(confidence, correct)
+    _check(sure, right, slice(None))
+    return sure, right
+
+
+def check_bins(bins: int) -> None:
+    """Refuse what is no number of bins."""
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
 
 def _cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -21,7 +21,7 @@ BLOCK = 1 << 18  # entries of one float64 block
 def mean_max_confidence(probs: Numbers) -> float:
     """Mean of the largest probability of each case (MMC), from 1/C to 1."""
     table = numbers("probs", probs, axes=2)
-    return sum(float(block.max(axis=1).sum()) for _, block in _blocks(table)) / len(table)
+    return sum(float(block.max(axis=1).sum()) for _, block in checked_blocks(table)) / len(table)
 
 
 @metrics.register
@@ -60,12 +60,13 @@ def _mean(
     measure: Callable[[NDArray[np.float64], NDArray[Any]], NDArray[Any]],
 ) -> float:
     table = numbers("probs", probs, axes=2)
-    wanted = _labels(labels, table)
-    total = sum(float(measure(block, wanted[rows]).sum()) for rows, block in _blocks(table))
+    wanted = checked_labels(labels, table)
+    total = sum(float(measure(block, wanted[rows]).sum()) for rows, block in checked_blocks(table))
     return total / len(table)
 
 
-def _labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
+def checked_labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
+    """Class labels, one a row of `table` and each one of its columns."""
     wanted = numbers("labels", labels, axes=1)
     if wanted.dtype.kind not in "iu":
         raise NescioError(f"`labels` must be integers, got {wanted.dtype}; convert them first")
@@ -82,7 +83,7 @@ def _labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
     return wanted
 
 
-def _blocks(table: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def checked_blocks(table: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Blocks of rows as checked float64 copies."""
     if table.shape[1] < 2:
         raise NescioError(

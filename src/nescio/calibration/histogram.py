@@ -1,0 +1,76 @@
+"""Histogram binning (Zadrozny and Elkan, 2001): the share of each bin, in bins of equal counts.
+
+One class against the rest, then divided by the sum. With one map for all classes, made one that
+does not fall, the order of the classes stays.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
+from nescio.calibration.calibrated import Calibrated, calibrated
+from nescio.calibration.map import Map, State, fits, maps
+from nescio.metrics.binning import check_bins, equal_counts
+from nescio.prediction import Categorical, Classification
+from nescio.predictors.predictor import Predictor
+from nescio.registry import calibrators
+
+
+@calibrators.register
+def histogram(
+    predictor: Predictor | nn.Module,
+    data: tuple[Any, Any],
+    *,
+    bins: int = 15,
+    keep_argmax: bool = False,
+) -> Calibrated:
+    """The share of held-out cases of the class in each bin of its probability.
+
+    bins: of equal counts; equal probabilities share a bin.
+    keep_argmax: one map for all classes. Without it the most probable class may change.
+
+    Each bin counts one made-up case at its own mean probability, so that no share is 0 or 1.
+    """
+    return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)
+
+
+@fits.named("histogram")
+def _fitted(
+    prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = False
+) -> Map:
+    check_bins(bins)
+    shares = partial(_shares, bins=bins, rising=keep_argmax)
+    state = fit_rows(prediction, labels, shares, keep_argmax=keep_argmax)
+    options = {"bins": bins, "keep_argmax": keep_argmax}
+    return Map("histogram", options, state, prediction.classes)
+
+
+def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[Floats, Floats]:
+    """The upper ends of the bins, and their shares."""
+    ends = np.append(equal_counts(probs, bins), 1.0)
+    slots = np.minimum(np.searchsorted(ends, probs), len(ends) - 1)
+    count, mean, hits = (
+        np.bincount(slots, weights=weights, minlength=len(ends)) for weights in (None, probs, truth)
+    )
+    shares = (hits + mean / count) / (count + 1)
+    if rising:
+        from sklearn.isotonic import IsotonicRegression
+
+        shares = IsotonicRegression().fit(ends, shares, count).predict(ends)
+    return ends, shares
+
+
+@maps.named("histogram")
+def _applied(
+    prediction: Classification, state: State, *, keep_argmax: bool, **_: Any
+) -> Categorical:
+    ends, shares = state["x"], state["y"]
+
+    def read(probs: Tensor) -> Tensor:
+        return shares.gather(1, torch.searchsorted(ends, probs).clamp(max=ends.shape[1] - 1))
+
+    return apply_rows(prediction, read, keep_argmax=keep_argmax)

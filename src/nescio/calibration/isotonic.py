@@ -1,0 +1,60 @@
+"""Isotonic regression (Zadrozny and Elkan, 2002): any map that does not fall.
+
+One class against the rest, then divided by the sum. With one map for all classes (Zhang et al.,
+2020) the order of the classes stays.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
+from nescio.calibration.calibrated import Calibrated, calibrated
+from nescio.calibration.map import Map, State, fits, maps
+from nescio.prediction import Categorical, Classification
+from nescio.predictors.predictor import Predictor
+from nescio.registry import calibrators
+
+
+@calibrators.register
+def isotonic(
+    predictor: Predictor | nn.Module, data: tuple[Any, Any], *, keep_argmax: bool = False
+) -> Calibrated:
+    """The best map of probabilities that does not fall, a class, from held-out `(x, y)`.
+
+    keep_argmax: one map for all classes. Without it the most probable class may change.
+
+    Two made-up cases, a right one of probability 0 and a wrong one of probability 1, keep what is
+    fitted between 0 and 1. Between two steps it is linear.
+    """
+    return calibrated("isotonic", predictor, data, keep_argmax=keep_argmax)
+
+
+@fits.named("isotonic")
+def _fitted(prediction: Classification, labels: Tensor, *, keep_argmax: bool = False) -> Map:
+    state = fit_rows(prediction, labels, _steps, keep_argmax=keep_argmax)
+    return Map("isotonic", {"keep_argmax": keep_argmax}, state, prediction.classes)
+
+
+def _steps(probs: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    """The ends of the flats."""
+    from sklearn.isotonic import IsotonicRegression
+
+    x, y = np.concatenate([[0.0], probs, [1.0]]), np.concatenate([[1.0], truth, [0.0]])
+    found = IsotonicRegression().fit(x, y)
+    return found.X_thresholds_, found.y_thresholds_
+
+
+@maps.named("isotonic")
+def _applied(prediction: Classification, state: State, *, keep_argmax: bool) -> Categorical:
+    x, y = state["x"], state["y"]
+
+    def read(probs: Tensor) -> Tensor:
+        after = torch.searchsorted(x, probs).clamp(1, x.shape[1] - 1)
+        low, high = x.gather(1, after - 1), x.gather(1, after)
+        share = ((probs - low) / (high - low)).nan_to_num(0.0).clamp(0, 1)  # 0 / 0: filled up
+        return torch.lerp(y.gather(1, after - 1), y.gather(1, after), share)
+
+    return apply_rows(prediction, read, keep_argmax=keep_argmax)

@@ -1,0 +1,106 @@
+"""Weights of logits by the likelihood of the mixture, with a normal prior; L-BFGS in float64.
+
+The penalty is that of a prior: with N cases, `sum(d^2) / (2 s^2 N)` beside the mean negative
+log-likelihood, for what is expected to be near 0 with a standard deviation of s. So it holds back
+where cases are few and fades where they are many. Off-diagonal and intercept regularisation (ODIR,
+Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.calibration.affine import check_finite, refuse_missing, refuse_perfect, transformed
+from nescio.errors import NescioError
+
+CHUNK = 1 << 20  # numbers of a chunk in float64
+FLAT = 1e-6  # a gradient at which the search has arrived
+
+
+def fit_weights(
+    logits: Tensor,
+    labels: Tensor,
+    start: Tensor,
+    apart: Callable[[Tensor], Tensor],
+    *,
+    spread: float,
+    shift: float,
+) -> dict[str, Tensor]:
+    """`weight`, like `start`, and `intercept` for logits `(M, *batch, C)`.
+
+    apart: the part of the weights that is expected to be near 0; linear, and its own adjoint.
+    spread: the standard deviation expected of it; `shift` that of the intercepts.
+    """
+    from scipy.optimize import minimize
+
+    check_positive(spread=spread, shift=shift)
+    refuse_perfect(logits, labels)
+    refuse_missing(logits.shape[-1], labels)
+    check_finite(logits)
+    logits, labels = logits.detach().flatten(1, -2), labels.flatten().to(logits.device)
+    cases, size = len(labels), start.numel()
+    unit = logits.double().square().mean().sqrt().item() or 1.0  # weights count in 1 / unit
+
+    def state(values: "np.ndarray[Any, Any]") -> dict[str, Tensor]:
+        free = torch.from_numpy(values.copy())
+        return {"weight": free[:size].view_as(start) / unit, "intercept": free[size:]}
+
+    def objective(values: "np.ndarray[Any, Any]") -> tuple[float, "np.ndarray[Any, Any]"]:
+        at = state(values)
+        loss, weight, intercept = _likelihood(logits, labels, at)
+        off = apart(at["weight"]) / (spread**2 * cases)
+        down = at["intercept"] / (shift**2 * cases)
+        loss += 0.5 * ((off * apart(at["weight"])).sum() + down @ at["intercept"]).item()
+        slope = torch.cat([(weight + off).flatten() / unit, intercept + down])
+        return loss, slope.numpy()
+
+    first = torch.cat([start.flatten() * unit, torch.zeros(logits.shape[-1], dtype=torch.float64)])
+    options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-9}
+    found = minimize(objective, first.numpy(), jac=True, method="L-BFGS-B", options=options)
+    fitted = state(found.x)
+    far = not np.isfinite(found.x).all() or float(fitted["weight"].abs().max()) > 1e4
+    if far or np.abs(found.jac).max() > FLAT:
+        raise NescioError("the fit did not converge; use temperature scaling or more held-out data")
+    refuse_perfect(transformed(logits.double(), fitted), labels)
+    return fitted
+
+
+def _likelihood(
+    logits: Tensor, labels: Tensor, state: dict[str, Tensor]
+) -> tuple[float, Tensor, Tensor]:
+    """Mean NLL of the mixture, and its derivatives in weight and intercept."""
+    members, cases, classes = logits.shape
+    size = max(1, CHUNK // (members * classes))
+    loss, by_weight = 0.0, torch.zeros_like(state["weight"])
+    by_intercept = torch.zeros_like(state["intercept"])
+    for z, y in zip(logits.split(size, 1), labels.split(size), strict=True):
+        z = z.double()
+        logs = transformed(z, state).log_softmax(-1)
+        index = y.expand(members, -1)[..., None]
+        own = logs.gather(-1, index)  # (M, n, 1)
+        loss -= (own.logsumexp(0) - math.log(members)).sum().item()
+        rest = logs.exp()
+        rest.scatter_add_(-1, index, rest.new_full((1, 1, 1), -1.0).expand_as(index))
+        rest *= own.softmax(0)  # (M, n, C), derivatives in the logits
+        by_intercept += rest.sum((0, 1)).cpu()
+        if state["weight"].ndim == 2:
+            by_weight += (rest.flatten(0, 1).T @ z.flatten(0, 1)).cpu()
+        else:
+            by_weight += (rest * z).sum((0, 1)).cpu()
+    return loss / cases, by_weight / cases, by_intercept / cases
+
+
+def check_positive(**options: float) -> None:
+    """Refuse a standard deviation that is none."""
+    for name, value in options.items():
+        if not 0 < value < math.inf:
+            raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+
+
+def off_diagonal(weight: Tensor) -> Tensor:
+    """A matrix without its diagonal."""
+    return weight - weight.diagonal().diag()

@@ -1,0 +1,122 @@
+"""Isotonic and histogram calibration against pools and bins by the book."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nescio import calibration
+from nescio.errors import NescioError
+
+
+def problem(cases=500, classes=4, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(cases, classes, generator=rng, dtype=torch.float64)
+    return logits, torch.multinomial((0.4 * logits).softmax(-1), 1, generator=rng)[:, 0]
+
+
+def pooled(x, y):
+    """Adjacent violators, pooled one by one, on the distinct x."""
+    blocks = []
+    for value in np.unique(x):
+        blocks.append([y[x == value].sum(), (x == value).sum(), [value]])
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            hits, count, values = blocks.pop()
+            blocks[-1] = [blocks[-1][0] + hits, blocks[-1][1] + count, blocks[-1][2] + values]
+    return {value: hits / count for hits, count, values in blocks for value in values}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=4, max_size=40).filter(
+        lambda cases: len({truth for _, truth in cases}) == 2
+    )
+)
+@settings(deadline=None, max_examples=60)
+def test_isotonic_is_pooling_with_a_made_up_case_at_each_end(cases):
+    p = torch.tensor([tenth / 10 for tenth, _ in cases], dtype=torch.float64)
+    labels = torch.tensor([int(truth) for _, truth in cases])
+    probs = torch.stack([1 - p, p], -1)
+    found = calibration.fit("isotonic", probs, labels, probs=True)(probs, probs=True).probs
+    each = []
+    for column in (0, 1):
+        x = np.concatenate([[0.0], probs[:, column].numpy(), [1.0]])
+        y = np.concatenate([[1.0], (labels == column).numpy(), [0.0]])
+        steps = pooled(x, y)
+        each.append([steps[value] for value in probs[:, column].numpy()])
+    expected = np.array(each).T
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), rtol=1e-9)
+
+
+def test_isotonic_is_linear_between_steps():
+    probs = torch.tensor([[0.8, 0.2], [0.2, 0.8]] * 20, dtype=torch.float64)
+    found = calibration.fit("isotonic", probs, torch.tensor([0, 1, 1, 1] * 10), probs=True)
+    middle = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    ends = found(probs[:2], probs=True).probs
+    assert ends[:, 1].diff() > 0
+    steps = found.state["y"]
+    at = [np.interp(0.5, found.state["x"][c], steps[c]) for c in (0, 1)]
+    expected = at[1] / sum(at)
+    assert found(middle, probs=True).probs[0, 1].item() == pytest.approx(expected)
+
+
+def test_histogram_counts_by_the_book():
+    logits, labels = problem()
+    probs = logits.softmax(-1).numpy()
+    truth = np.eye(4)[labels.numpy()]
+    expected = np.empty_like(probs)
+    for c in range(4):
+        order = np.argsort(probs[:, c])
+        for rows in np.array_split(order, 10):  # 500 cases: bins of 50
+            hits, mean = truth[rows, c].sum(), probs[rows, c].mean()
+            expected[rows, c] = (hits + mean) / (len(rows) + 1)
+    expected /= expected.sum(1, keepdims=True)
+    found = calibration.fit("histogram", logits, labels, bins=10)(logits).probs
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["isotonic", "histogram"])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_map_for_all_classes_keeps_their_order(name, seed):
+    logits, labels = problem(cases=300, seed=seed)
+    found = calibration.fit(name, logits, labels, keep_argmax=True)
+    after = found(logits)
+    assert torch.equal(after.labels, logits.argmax(-1))
+    ordered = after.probs.gather(-1, logits.argsort(-1))
+    assert (ordered.diff(dim=-1) > 0).all()
+    assert (
+        -after.log_prob(labels).mean() < -logits.log_softmax(-1).gather(1, labels[:, None]).mean()
+    )
+
+
+def test_maps_class_by_class_may_change_the_label():
+    logits, labels = problem()
+    shifted = logits + torch.tensor([3.0, 0, 0, 0], dtype=torch.float64)  # class 0 is overrated
+    after = calibration.fit("isotonic", shifted, labels)(shifted)
+    assert (after.labels != shifted.argmax(-1)).any()
+    assert (after.labels == labels).sum() > (shifted.argmax(-1) == labels).sum()
+
+
+@pytest.mark.parametrize("name", ["isotonic", "histogram"])
+def test_probabilities_beyond_those_seen_have_a_place(name):
+    logits, labels = problem()
+    found = calibration.fit(name, logits, labels)
+    far = torch.tensor([[900.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    after = found(far).probs
+    assert (after > 0).all()
+    torch.testing.assert_close(after.sum(-1), torch.ones(2, dtype=torch.float64))
+    assert after[0].argmax() == 0
+
+
+@pytest.mark.parametrize("bins", [0, 1.5, True])
+def test_bins_must_be_a_number(bins):
+    logits, labels = problem(cases=40)
+    with pytest.raises(NescioError, match="`bins` must be a whole number"):
+        calibration.fit("histogram", logits, labels, bins=bins)
+
+
+def test_no_more_bins_than_distinct_probabilities():
+    probs = torch.tensor([[0.5, 0.5], [0.2, 0.8]] * 20, dtype=torch.float64)
+    labels = torch.arange(40) % 3 % 2
+    found = calibration.fit("histogram", probs, labels, probs=True, bins=15)
+    assert found.state["x"].shape == (2, 2)
