@@ -1,6 +1,7 @@
 """Quantiles, moved until they hold (Romano, Patterson and Candès, 2019)."""
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -83,7 +84,7 @@ def _quantile(prediction: Regression, level: float) -> Tensor:
     centre, spread = prediction.mean, prediction.member_variance.sqrt()
     normal = isinstance(prediction, Gaussian)
     if normal:
-        ends = centre + spread * math.sqrt(2) * torch.erfinv(torch.tensor(2 * level - 1).double())
+        ends = centre + spread * NormalDist().inv_cdf(level)
     else:
         spread = spread / math.sqrt(2)
         ends = centre + spread * math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)

@@ -1,0 +1,138 @@
+"""What every kind of prediction set and interval keeps: shapes, batches, options, files."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import nescio
+from nescio import conformal
+from nescio.conformal import Intervals, Sets
+from nescio.conformal.intervals import bands
+from nescio.conformal.sets import scores
+from nescio.errors import NescioError
+from nescio.files import load_manifest
+from nescio.registry import conformals
+
+SETS, INTERVALS = sorted(scores), sorted(bands)
+
+# another value for every option of every kind; none may be left out
+OTHER = {"miscoverage": 0.4, "by": "groups", "randomise": True, "seed": 1}
+OWN = {"never_empty": True, "penalty": 1.0, "free": 0}
+BESIDE = {"seed": {"randomise": True}, "never_empty": {"randomise": True, "miscoverage": 0.6}}
+
+
+def cases(name, count=120, seed=0):
+    """A prediction and its truth, for sets or for intervals."""
+    draw = torch.Generator().manual_seed(seed)
+    if name in SETS:
+        logits = 2 * torch.randn(2, count, 8, generator=draw)
+        probs = nescio.Categorical(logits).probs
+        return nescio.Categorical(logits), torch.multinomial(probs, 1, generator=draw)[:, 0]
+    mean, noise = torch.randn(2, 1, count, 2, generator=draw)
+    spread = 0.3 + torch.rand(1, count, 2, generator=draw)
+    return nescio.Gaussian(mean, spread), mean[0] + noise[0]
+
+
+def make(name, **options):
+    prediction, truth = cases(name)
+    if options.get("by") == "groups":
+        options["by"] = torch.arange(len(truth)) % 2
+    return conformals[name](prediction, truth, **options)
+
+
+def call(fitted, prediction, first=0):
+    """What a call gives, as one tensor."""
+    groups = None
+    if fitted.options["by"] == "group":
+        groups = (first + torch.arange(len(prediction))) % 2
+    found = fitted(prediction, groups, first=first)
+    return found if isinstance(found, torch.Tensor) else torch.stack(found, -1)
+
+
+def test_every_kind_has_its_score_or_band():
+    assert sorted(conformals) == sorted(SETS + INTERVALS)
+
+
+def test_every_file_with_a_kind_is_imported():
+    folder = Path(conformal.__file__).parent
+    made = {path.stem for path in folder.glob("*.py") if "conformals.register" in path.read_text()}
+    assert made == set(conformals)
+    assert all(getattr(conformal, name) is conformals[name] for name in made)
+
+
+@pytest.mark.parametrize("name", conformals)
+def test_shapes_and_types(name):
+    fitted, (new, _) = make(name), cases(name, 30, seed=1)
+    if name in SETS:
+        assert isinstance(fitted, Sets)
+        assert fitted(new).shape == (30, 8)
+        assert fitted(new).dtype == torch.bool
+    else:
+        low, high = fitted(new)
+        assert isinstance(fitted, Intervals)
+        assert low.shape == high.shape == (30, 2)
+        assert (low <= high).all()
+    assert all(t.dtype in (torch.float64, torch.int64) for t in fitted.state.values())
+    assert conformals.summary(name).endswith((".", "cases", "sets"))
+
+
+@pytest.mark.parametrize("randomise", [False, True])
+@pytest.mark.parametrize("name", conformals)
+def test_batches_are_as_the_whole(name, randomise):
+    fitted, (new, _) = make(name, randomise=randomise, by="groups"), cases(name, 31, seed=1)
+    parts = [call(fitted, new[place : place + 7], place) for place in range(0, 31, 7)]
+    assert torch.equal(torch.cat(parts), call(fitted, new))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_chunks_do_not_show(name, monkeypatch):
+    whole = call(make(name, randomise=True), cases(name, 31, seed=1)[0])
+    monkeypatch.setattr("nescio.conformal.sets.CHUNK", 40)
+    assert torch.equal(call(make(name, randomise=True), cases(name, 31, seed=1)[0]), whole)
+
+
+@pytest.mark.parametrize("name", conformals)
+def test_every_option_changes_something(name):
+    known = set(list(inspect.signature(conformals[name]).parameters)[2:])
+    options = {option: value for option, value in {**OTHER, **OWN}.items() if option in known}
+    assert set(options) == known
+    new, _ = cases(name, 200, seed=1)
+    for option, value in options.items():
+        beside = BESIDE.get(option, {})
+        before, after = make(name, **beside), make(name, **beside, **{option: value})
+        assert not torch.equal(call(before, new), call(after, new)), option
+
+
+@pytest.mark.parametrize("options", [{}, {"by": "groups", "randomise": True, "seed": 3}])
+@pytest.mark.parametrize("name", conformals)
+def test_files_hold_all_of_it(name, options, tmp_path):
+    fitted, (new, _) = make(name, **options), cases(name, 30, seed=1)
+    path = fitted.save(tmp_path / "fitted.safetensors")
+    again = type(fitted).load(path)
+    assert torch.equal(call(again, new), call(fitted, new))
+    assert again.guarantee == fitted.guarantee
+    assert load_manifest(path, fitted.manifest()["kind"])["guarantee"] == fitted.guarantee
+    parts = json.loads(json.dumps(fitted.manifest())), dict(fitted.state)
+    assert torch.equal(call(type(fitted).from_manifest(*parts), new), call(fitted, new))
+
+
+@pytest.mark.parametrize("name", conformals)
+def test_a_damaged_file_is_refused(name, tmp_path):
+    path = make(name).save(tmp_path / "fitted.safetensors")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(NescioError, match="damaged"):
+        type(make(name)).load(path)
+
+
+@pytest.mark.parametrize("name", conformals)
+def test_what_was_calibrated_does_not_follow_its_data(name):
+    prediction, truth = cases(name)
+    fitted = conformals[name](prediction, truth)
+    before = {key: value.clone() for key, value in fitted.state.items()}
+    for tensor in prediction._tensors():
+        tensor.zero_()
+    truth.zero_()
+    assert all(torch.equal(fitted.state[key], value) for key, value in before.items())
