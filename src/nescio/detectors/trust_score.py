@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import Activations, View
+from nescio.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.knn import knn
 from nescio.detectors.moments import precision, read
@@ -119,6 +119,8 @@ def _dense(rows: Tensor, alpha: float, k: int) -> Tensor:
     kept = math.ceil((1 - alpha) * len(rows))
     if alpha == 0 or kept == len(rows):
         return rows
-    alone = Activations(logits=rows.new_zeros(len(rows), 1), features=rows, checked=True)
+    alone = Activations(
+        logits=rows.new_zeros(len(rows), 1), features={FEATURES: rows}, checked=True
+    )
     radius = knn(alone, k=min(k + 1, len(rows)), normalise=False)(alone)  # the first is itself
     return rows[radius.argsort(stable=True)[:kept].sort().values]

@@ -8,6 +8,7 @@ learn; probabilities of fold networks are different.
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,39 +67,38 @@ def confidnet(
         raise NescioError("stage two is for the published form; leave out residual= or tuned=")
     name, labels = train.layer(layer), train.known().long()
     answers = train.logits if crossed is None else _crossed(crossed, train)
-    stages = {"epochs": (epochs, tuning_epochs), "learning_rate": (learning_rate, tuning_rate)}
-    states, made, width = [], None, tuple(widths)
+    states, made = [], None
     for member in range(train.members):
         options: dict[str, Any] = {
-            "batch_size": batch_size, "seed": seed, "progress": progress, "members": [member]
-        }  # fmt: skip
-
-        def place(stage: int, member: int = member) -> dict[str, Any]:
-            folder = None if run is None else Path(run) / f"stage-{stage + 1}" / str(member)
-            return {"run": folder} | {key: value[stage] for key, value in stages.items()}
-
+            "loss": _loss(residual),
+            "members": [member],
+            "batch_size": batch_size,
+            "seed": seed,
+            "progress": progress,
+        }
         features = train.features[name][member].float()
         target, offset = _targets(answers[member].to(features), labels, residual)
-        x = features if offset is None else torch.cat([features, offset[:, None]], 1)
         head = train_networks(
-            lambda offset=offset, shape=features.shape[1]: _head(shape, width, offset is not None),
-            (x, target[:, None]),
-            loss=_loss(residual),
+            partial(_head, features.shape[1], tuple(widths), residual),
+            (features if offset is None else torch.cat([features, offset], 1), target),
+            epochs=epochs,
+            learning_rate=learning_rate,
+            run=_place(run, 1, member),
             **options,
-            **place(0),
         ).member(0)
         if tuned is None:
             states.append(_weights(head))
             continue
-        whole, made = _joined(tuned, member, head)
         if train.inputs is None:
             raise NescioError("stage two reads inputs; observe with inputs=True")
+        whole, made = _joined(tuned, member, head)
         whole = train_networks(
-            lambda whole=whole: deepcopy(whole),
-            (as_batch(train.inputs), target[:, None]),
-            loss=_loss(residual),
+            partial(deepcopy, whole),
+            (as_batch(train.inputs), target),
+            epochs=tuning_epochs,
+            learning_rate=tuning_rate,
+            run=_place(run, 2, member),
             **options,
-            **place(1),
         ).member(0)
         states.append({ENCODER + key: value for key, value in whole.state_dict().items()})
     kept = {"residual": residual, "net": made, "widths": list(widths)}
@@ -160,15 +160,17 @@ def _head(features: int, widths: tuple[int, ...], residual: bool) -> Any:
     return _Residual(plain) if residual else plain
 
 
-def _targets(
-    logits: Tensor, labels: Tensor, residual: bool
-) -> tuple[Tensor, Tensor | None]:  # (N,) each
-    """What the head learns, and what is added to it: log-odds of the answer."""
+def _place(run: str | Path | None, stage: int, member: int) -> Path | None:
+    return None if run is None else Path(run) / f"stage-{stage}" / str(member)
+
+
+def _targets(logits: Tensor, labels: Tensor, residual: bool) -> tuple[Tensor, Tensor | None]:
+    """What the head learns, and what is added to it: log-odds of the answer; `(N, 1)` each."""
+    labels = labels.to(logits.device)[:, None]
     if residual:
-        right = (logits.argmax(-1) == labels.to(logits.device)).to(logits.dtype)
-        return right, -log_odds(logits)
-    own = logits.log_softmax(-1).gather(-1, labels.to(logits.device)[:, None])
-    return own[:, 0].exp(), None
+        right = logits.argmax(-1, keepdim=True) == labels
+        return right.to(logits.dtype), -log_odds(logits)[:, None]
+    return logits.log_softmax(-1).gather(-1, labels).exp(), None
 
 
 def _crossed(crossed: CrossFit, train: Activations) -> Tensor:
@@ -205,7 +207,7 @@ def _loss(residual: bool) -> Loss:
 def _weights(head: nn.Module) -> dict[str, Tensor]:
     """Weights and biases by the place of the linear layer."""
     linear = [module for module in head.modules() if isinstance(module, nn.Linear)]
-    found = {}
+    found: dict[str, Tensor] = {}
     for place, module in enumerate(linear):
         found |= {f"{place}.weight": module.weight.detach(), f"{place}.bias": module.bias.detach()}
     return found

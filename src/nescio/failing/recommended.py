@@ -5,6 +5,8 @@ different inputs. How much each counts is learnt from fold networks where there 
 both get the same spread.
 """
 
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from nescio.errors import NescioError
 from nescio.failing.crossing import CrossFit
 from nescio.randomness import generator
 
+Options: TypeAlias = dict[str, Any]
 HELD = 2000  # training inputs that measure the spread of both parts
 CROSSED = 10_000  # training inputs whose errors teach the weights
 STEPS = 50  # of Newton's method
@@ -38,8 +41,8 @@ def recommended(
     give both parts the same spread, measured on some training inputs against the others.
     alpha, k, layer, normalise: those of `detectors.trust_score`.
     """
-    options = {"alpha": alpha, "k": k, "layer": layer, "normalise": normalise}
-    trust = trust_score(train, **options)  # type: ignore[arg-type]
+    options: Options = {"alpha": alpha, "k": k, "layer": layer, "normalise": normalise}
+    trust = trust_score(train, **options)
     if crossed is not None and crossed.members != train.members:
         raise NescioError(
             f"the fold networks have {crossed.members} member(s), these activations are of "
@@ -61,17 +64,18 @@ def score(
     del crossed
     odds = scores["msp"](view, {}, (), temperature=1.0)
     near = scores["trust_score"](view, state, layers, **trust)
-    first, second, level = state["weights"].to(near.dtype)
-    return first * odds.to(near.dtype) + second * near + level
+    first, second, level = state["weights"].to(near.dtype).unbind()
+    found: Tensor = first * odds.to(near.dtype) + second * near + level
+    return found
 
 
-def _parts(fitted: Activations, held: Activations, options: dict[str, object]) -> Tensor:
+def _parts(fitted: Activations, held: Activations, options: Options) -> Tensor:
     """Both scores of inputs that are not in the bank, `(M, n, 2)` in float64."""
-    trust = trust_score(fitted, **options)  # type: ignore[arg-type]
+    trust = trust_score(fitted, **options)
     return torch.stack([msp().each(held), trust.each(held)], -1).double()
 
 
-def _same_spread(train: Activations, options: dict[str, object]) -> Tensor:
+def _same_spread(train: Activations, options: Options) -> Tensor:
     """Weights `(M, 3)`: the log-odds as they are, the trust score scaled to their spread."""
     order = torch.randperm(train.cases, generator=generator(0, "held"))
     count = min(HELD, train.cases // 2)
@@ -86,7 +90,7 @@ def _same_spread(train: Activations, options: dict[str, object]) -> Tensor:
     return torch.stack([torch.ones_like(ratio), ratio, torch.zeros_like(ratio)], 1)
 
 
-def _learnt(crossed: CrossFit, options: dict[str, object]) -> Tensor:
+def _learnt(crossed: CrossFit, options: Options) -> Tensor:
     """Weights `(M, 3)` of a logistic regression of the fold networks' errors."""
     found, wrong = [], []
     for rest, held in crossed.observed(CROSSED):

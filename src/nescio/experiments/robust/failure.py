@@ -222,7 +222,7 @@ def _compared(
     seen = observe(net, inside.train, inputs=True, progress=False)
     test = observe(net, inside.test, inputs=True, progress=False)
     held = Activations(logits=crossed.logits(), labels=crossed.y)
-    scores = {
+    scores: dict[str, Detector | Tensor] = {
         **_sampled(settings, inside, model, net, test),
         **_heads(settings, block, seen, test, crossed, net, member),
         **_distances(seen, test, crossed),
@@ -308,8 +308,9 @@ def _distances(seen: Activations, test: Activations, crossed: CrossFit) -> dict[
     near = detectors.trust_score(seen, normalise=True)(test).double()
 
     def weighted(detector: Detector) -> Tensor:
-        first, second, level = detector.states[0]["weights"]
-        return first * odds + second * near + level
+        first, second, level = detector.states[0]["weights"].unbind()
+        found: Tensor = first * odds + second * near + level
+        return found
 
     return {
         TRUST: detectors.trust_score(seen)(test),
