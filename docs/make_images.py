@@ -6,9 +6,10 @@ import torch
 from matplotlib.figure import Figure
 
 import nescio
-from nescio import geometry, nets
+from nescio import calibration, geometry, metrics, nets
 from nescio.demo import audit_digits
 from nescio.report import plots
+from nescio.report.reliability import reliability_diagram
 from nescio.threads import one_thread
 
 FOLDER = Path(__file__).parent / "images"
@@ -18,10 +19,35 @@ def main() -> None:
     """Audit the digits and save the plots that README and docs show; draw a network's pieces."""
     FOLDER.mkdir(exist_ok=True)
     pieces().savefig(FOLDER / "pieces.png", dpi=110)
+    calibrated().savefig(FOLDER / "calibration.png", dpi=110)
     result = audit_digits().result
     plots.confidence_along_ray(result).savefig(FOLDER / "confidence-far-away.png", dpi=110)
     plots.confidence_histograms(result).savefig(FOLDER / "confidence-histograms.png", dpi=110)
     plots.far_field(result).savefig(FOLDER / "far-field.png", dpi=110)
+
+
+@one_thread()
+def calibrated() -> Figure:
+    """A network that knows 150 noisy points by heart, before and after temperature scaling."""
+    moons = nescio.data.half_moons(train=150, validation=1000, test=2000, noise=0.4)
+    model = nescio.train(
+        lambda: nets.mlp(2, 2, widths=(100, 100)),
+        moons.train,
+        epochs=200,
+        learning_rate=1e-2,
+        progress=False,
+    )
+    assert moons.validation is not None
+    assert moons.test is not None
+    cool = calibration.temperature(model, moons.validation)
+    x, y = moons.test
+    seen = {"before": model(x), f"after, temperature {cool.temperature:.1f}": cool(x)}
+    return reliability_diagram(
+        {
+            name: metrics.reliability(answers.probs.amax(-1), answers.labels == y)
+            for name, answers in seen.items()
+        }
+    )
 
 
 @one_thread()
