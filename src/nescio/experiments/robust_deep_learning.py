@@ -1,12 +1,13 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.experiments.experiment import Experiment, Part
-from nescio.experiments.robust import all_detectors, failure, mc_dropout, ood
+from nescio.experiments.robust import all_detectors, calibrating, failure, mc_dropout, ood
 from nescio.registry import experiments
 
 PARTS = {
     "ood": ("Out-of-distribution detection: three scores, and outlier exposure", ood.run),
     "detectors": ("All detectors on all out-sets", all_detectors.run),
+    "calibration": ("Calibration: reliability before and after", calibrating.run),
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
 }
@@ -14,10 +15,10 @@ PARTS = {
 
 @experiments.register
 def robust_deep_learning() -> Experiment:
-    """Detectors on MNIST, Fashion-MNIST and CIFAR-10, and outlier exposure with each out-set."""
+    """Detectors, outlier exposure, calibration, failure prediction and MC dropout on images."""
     return Experiment(
         "robust-deep-learning",
-        "Robust deep learning: out-of-distribution detection",
+        "Robust deep learning: calibration, failure prediction, what a network does not know",
         "Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang et al. "
         "(2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
         "data sets: see `nescio data list`; what is absent is left out",
