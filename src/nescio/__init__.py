@@ -14,6 +14,7 @@ from nescio import metrics as metrics
 from nescio import nets as nets
 from nescio import predictors as predictors
 from nescio import recipes as recipes
+from nescio import shifting as shifting
 from nescio.activations import Activations as Activations
 from nescio.auditing import Audit as Audit
 from nescio.auditing import audit as audit
@@ -30,6 +31,8 @@ from nescio.errors import NescioError as NescioError
 from nescio.guarding import Guard as Guard
 from nescio.guarding import guard as guard
 from nescio.model import Model as Model
+from nescio.monitoring import Monitor as Monitor
+from nescio.monitoring import monitor as monitor
 from nescio.observing import observe as observe
 from nescio.observing import scorer as scorer
 from nescio.prediction import Categorical as Categorical

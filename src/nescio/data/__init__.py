@@ -1,5 +1,6 @@
 """Data sets, inputs moved away from them, and noise that is nowhere near them."""
 
+from nescio.data import shifted as shifted
 from nescio.data.cifar import cifar10 as cifar10
 from nescio.data.cifar import cifar100 as cifar100
 from nescio.data.columns import Columns as Columns

@@ -1,0 +1,76 @@
+"""Bets against uniform p-values: what they earn is a martingale that starts at 1.
+
+A bet multiplies its stake by a function of the p-value that is 1 on average: a slope, a bow, or a
+step at one end. Each of the K bets is placed anew at every index t with a share
+`(R(t) - R(t + 1)) / K` of the capital, where `R(t) = 1 / (1 + log(1 + t))` is what is not yet
+placed. So the capital is a mixture over bets and over the index at which a drift begins, and a long
+quiet time costs little: it never falls below R.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.monitoring.ranks import BLOCK
+
+Floats = NDArray[np.float64]
+SLOPES = (0.3, 0.8, -0.3, -0.8)  # scores a little higher, lower
+BOWS = (0.8, -0.8)  # scores further apart, closer together
+STEPS = ((0.2, 0.2), (0.05, 0.2), (0.01, 0.1), (0.01, 0.6))  # width and stake: a few far out
+COUNT = len(SLOPES) + len(BOWS) + 2 * len(STEPS)
+# The lowest and highest product over a block, 0.2^64 and 60.4^64, are within the reach of float64.
+
+
+def factors(p: Floats) -> Floats:
+    """What each bet multiplies its stake by, (K, *p.shape)."""
+    found = np.empty((COUNT, *p.shape))
+    slope, bow = 1 - 2 * p, 6 * np.square(p - 0.5) - 0.5
+    shapes = [(stake, slope) for stake in SLOPES] + [(stake, bow) for stake in BOWS]
+    for row, (stake, shape) in zip(found, shapes, strict=False):
+        np.multiply(shape, stake, out=row)
+        row += 1
+    ends = [(end, width, stake) for end in (p, 1 - p) for width, stake in STEPS]
+    for row, (end, width, stake) in zip(found[len(shapes) :], ends, strict=True):
+        row[...] = np.where(end < width, 1 - stake + stake / width, 1 - stake)
+    return found
+
+
+def reserve(index: NDArray[np.int64]) -> Floats:
+    """The share of the capital that is not placed before this index."""
+    return 1 / (1 + np.log1p(index.astype(np.float64)))
+
+
+def grow(logs: Floats, start: int, p: Floats) -> tuple[Floats, Floats]:
+    """The logarithm of the capital after each p-value, and of each bet's after whole blocks.
+
+    logs: of the capital of each bet before `start`, (K,); `start` is a multiple of BLOCK.
+    The second has shape (n // BLOCK + 1, K), the given ones first.
+    """
+    size, blocks = len(p), -(-len(p) // BLOCK)
+    padded = np.full((blocks, BLOCK), 0.5)
+    padded.reshape(-1)[:size] = p
+    left = reserve(start + np.arange(blocks * BLOCK + 1))
+    placed = ((left[:-1] - left[1:]) / COUNT).reshape(blocks, BLOCK)
+    # Within a block, w_t = F_t (w_0 + sum of placed_s / F_{s-1}), F the product of the factors.
+    product = np.cumprod(factors(padded), axis=2)
+    added = np.empty_like(product)
+    added[:, :, 0] = placed[:, 0]
+    np.divide(placed[:, 1:], product[:, :, :-1], out=added[:, :, 1:])
+    np.cumsum(added, axis=2, out=added)
+    before = _by_block(logs, np.log(product[:, :, -1]), np.log(added[:, :, -1]))
+    scale = np.maximum(before[:-1].max(1), 0.0)[:, None]  # so that nothing overflows
+    added *= np.exp(-scale)
+    added += np.exp(before[:-1] - scale).T[:, :, None]
+    added *= product
+    total = added.sum(0) + np.exp(-scale) * left[1:].reshape(blocks, BLOCK)
+    capital: Floats = np.log(total) + scale
+    return capital.reshape(-1)[:size], before[: size // BLOCK + 1]
+
+
+def _by_block(logs: Floats, grown: Floats, added: Floats) -> Floats:
+    """The logarithms of the capital of the bets before each block and after the last."""
+    found = np.empty((grown.shape[1] + 1, len(logs)))
+    found[0] = logs
+    for block, (factor, new) in enumerate(zip(grown.T, added.T, strict=True)):
+        np.logaddexp(found[block], new, out=found[block + 1])
+        found[block + 1] += factor
+    return found

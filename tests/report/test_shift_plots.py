@@ -1,0 +1,81 @@
+"""The plots of a shift show the numbers."""
+
+import io
+
+import numpy as np
+import pytest
+
+from nescio.report import shift
+from nescio.shifting import Along, Confident, Entropies
+
+RESULT = {
+    "shift": "gaussian_noise",
+    "description": "noise of deviation 0.1 a step",
+    "cases": 10,
+    "strengths": [0.0, 1.0, 2.0],
+    "predictors": {
+        "one": {"accuracy": [0.9, 0.8, 0.5], "nll": [0.1, 0.4, 2.0], "ece": [0.01, 0.05, 0.3]},
+        "two": {"accuracy": [0.95, 0.9, 0.7], "nll": [0.1, 0.2, 1.0], "ece": [0.01, 0.02, 0.2]},
+    },
+    "sets": {
+        "one: adaptive": {
+            "covered": [0.9, 0.8, 0.6],
+            "low": [0.8, 0.7, 0.5],
+            "high": [0.95, 0.9, 0.7],
+            "size": [1.1, 1.5, 3.0],
+        }
+    },
+    "guards": {
+        "guard": {
+            "answered": [0.9, 0.5, 0.0],
+            "unsure": [0.1, 0.1, 0.1],
+            "outside": [0.0, 0.4, 0.9],
+            "risk": [0.01, 0.02, None],
+            "low": [0.0, 0.01, None],
+            "high": [0.02, 0.05, None],
+            "wrong": [0.01, 0.01, 0.0],
+        }
+    },
+}
+
+
+def test_a_panel_a_number():
+    figure = shift.curves(Along(RESULT))
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == [
+        "accuracy",
+        "NLL, nats",
+        "calibration error (ECE)",
+        "sets that hold the target",
+        "mean size of sets",
+        "errors among the answers",
+        "answered",
+        "unsure",
+        "called outside",
+    ]
+    one, two = figure.axes[0].lines
+    assert list(one.get_ydata()) == [0.9, 0.8, 0.5]
+    assert list(two.get_xdata()) == [0, 1, 2]
+    assert np.isnan(figure.axes[5].lines[0].get_ydata()[2])
+    assert [bool(axis.get_legend()) for axis in figure.axes] == [1, 0, 0, 1, 0, 1, 0, 0, 0]
+    assert figure.get_suptitle().startswith("Under gaussian noise: noise of deviation")
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_without_sets_and_guards_only_the_predictors_are_drawn():
+    figure = shift.curves(Along({**RESULT, "sets": {}, "guards": {}}))
+    assert len(figure.axes) == 3
+
+
+def test_confident_answers_and_entropies():
+    levels = np.array([0.0, 0.5])
+    found = Confident(levels, np.array([0.5, 0.8]), np.array([1.0, 0.5]), np.array([1.0, 0.2]))
+    left, right = shift.confident_answers({"one": found, "two": found}).axes
+    assert list(left.lines[0].get_ydata()) == [0.5, 0.8]
+    assert list(right.lines[1].get_ydata()) == [1.0, 0.2]
+    spread = Entropies(np.array([0, 0.5, 1.0]), np.array([0.9, 0.1]), np.array([0.3, 0.7]))
+    figure = shift.entropy_histograms({"M = 1": spread}, inside="digits", outside="letters")
+    filled, outline = figure.axes[0].patches
+    assert list(filled.get_data().values) == [0.9, 0.1]
+    assert list(outline.get_data().values) == [0.3, 0.7]
+    assert figure.axes[0].get_ylim()[1] == pytest.approx(1.05 * 0.9)
