@@ -191,7 +191,7 @@ def _at_once(build: Builder, options: dict[str, Any], old: World, fresh: World) 
     numbers = [parts * _redraw(of) + (of if parts > 1 else 0) for _, _, of in (old, fresh)]
     chosen = {**options, "by": numbers[0].flatten()}
     fitted = build(old[0].flatten(0, 1), old[1].flatten(), **chosen)
-    inside = fitted(fresh[0].flatten(0, 1), numbers[1].flatten())
+    inside: Tensor = fitted(fresh[0].flatten(0, 1), numbers[1].flatten())
     return ~inside.gather(1, fresh[1].flatten()[:, None])[:, 0].view(fresh[1].shape)
 
 

@@ -24,7 +24,7 @@ def kept(state, values, u=None):
     return ((values < highest) | (closed & (values == highest))).tolist()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), SHARES)
 def test_a_score_is_kept_when_its_p_value_exceeds_the_share(scores, share):
     state = fit(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
@@ -34,7 +34,7 @@ def test_a_score_is_kept_when_its_p_value_exceeds_the_share(scores, share):
     assert kept(state, new) == expected
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=30),
     SHARES,
@@ -60,15 +60,15 @@ def test_the_randomised_rule_is_that_of_the_smoothed_p_value(scores, share, u):
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
 def test_ties_are_met_exactly_when_every_case_takes_its_turn_as_the_new_one(share):
     values = [0.0] * 5 + [1.0] * 20 + [2.0] * 3 + [3.0] * 2 + [4.0] * 15
-    us = (np.arange(20_000) + 0.5) / 20_000
+    us = (np.arange(2000) + 0.5) / 2000
     probability = []
     for place in range(len(values)):
         rest = np.array(values[:place] + values[place + 1 :])
         state = fit(rest, np.zeros(len(rest), np.int64), 1, share)
         probability.append(np.mean(kept(state, [values[place]] * len(us), us.tolist())))
         strict = kept(state, [values[place]])[0]
-        assert strict >= probability[-1] - 1e-4
-    assert np.mean(probability) == pytest.approx(1 - share, abs=1e-4)
+        assert strict >= probability[-1] - 1e-3
+    assert np.mean(probability) == pytest.approx(1 - share, abs=1e-3)
 
 
 def test_cells_are_as_if_alone():

@@ -75,7 +75,8 @@ class Intervals:
         if by is None:
             return columns.expand(cases, -1)
         given = limits.check_groups(groups, cases).to(device)
-        return limits.cell_numbers(given, self.state["groups"])[:, None] * targets + columns
+        numbers = limits.cell_numbers(given, self.state["groups"])[:, None]
+        return torch.add(columns, numbers, alpha=targets)
 
     @property
     def guarantee(self) -> str:
@@ -135,7 +136,7 @@ def calibrate(
         )
     if isinstance(by, str):
         raise NescioError(f"by must be None or group numbers (N,) for intervals, got {by!r}")
-    options = {
+    options: dict[str, Any] = {
         "targets": y.shape[1],
         "cases": len(y),
         "miscoverage": float(miscoverage),

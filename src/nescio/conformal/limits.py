@@ -83,7 +83,8 @@ def fit(scores: Floats, cells: NDArray[np.int64], count: int, miscoverage: float
 
 
 def _count(which: NDArray[np.bool_], cells: NDArray[np.int64], count: int) -> Floats:
-    return np.bincount(cells, weights=which, minlength=count)
+    found: Floats = np.bincount(cells, weights=which, minlength=count).astype(np.float64)
+    return found
 
 
 def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,7 @@ class Sets:
         highest, closed = limits.limits(
             self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
         )
-        inside = (score < highest) | (closed & (score == highest))
+        inside: Tensor = (score < highest) | (closed & (score == highest))
         if self.options["never_empty"]:
             inside.scatter_(1, logs.argmax(1, keepdim=True), True)
         return inside
@@ -141,7 +141,7 @@ def calibrate(
             f"the calibration labels {only}, which says nothing about other classes; calibrate on "
             "a random sample of labelled cases"
         )
-    options = {
+    options: dict[str, Any] = {
         "classes": prediction.classes,
         "cases": len(labels),
         "miscoverage": limits.check_miscoverage(miscoverage),
