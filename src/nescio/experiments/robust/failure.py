@@ -40,6 +40,7 @@ from nescio.training import train
 PART = "failure"
 SOURCE = "lecture, Failure Prediction"
 DROPOUT = 0.3  # of the authors' network for MNIST
+HEAD_RATE, TUNING_RATE = 1e-4, 1e-5  # of ConfidNet; ten times these and the head is sure of all
 COOLED = "maximum probability, after temperature"
 MC, ENSEMBLE = "MC dropout", "ensemble of all seeds"
 PUBLISHED, STAGE_ONE = "ConfidNet, as published", "ConfidNet, stage one"
@@ -76,7 +77,7 @@ FULL = Budget(
     width=400,
     folds=3,
     heads=(400, 400, 400, 400),
-    head_epochs=4,
+    head_epochs=5,
     tuning_epochs=1,
     passes=50,
     resamples=300,
@@ -280,8 +281,8 @@ def _heads(
         "widths": sizes.heads,
         "epochs": sizes.head_epochs,
         "tuning_epochs": sizes.tuning_epochs,
-        "learning_rate": 1e-3,
-        "tuning_rate": 1e-4,
+        "learning_rate": HEAD_RATE,
+        "tuning_rate": TUNING_RATE,
         "seed": settings.seed + member,
         "progress": False,
     }
@@ -360,8 +361,8 @@ def _introduction(sizes: Budget) -> str:
         f"spread. {sizes.folds} fold networks a seed give the cross-fitted probabilities, the "
         "weights of the recommended score, and the temperature. ConfidNet has heads of "
         f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
-        f"0.001, and as published {sizes.tuning_epochs} more with the encoder at 0.0001; no epoch "
-        "is chosen by held-out errors."
+        f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
+        f"{TUNING_RATE:g}; no epoch is chosen by held-out errors."
     )
 
 
