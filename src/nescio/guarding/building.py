@@ -16,7 +16,7 @@ from nescio.conformal.limits import check_groups
 from nescio.detectors import Detector
 from nescio.errors import NescioError
 from nescio.guarding.deciding import CLASS, Guard, read_samples
-from nescio.guarding.default import default_detector, watched_layers
+from nescio.guarding.default import default_detector, default_failure, watched_layers
 from nescio.guarding.recognising import refuse_known
 from nescio.guarding.rules import Rule, Scored, fit_rule
 from nescio.guarding.selective import check_wish
@@ -39,6 +39,7 @@ def guard(
     *,
     train: Any = None,
     detector: Fitted | None = None,
+    failure: Fitted | None = None,
     false_alarm: float = 0.01,
     risk: float = 0.02,
     confidence: float = 0.95,
@@ -63,6 +64,8 @@ def guard(
       calibration data does.
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
+    failure: how doubtful a label is: a fitted detector, the name of one, or a function; none is,
+      beside the default detector, the recommended failure score, otherwise the log-odds.
     false_alarm: how often an input like the calibration data may be called outside.
     risk, confidence: how many answers may be wrong, and how sure that is.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
@@ -74,24 +77,26 @@ def guard(
     _check(source, false_alarm, risk, confidence, batch_size)
     nets = tuple(_copies(source))
     if isinstance(detector, Detector):
-        layers, pool = list(detector.layers), detector.made.get("pool", pool)
+        more = [] if failure is None or isinstance(failure, Detector) else [None]
+        layers, pool = [*detector.layers, *more], detector.made.get("pool", pool)
     elif nets and layers is None:
         layers = lambda x: watched_layers(nets[0], x, pool=pool, output=output)  # noqa: E731
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
     held, layers = _observed(nets, calibration, layers, "calibration", **options)
     labels = _labels(held)
     seen = None
-    if train is not None and not isinstance(detector, Detector):
+    if train is not None:
         seen, _ = _observed(nets, train, layers, "train", **options)
     refuse_known(held, seen, source, detector if isinstance(detector, Detector) else None)
     own = seen is None and not isinstance(detector, Detector)
     parts = split(held.cases, fitting=own, false_alarm=false_alarm, seed=seed)
     groups = _groups(by, held.cases)
     tuning = held[parts.tuning]
-    fitted = _detector(detector, seen if seen is not None else held[parts.fitting], tuning)
+    base = seen if seen is not None else held[parts.fitting] if own else None
+    fitted, doubt = _detectors(detector, failure, base, tuning)
     head = source.head if isinstance(source, Model) else categorical()
     bare = Guard(
-        fitted, None, (), (), head, nets, false_alarm, risk, confidence,
+        fitted, doubt, None, (), (), head, nets, false_alarm, risk, confidence,
         by=CLASS if isinstance(by, str) else None if by is None else "groups",
         names=_names(names, held.classes),
         range=None if held.inputs is None else learn_range(held.inputs),
@@ -129,7 +134,7 @@ def _copies(source: Any) -> list[nn.Module]:
 def _observed(
     nets: Sequence[nn.Module], data: Any, layers: Any, name: str, **options: Any
 ) -> tuple[Activations, Any]:
-    """Activations with their inputs, and the layers that were read."""
+    """Activations with their inputs, and the layers to read in other data."""
     if isinstance(data, Activations):
         return data, list(data.features)
     if not nets:
@@ -173,14 +178,25 @@ def _groups(by: Any, cases: int) -> Tensor | None:
     return check_groups(by, cases)
 
 
-def _detector(detector: Fitted | None, train: Activations, tuning: Activations) -> Detector:
-    if isinstance(detector, Detector):
-        return detector
-    if detector is None:
-        return default_detector(train, tuning)
-    made = detectors[detector](train) if isinstance(detector, str) else detector(train)
+def _detectors(
+    detector: Fitted | None, failure: Fitted | None, base: Activations | None, tuning: Activations
+) -> tuple[Detector, Detector | None]:
+    """What tells inputs outside, and doubtful labels."""
+    doubt = None if failure is None else _fitted(failure, base)
+    if detector is not None:
+        return _fitted(detector, base), doubt
+    assert base is not None
+    return default_detector(base, tuning), default_failure(base) if doubt is None else doubt
+
+
+def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
+    if isinstance(wanted, Detector):
+        return wanted
+    if base is None:
+        raise NescioError("a failure score is fitted on train=; give it, or a fitted one")
+    made = detectors[wanted](base) if isinstance(wanted, str) else wanted(base)
     if not isinstance(made, Detector):
-        raise NescioError(f"the function for the detector returned a {type(made).__name__}")
+        raise NescioError(f"the function for a detector returned a {type(made).__name__}")
     return made
 
 
@@ -219,7 +235,7 @@ def _rules(
     if bare.by is None:
         return (0,), (fit_rule("", tuning, samples, **options),)
     if groups is None:
-        own = [bare.scored(part)[0].labels for part in activations]
+        own = [bare.prediction(part).labels for part in activations]
     else:
         own = [groups[place] for place in places]
     numbers = own[1].unique().tolist()
@@ -250,7 +266,7 @@ def _sets(
     groups: Tensor | None,
 ) -> Sets:
     by = groups[parts.promises] if groups is not None else found.by
-    prediction, _ = found.scored(shown)
+    prediction = found.prediction(shown)
     return threshold(prediction, labels, miscoverage=miscoverage, by=by, never_empty=True)
 
 

@@ -24,13 +24,15 @@ from nescio.observing.network import Network
 from nescio.prediction import Classification
 
 CLASS = "class"
+FILLED = ("decision", "label", "probability", "p_value", "score", "doubt", "rule", "sets")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guard:
     """Decides for every input: answer, unsure or outside; made by `nescio.guard`."""
 
-    detector: Detector
+    detector: Detector  # what is outside
+    failure: Detector | None  # what is unsure; None: the log-odds against the label
     map: Map | None  # None: the probabilities are as the network gives them
     rules: tuple[Rule, ...]  # one a group
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
@@ -63,10 +65,11 @@ class Guard:
         tokens = Network(self.nets[0]).reads_tokens
         x = read_inputs(x, self.range, tokens=tokens)
         belongs = self._groups(groups, len(x))
+        known, size = self.range, self.batch_size
         parts = [
             self._part(part, None if belongs is None else belongs[part.rows])
             for part in watch(
-                self.nets, self.detector, x, known=self.range, batch_size=self.batch_size
+                self.nets, self.detector, self.layers, x, known=known, batch_size=size
             )
         ]
         if not parts:
@@ -79,13 +82,24 @@ class Guard:
         """Decide from what the network gave: activations with the detector's layers."""
         return self._decide(activations, self._groups(groups, activations.cases))
 
-    def scored(self, activations: Activations) -> tuple[Classification, Tensor]:
-        """The calibrated prediction, and the detector's scores `(N,)`, both in float64."""
+    @property
+    def layers(self) -> list[str]:
+        """The layers that are read, each once."""
+        both = [*self.detector.layers, *(self.failure.layers if self.failure else ())]
+        return list(dict.fromkeys(both))
+
+    def prediction(self, activations: Activations) -> Classification:
+        """The calibrated prediction, in float64."""
         raw = self.head(activations.logits.double())
         assert isinstance(raw, Classification)
-        prediction = raw if self.map is None else self.map(raw)
-        mean = self.detector.made.get("mean") and activations.members > 1
-        return prediction, self.detector(activations.mean() if mean else activations).double()
+        return raw if self.map is None else self.map(raw)
+
+    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+        """How far out each input is, and how doubtful its label, `(N,)` each in float64."""
+        score = _scores(self.detector, activations)
+        if self.failure is None:
+            return score, log_odds(calibrated)
+        return score, _scores(self.failure, activations)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
         """Write one safetensors file with a manifest; with `weights` also those of the network."""
@@ -138,19 +152,19 @@ class Guard:
             sets = torch.ones(count, classes, dtype=torch.bool, device=device)
         whole = Decisions(
             decided(rule), torch.full_like(rule, -1), nothing, nothing.clone(), nothing.clone(),
-            rule, part.in_range, sets, self.names, self.false_alarm,
+            nothing.clone(), rule, part.in_range, sets, self.names, self.false_alarm,
         )  # fmt: skip
         if part.activations is None:
             return whole
         found = self._decide(part.activations, None if groups is None else groups[finite])
-        for name in ("decision", "label", "probability", "p_value", "score", "rule", "sets"):
-            if getattr(whole, name) is not None:
-                getattr(whole, name)[finite] = getattr(found, name)
+        for name in FILLED if sets is not None else FILLED[:-1]:
+            getattr(whole, name)[finite] = getattr(found, name)
         return whole
 
     def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
-        prediction, score = self.scored(activations)
-        label, doubt, probs = prediction.labels, log_odds(prediction), prediction.probs
+        prediction = self.prediction(activations)
+        score, doubt = self.scores(activations, prediction)
+        label, probs = prediction.labels, prediction.probs
         belongs = label if self.by == CLASS else groups
         p_value = torch.full_like(score, torch.nan)
         rule = torch.full_like(label, CODES["unknown group"])
@@ -166,7 +180,7 @@ class Guard:
         probability = probs.gather(1, label[:, None])[:, 0]
         sets = None if self.sets is None else self._sets(prediction, groups, rule)
         return Decisions(
-            decided(rule), label, probability, p_value, score, rule, in_range, sets,
+            decided(rule), label, probability, p_value, score, doubt, rule, in_range, sets,
             self.names, self.false_alarm,
         )  # fmt: skip
 
@@ -195,7 +209,7 @@ class Guard:
         if odd:
             warnings.warn(
                 f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
-                "data (column in_range): are they scaled alike? The promises do not cover them",
+                "data (column in_range): are they scaled as those were?",
                 stacklevel=3,
             )
         lost = int((found.rule == CODES["not finite"]).sum())
@@ -208,5 +222,11 @@ class Guard:
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
     """Samples with known labels as the rules read them."""
-    prediction, score = guard.scored(activations)
-    return Scored(score, log_odds(prediction), prediction.labels != labels)
+    prediction = guard.prediction(activations)
+    score, doubt = guard.scores(activations, prediction)
+    return Scored(score, doubt, prediction.labels != labels)
+
+
+def _scores(detector: Detector, activations: Activations) -> Tensor:
+    mean = detector.made.get("mean") and activations.members > 1
+    return detector(activations.mean() if mean else activations).double()

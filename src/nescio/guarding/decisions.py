@@ -18,7 +18,7 @@ RULES = {  # which rule spoke, and its decision
     "sure enough": ANSWER,
     "p-value": OUTSIDE,  # at most the false-alarm rate
     "not finite": OUTSIDE,  # the input, or what the network gives for it
-    "probability": UNSURE,  # the log-odds are on the wrong side of the threshold
+    "doubt": UNSURE,  # it is above the threshold
     "no promise": UNSURE,  # the calibration data hold no threshold
     "tie": UNSURE,  # the detector's score is exactly that where inputs begin to be outside
     "unknown group": UNSURE,  # no calibration sample was of this group
@@ -39,6 +39,7 @@ class Decisions:
     probability: Tensor  # (N,) of the label, calibrated
     p_value: Tensor  # (N,) of the input being like the calibration data
     score: Tensor  # (N,) of the detector, larger = further out
+    doubt: Tensor  # (N,) that the label is right, larger = less sure
     rule: Tensor  # (N,) a place in RULES: which rule spoke
     in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
     sets: Tensor | None = None  # (N, C) the classes of the prediction set
@@ -54,7 +55,7 @@ class Decisions:
             if not -len(self) <= chosen < len(self):
                 raise IndexError(f"input {chosen} of {len(self)}")
             chosen = slice(chosen, chosen + 1 or None)
-        return replace(self, **{name: tensor[chosen] for name, tensor in self._tensors().items()})
+        return self._with({name: tensor[chosen] for name, tensor in self._tensors().items()})
 
     def __repr__(self) -> str:
         counts = ", ".join(
@@ -74,7 +75,7 @@ class Decisions:
             name: torch.cat([part._tensors()[name] for part in parts])
             for name in parts[0]._tensors()
         }
-        return replace(parts[0], **columns)
+        return parts[0]._with(columns)
 
     @property
     def answered(self) -> Tensor:
@@ -96,6 +97,7 @@ class Decisions:
             "probability": _numpy(self.probability),
             "p_value": _numpy(self.p_value),
             "score": _numpy(self.score),
+            "doubt": _numpy(self.doubt),
             "rule": np.array(RULE_NAMES)[_numpy(self.rule)],
             "in_range": _numpy(self.in_range),
         }
@@ -155,7 +157,10 @@ class Decisions:
 
     def to(self, device: torch.device | str) -> "Decisions":
         """The same on another device."""
-        return replace(self, **{name: t.to(device) for name, t in self._tensors().items()})
+        return self._with({name: tensor.to(device) for name, tensor in self._tensors().items()})
+
+    def _with(self, columns: dict[str, Any]) -> "Decisions":
+        return replace(self, **columns)
 
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from nescio.activations import Activations
 from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.errors import NescioError
+from nescio.failing.recommended import recommended
 from nescio.observing.layers import Call, last_linear, place, traced
 from nescio.observing.network import Network, Output
 from nescio.observing.pooling import Pool
+from nescio.randomness import generator
 
 NEIGHBOURS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbours are searched among, at most
@@ -40,15 +42,31 @@ def watched_layers(
 
 def default_detector(train: Activations, tuning: Activations) -> Detector:
     """Mahalanobis of the early layer with neighbours in the last one, by Fisher's rule."""
-    last = train.layer()
     early = next(iter(train.features))
     fitted = train
-    if train.labels is None or train.labels.is_floating_point():  # the network's own will do
+    if not is_labelled(train):  # the network's own labels will do
         fitted = replace(train, labels=train.mean().logits[0].argmax(1))
-    share = min(1.0, BANK / train.cases)
-    kept = int(share * train.cases)
-    neighbours = knn(fitted, layer=last, k=max(1, min(NEIGHBOURS, kept // 20)), share=share)
+    bank = some(fitted)
+    neighbours = knn(bank, k=max(1, min(NEIGHBOURS, bank.cases // 20)))
     return combined([neighbours, mahalanobis(fitted, layers=early)], tuning)
+
+
+def default_failure(train: Activations) -> Detector | None:
+    """The failure score that is recommended; none where the training data have no labels."""
+    return recommended(some(train)) if is_labelled(train) else None
+
+
+def is_labelled(train: Activations) -> bool:
+    """Whether classes are known."""
+    return train.labels is not None and not train.labels.is_floating_point()
+
+
+def some(train: Activations) -> Activations:
+    """So many of the inputs, drawn, as neighbours are searched among."""
+    if train.cases <= BANK:
+        return train
+    order = torch.randperm(train.cases, generator=generator(0, "bank"))
+    return train[order[:BANK].sort().values]
 
 
 def _early(calls: list[Call], last: str | None) -> str | None:

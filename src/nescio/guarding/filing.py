@@ -49,6 +49,7 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "nescio": VERSION,
         "torch": torch.__version__,
         "detector": _detector_manifest(guard.detector),
+        "failure": None if guard.failure is None else _detector_manifest(guard.failure),
         "map": None if guard.map is None else guard.map.manifest(),
         "sets": None if guard.sets is None else guard.sets.manifest(),
         "head": {"name": guard.head.name, "options": dict(guard.head.options)},
@@ -97,8 +98,10 @@ def about(path: str | Path) -> dict[str, Any]:
 
 def _tensors(guard: Guard) -> dict[str, Tensor]:
     parts: dict[str, Tensor] = {}
-    for member, state in enumerate(guard.detector.states):
-        parts |= {f"detector/{member}/{name}": tensor for name, tensor in state.items()}
+    fitted = {"detector": guard.detector, "failure": guard.failure}
+    for name, detector in fitted.items():
+        for member, state in enumerate(() if detector is None else detector.states):
+            parts |= {f"{name}/{member}/{key}": tensor for key, tensor in state.items()}
     if guard.map is not None:
         parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
     if guard.sets is not None:
@@ -118,8 +121,7 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
 
 
 def _guard(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], nets: Any) -> Guard:
-    made, known = manifest["detector"], manifest["shape"]
-    states = [_under(f"detector/{member}/", tensors) for member in range(made["networks"])]
+    known, failure = manifest["shape"], manifest["failure"]
     rules = [
         _rule(about, _under(f"rules/{place}/", tensors))
         for place, about in enumerate(manifest["rules"])
@@ -127,7 +129,8 @@ def _guard(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], nets: Any
     sets, head = manifest["sets"], manifest["head"]
     given = manifest["map"]
     return Guard(
-        Detector(made["name"], made["options"], tuple(made["layers"]), tuple(states), made["made"]),
+        _detector(manifest["detector"], "detector", tensors),
+        None if failure is None else _detector(failure, "failure", tensors),
         None if given is None else Map.from_manifest(given, _under("map/", tensors)),
         tuple(rules),
         tuple(manifest["groups"]),
@@ -198,9 +201,9 @@ def _probe(net: nn.Module, known: Range) -> Tensor:
     """Inputs in the range of calibration that are nobody's data."""
     draws = torch.rand(PROBES, *known.shape, dtype=torch.float64, generator=generator(0, "probe"))
     low, high = (end if len(known.shape) == 1 else end[0] for end in (known.low, known.high))
-    probe = low + draws * (high - low)
+    probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
     if Network(net).reads_tokens:
-        return probe.clamp_min(0).long()
+        return probe.long()
     return probe.float()
 
 
@@ -230,6 +233,12 @@ def _detector_manifest(detector: Detector) -> dict[str, Any]:
         "networks": len(detector.states),
         "made": dict(detector.made),
     }
+
+
+def _detector(made: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]) -> Detector:
+    states = tuple(_under(f"{name}/{member}/", tensors) for member in range(made["networks"]))
+    parts = made["name"], made["options"], tuple(made["layers"]), states, made["made"]
+    return Detector(*parts)
 
 
 def _rule_manifest(rule: Rule) -> dict[str, Any]:

@@ -9,6 +9,7 @@ samples. An input that scores exactly t is neither: it is unsure.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ class Scored:
     """Samples as the rules read them."""
 
     score: Tensor  # (n,) of the detector, float64
-    doubt: Tensor  # (n,) log-odds against the label, float64
+    doubt: Tensor  # (n,) that the label is right, float64
     wrong: Tensor  # (n,) whether the label is
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Rule:
 
     def speaking(self, score: Tensor, doubt: Tensor) -> Tensor:
         """Which rule speaks for each input, `(N,)`: a place in RULES."""
-        none = "probability" if self.coverage.holds else "no promise"
+        none = "doubt" if self.coverage.holds else "no promise"
         found = torch.full_like(score, CODES[none], dtype=torch.int64)
         found[doubt <= self.coverage.threshold] = CODES["sure enough"]
         found[score == self.limit] = CODES["tie"]
@@ -79,7 +80,7 @@ def fit_rule(
     scores = samples.score.sort().values
     limit = float(scores[-outside])
     inside = samples[samples.score < limit]
-    wish = {"risk": risk, "confidence": confidence}
+    wish: dict[str, Any] = {"risk": risk, "confidence": confidence}
     known = tuning[tuning.score < limit]  # fewer than these may be answered
     if len(inside) and len(tuning):
         grid = coverages((known if len(known) else tuning).doubt, cases=len(inside), **wish)

@@ -106,8 +106,11 @@ def fewest(risk: float, confidence: float) -> int:
 def enough(cases: int, answered: int, errors: int, *, risk: float, confidence: float) -> int | None:
     """How many samples would show the risk if the share of answers and of errors stayed.
 
-    None: the share of errors is not below the risk, so more samples would not help.
+    Where there are too few even for no error, it is the fewest. None: the share of errors is not
+    below the risk, so more of them would not help.
     """
+    if cases < fewest(risk, confidence):
+        return fewest(risk, confidence)
     if answered and errors / answered >= risk:
         return None
     share, rate = (answered or 1) / max(cases, 1), errors / (answered or 1)

@@ -10,6 +10,7 @@ from nescio.errors import NescioError
 from nescio.randomness import generator
 
 TUNING = 0.2  # the calibration map, the combination of detectors, the grid of thresholds
+ENOUGH = 1000  # samples for that, at most
 FITTING = 0.3  # the detector, where there is no training data
 
 
@@ -26,6 +27,7 @@ def split(cases: int, *, fitting: bool, false_alarm: float, seed: int) -> Split:
     """A random split; an error says how many samples the false-alarm rate asks for."""
     shares = (FITTING if fitting else 0.0, TUNING)
     first, second = (round(share * cases) for share in shares)
+    second = min(second, ENOUGH)
     least = needed(false_alarm)
     if cases - first - second < least:
         whole = -(-least // (1 - sum(shares)))

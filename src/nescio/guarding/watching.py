@@ -1,6 +1,6 @@
 """Networks as a guard runs them: raw inputs to activations, a part at a time; odd rows apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ class Range:
 
 
 SLACK = 0.1  # of the width of the range, on both sides
+TAIL = 0.5  # of that of a column of a table, which may have tails
 
 
 def learn_range(x: Tensor) -> Range:
@@ -39,7 +40,7 @@ def learn_range(x: Tensor) -> Range:
     table = x.ndim == 2
     ends = [x.amin(0), x.amax(0)] if table else [x.min()[None], x.max()[None]]
     low, high = (as_batch(end, torch.float64) for end in ends)
-    room = SLACK * (high - low)
+    room = (TAIL if table else SLACK) * (high - low)
     return Range(tuple(x.shape[1:]), low - room, high + room)
 
 
@@ -75,17 +76,16 @@ def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Tensor:
 def watch(
     nets: tuple[nn.Module, ...],
     detector: Detector,
+    layers: Sequence[str],
     x: Tensor,
     *,
     known: Range | None,
     batch_size: int,
 ) -> Iterator[Watched]:
-    """What the networks give for inputs, in parts of bounded size."""
+    """What the networks give for inputs, in parts of bounded size; pooled as for the detector."""
     made = detector.made
     options = made.get("output"), made.get("pool", "mean")
-    watching = [
-        Network(net, *options, [place(name, net) for name in detector.layers]) for net in nets
-    ]
+    watching = [Network(net, *options, [place(name, net) for name in layers]) for net in nets]
     size = max(batch_size, PART // max(1, x[0].numel()) if len(x) else 1)
     for start in range(0, len(x), size):
         part = x[start : start + size]

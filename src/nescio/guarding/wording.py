@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nescio.conformal.limits import allowed
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ SHIFT = (
     "single input: the promises are rates. How many unlike inputs are refused is not promised "
     "either: it depends on the detector, and can be measured on examples."
 )
-COLUMNS = ("group", "samples", "outside above", "answered", "errors", "risk at most", "threshold")
+COLUMNS = ("group", "samples", "outside above", "answered", "errors", "risk at most", "doubt up to")
 
 
 def guarantees(guard: "Guard") -> tuple[str, ...]:
@@ -85,8 +83,8 @@ def why_not(rule: "Rule", risk: float) -> str:
         return f"{said} More samples would not help: the network errs too often; allow more risk."
     total = max(1, round(found.needed * len(rule.scores) / max(found.cases, 1)))
     return (
-        f"{said} About {_number(total)} samples in this part of the calibration data would do, if "
-        "the share of errors stayed, or a larger risk."
+        f"{said} It takes {_number(total)} samples or more in this part of the calibration data, "
+        "or a larger risk."
     )
 
 
@@ -111,7 +109,7 @@ def table(guard: "Guard") -> str:
             else "0 %",
             str(rule.coverage.errors) if rule.coverage.holds else "-",
             _percent(rule.coverage.bound) if rule.coverage.holds else "-",
-            f"p >= {_probability(rule.coverage.threshold)}" if rule.coverage.holds else "never",
+            f"{rule.coverage.threshold:.4g}" if rule.coverage.holds else "never",
         ]
         for rule in guard.rules
     ]
@@ -126,11 +124,6 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in (header, *rows)
     ]
     return "\n".join(lines)
-
-
-def _probability(log_odds: float) -> str:
-    """The probability of a label with these log-odds against it."""
-    return f"{1 / (1 + np.exp(min(log_odds, 700.0))):.6g}"
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,445 @@
+"""Guards of small networks: what they decide, keep and refuse, and that their promises hold."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import betabinom, binom
+from torch import nn
+
+import nescio
+from nescio import Activations, Guard, NescioError, detectors, nets
+from nescio.files import load_tensors, save_tensors
+from nescio.guarding import DECISIONS, RULES, about
+from nescio.guarding.default import watched_layers
+
+CLASSES, WIDTH = 3, 4
+
+
+def blobs(count, seed, spread=1.5):
+    """Overlapping classes in the plane, with two idle columns."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(CLASSES, size=count)
+    x = rng.normal(size=(count, WIDTH)) * spread
+    x[:, 0] += 3.0 * np.cos(2 * y)
+    x[:, 1] += 3.0 * np.sin(2 * y)
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+
+
+@pytest.fixture(scope="module")
+def model():
+    make = lambda: nets.mlp(WIDTH, CLASSES, widths=(16, 16))  # noqa: E731
+    return nescio.train(make, blobs(600, 0), epochs=15, batch_size=50, progress=False)
+
+
+@pytest.fixture(scope="module")
+def guard(model):
+    return nescio.guard(model, blobs(1500, 1), train=blobs(600, 0), false_alarm=0.02, risk=0.05)
+
+
+@pytest.fixture(scope="module")
+def decisions(guard):
+    x, _ = blobs(3000, 2)
+    return guard(x)
+
+
+def test_the_default_watches_an_early_layer_and_the_last_but_one(guard, model):
+    parts = [part["name"] for part in guard.detector.options["parts"]]
+    assert parts == ["knn", "mahalanobis"]
+    early = guard.detector.options["parts"][1]["layers"]
+    last = guard.detector.options["parts"][0]["layers"]
+    names = [name for name, _ in model.member(0).named_modules()]
+    assert early[0] in names
+    assert last[0].startswith("input of ")
+    assert guard.failure.name == "recommended"
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "wanted"),
+    [
+        (nets.small_cnn((1, 12, 12), 3), (1, 12, 12), ["1", None]),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), (1, 3, 3), [None]),
+        (nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), (5,), ["0", None]),
+        (nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2)), (5,),
+         ["2", None]),
+    ],
+)  # fmt: skip
+def test_the_early_layer_is_found_in_any_network(net, shape, wanted):
+    assert watched_layers(net, torch.randn(3, *shape)) == wanted
+
+
+def test_no_promise_is_significantly_broken_on_new_inputs(guard, decisions):
+    _, y = blobs(3000, 2)
+    found = decisions.summary(y)
+    n = len(guard.rules[0].scores)
+    over = math.floor(guard.false_alarm * (n + 1))
+    law = betabinom(3000, over, n + 1 - over)
+    assert law.sf(round(found["outside"] * 3000) - 1) > 1e-3
+    assert law.cdf(round(found["outside"] * 3000)) > 1e-3
+    answered = int(decisions.answered.sum())
+    assert answered > 1500
+    assert binom.sf(found["errors"] - 1, answered, guard.risk) > 1e-3
+    assert found["set_coverage"] > 0.88
+
+
+def test_what_is_far_away_is_outside(guard):
+    with pytest.warns(UserWarning, match="outside the range"):
+        far = guard(blobs(200, 3)[0] + 15.0)
+    assert far.summary()["outside"] > 0.95
+    assert (far.p_value <= guard.false_alarm).float().mean() > 0.95
+
+
+def test_the_decision_follows_from_the_columns(guard, decisions):
+    rule = guard.rules[0]
+    outside = decisions.p_value <= guard.false_alarm
+    assert torch.equal(decisions.decision == 2, outside)
+    sure = (decisions.doubt <= rule.coverage.threshold) & (decisions.score < rule.limit)
+    assert torch.equal(decisions.answered, sure)
+    assert torch.equal(decisions.sets.gather(1, decisions.label[:, None])[:, 0].all(),
+                       torch.tensor(True))  # fmt: skip
+
+
+def test_the_network_gives_label_and_calibrated_probability(guard, model, decisions):
+    x, _ = blobs(3000, 2)
+    logits = model(x).logits[0].double()
+    probs = (guard.map.slope * logits).softmax(1)
+    assert torch.equal(decisions.label, probs.argmax(1))
+    assert torch.allclose(decisions.probability, probs.amax(1), atol=1e-6)
+
+
+def test_parts_and_batches_do_not_matter(guard, decisions):
+    x, _ = blobs(3000, 2)
+    small = replace(guard, batch_size=7)(x[:50])
+    assert torch.equal(small.decision, decisions.decision[:50])
+    assert torch.allclose(small.score, decisions.score[:50], atol=1e-4)
+
+
+def test_activations_are_decided_like_inputs(guard, model, decisions):
+    x, _ = blobs(3000, 2)
+    found = guard.decide(nescio.observe(model, x[:100], layers=guard.layers))
+    assert torch.equal(found.decision, decisions.decision[:100])
+    assert torch.allclose(found.p_value, decisions.p_value[:100])
+
+
+def test_a_guard_can_be_made_of_activations_alone():
+    rng = np.random.default_rng(5)
+    y = rng.integers(3, size=900)
+    features = rng.normal(size=(900, 2)) + 3 * np.eye(3)[y][:, :2]
+    logits = features @ rng.normal(size=(2, 3)) + 2 * np.eye(3)[y]
+    seen = Activations(logits=logits, features=features, labels=y)
+    made = nescio.guard(None, seen[300:], train=seen[:300], false_alarm=0.05, risk=0.2)
+    assert len(made.decide(seen[:10])) == 10
+    with pytest.raises(NescioError, match=r"no network; use guard\.decide"):
+        made(features)
+
+
+def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(model):
+    made = nescio.guard(model.member(0), blobs(1500, 1), risk=0.1)
+    notes = made.notes
+    assert (notes["fitting"], notes["tuning"], notes["promises"]) == (450, 300, 750)
+    with pytest.warns(UserWarning, match="outside the range"):
+        assert made(blobs(50, 3)[0] + 15.0).summary()["outside"] > 0.9
+
+
+def test_a_detector_and_a_failure_score_of_ones_own(model):
+    x, y = blobs(600, 0)
+    fitted = detectors.knn(nescio.observe(model, (x, y)), k=5)
+    for given in (fitted, "mahalanobis", lambda train: detectors.knn(train, k=5)):
+        made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=given, risk=0.1)
+        assert made.failure is None
+        assert len(made(x[:5])) == 5
+    made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=fitted, failure="trust_score")
+    assert made.failure.name == "trust_score"
+
+
+def test_promises_for_each_predicted_class(model):
+    names = ["left", "up", "down"]
+    made = nescio.guard(model, blobs(3000, 1), train=blobs(600, 0), by="class", names=names,
+                        risk=0.1, false_alarm=0.05)  # fmt: skip
+    assert [rule.group for rule in made.rules] == names
+    x, y = blobs(3000, 2)
+    found = made(x)
+    for place in range(CLASSES):
+        own = found.label == place
+        rate = (found.decision[own] == 2).double().mean()
+        assert rate < 0.1
+        rule = made.rules[place]
+        brute = 1 + (rule.scores[None] >= found.score[own][:20, None]).sum(1)
+        assert torch.allclose(found.p_value[own][:20], brute.double() / (len(rule.scores) + 1))
+        wrong = (found.label != y) & found.answered & own
+        assert binom.sf(int(wrong.sum()) - 1, int((found.answered & own).sum()), 0.1) > 1e-3
+    assert set(found.columns()["label"]) == set(names)
+    assert "for each predicted class by itself" in made.guarantees[1]
+
+
+def test_promises_for_each_group(model):
+    x, y = blobs(2000, 1)
+    groups = (x[:, 3] > 0).long() * 7
+    made = nescio.guard(model, (x, y), train=blobs(600, 0), by=groups, risk=0.1, false_alarm=0.05)
+    assert made.groups == (0, 7)
+    new = blobs(100, 2)[0]
+    odd = torch.tensor([0, 7, 5] * 33 + [0])
+    found = made(new, groups=odd)
+    assert (found.columns()["rule"][odd == 5] == "unknown group").all()
+    assert (found.decision[odd == 5] == 1).all()
+    assert found.sets[odd == 5].all()
+    assert not (found.columns()["rule"][odd != 5] == "unknown group").any()
+    with pytest.raises(NescioError, match="give groups="):
+        made(new)
+
+
+def test_a_group_that_is_too_small_is_refused(model):
+    x, y = blobs(500, 1)
+    with pytest.raises(NescioError, match=r"in group 1 cannot show .* at least 99"):
+        nescio.guard(model, (x, y), train=blobs(600, 0), by=torch.arange(500) // 480)
+
+
+def test_where_the_data_show_too_little_it_abstains_and_says_what_would_do(model):
+    made = nescio.guard(model, blobs(300, 1), train=blobs(600, 0), risk=0.001)
+    found = made(blobs(100, 2)[0])
+    assert not found.answered.any()
+    assert "no promise" in found.columns()["rule"]
+    text = str(made)
+    assert "every input is left unsure" in text
+    assert "nothing is answered" in text
+    assert "It takes 3,0" in text  # log(0.05) / log(0.999) is 2,995 inside
+
+
+def test_inputs_that_are_not_finite_are_outside_and_lose_no_other_row(guard):
+    x, _ = blobs(10, 2)
+    whole = guard(x)
+    x[3, 0], x[7, 2] = math.nan, math.inf
+    with pytest.warns(UserWarning, match="2 of 10 inputs are, or lead to, NaN"):
+        found = guard(x)
+    rest = torch.tensor([i for i in range(10) if i not in (3, 7)])
+    assert found.columns()["rule"][[3, 7]].tolist() == ["not finite"] * 2
+    assert (found.decision[[3, 7]] == 2).all()
+    assert (found.label[[3, 7]] == -1).all()
+    assert torch.equal(found.decision[rest], whole.decision[rest])
+    assert torch.allclose(found.score[rest], whole.score[rest], atol=1e-5)
+    with pytest.warns(UserWarning, match="1 of 1 inputs"):
+        assert guard(x[3:4]).sets.all()
+
+
+def test_inputs_of_another_range_are_flagged_loudly(guard):
+    x, _ = blobs(10, 2)
+    x[4] *= 100
+    with pytest.warns(UserWarning, match="1 of 10 inputs hold numbers outside the range"):
+        found = guard(x)
+    assert found.in_range.tolist() == [i != 4 for i in range(10)]
+
+
+def test_inputs_of_another_shape_are_refused(guard):
+    with pytest.raises(NescioError, match=r"shape \(5,\) a case, the guard was calibrated on"):
+        guard(torch.zeros(3, 5))
+    with pytest.raises(NescioError, match="needs an axis"):
+        guard(torch.zeros(4))
+
+
+def test_training_data_are_recognised(model):
+    x, y = blobs(600, 0)
+    with pytest.raises(NescioError, match="600 of 600 .* the model was trained on"):
+        nescio.guard(model, (x, y))
+    z, w = blobs(900, 1)
+    mixed = torch.cat([z, x[:3]]), torch.cat([w, y[:3]])
+    with pytest.raises(NescioError, match="3 of 903 .* the training data given"):
+        nescio.guard(model.member(0), mixed, train=(x, y))
+    fitted = detectors.knn(nescio.observe(model, (z, w)), k=5)
+    with pytest.raises(NescioError, match="fitted on the calibration data"):
+        nescio.guard(model, (z, w), detector=fitted)
+
+
+def test_a_model_keeps_what_it_has_seen(model, tmp_path):
+    model.save(tmp_path)
+    again = nescio.Model.load(tmp_path)
+    assert torch.equal(again.seen, model.seen)
+    assert torch.equal(model.seen, nescio.hashing.hash_inputs(blobs(600, 0)[0]).sort().values)
+    with pytest.raises(NescioError, match="the model was trained on"):
+        nescio.guard(again, blobs(600, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"calibration": (blobs(60, 1))}, r"60 calibration samples are too few .* need 99"),
+        ({"calibration": blobs(500, 1)[0]}, "need labels"),
+        ({"calibration": (blobs(500, 1)[0], torch.zeros(500).long())}, "all calibration labels"),
+        ({"calibration": (blobs(500, 1)[0], blobs(500, 1)[1] + 5)}, "labels must lie in"),
+        ({"false_alarm": 0.0}, "false_alarm must lie"),
+        ({"risk": 1.0}, "risk must lie"),
+        ({"confidence": 0.0}, "confidence must lie"),
+        ({"by": "colour"}, "by is 'class'"),
+        ({"by": [1, 2]}, "whole numbers of shape"),
+        ({"names": ["a"]}, "1 names for 3 classes"),
+        ({"detector": "nonsense"}, "unknown detector"),
+        ({"detector": lambda train: 3}, "returned a int"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"sets": 0.0}, "miscoverage"),
+    ],
+)
+def test_what_it_cannot_use_is_refused(model, change, match):
+    given = {"calibration": blobs(500, 1), **change}
+    with pytest.raises(NescioError, match=match):
+        nescio.guard(model, given.pop("calibration"), train=blobs(600, 0), **given)
+
+
+def test_nan_logits_are_refused_with_their_number(model):
+    net = model.member(0)
+    with torch.no_grad():
+        list(net.parameters())[-1][0] = math.nan
+    with pytest.raises(NescioError, match="NaN or infinite for"):
+        nescio.guard(net, blobs(500, 1))
+
+
+def test_a_regression_model_is_refused():
+    x = torch.randn(50, 2)
+    loss = nescio.losses.nll(nescio.heads.gaussian())
+    made = nescio.train(lambda: nets.mlp(2, 2), (x, x[:, :1]), loss=loss, epochs=1, progress=False)
+    with pytest.raises(NescioError, match="decides about classes"):
+        nescio.guard(made, (x, torch.zeros(50).long()))
+
+
+def test_the_guard_is_a_copy(guard, model, decisions):
+    net = model.member(0)
+    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0))
+    before = made(blobs(20, 2)[0])
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.zero_()
+    assert torch.equal(made(blobs(20, 2)[0]).score, before.score)
+
+
+def same(one, other):
+    columns = one.columns(), other.columns()
+    assert list(columns[0]) == list(columns[1])
+    for name, values in columns[0].items():
+        assert (values == columns[1][name]).all(), name
+
+
+def test_a_file_with_weights_is_complete(guard, tmp_path, decisions):
+    path = guard.save(tmp_path / "guard.safetensors", weights=True)
+    again = Guard.load(path)
+    x, _ = blobs(3000, 2)
+    same(again(x), decisions)
+    assert again.guarantees == guard.guarantees
+    assert str(again) == str(guard)
+    assert torch.equal(again.hashes, guard.hashes)
+
+
+def test_a_file_without_weights_asks_for_the_same_network(guard, model, tmp_path, decisions):
+    path = guard.save(tmp_path / "guard.safetensors")
+    with pytest.raises(NescioError, match="holds no weights: give the network"):
+        Guard.load(path)
+    same(Guard.load(path, net=model)(blobs(3000, 2)[0]), decisions)
+    net = model.member(0)
+    same(Guard.load(path, net=net)(blobs(3000, 2)[0]), decisions)
+    with torch.no_grad():
+        next(iter(net.parameters()))[0] += 1e-3
+    with pytest.raises(NescioError, match="weights of network 0 are not those"):
+        Guard.load(path, net=net)
+
+
+class Twice(nn.Module):
+    """The same weights, another function."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor, self.linear, self.last = factor, nn.Linear(WIDTH, 8), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.factor * self.linear(x)))
+
+
+def test_the_same_weights_in_another_network_are_found_by_the_probe(tmp_path):
+    net = Twice(1.0)
+    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), calibration_map=None)
+    path = made.save(tmp_path / "guard.safetensors", weights=True)
+    other = Twice(2.0)
+    other.load_state_dict(net.state_dict())
+    with pytest.raises(NescioError, match="answers a probe differently"):
+        Guard.load(path, net=other)
+    with pytest.raises(NescioError, match="a file never names code to run"):
+        Guard.load(path)
+    assert len(Guard.load(path, net=net)(torch.zeros(2, WIDTH))) == 2
+
+
+def test_damaged_and_newer_files_are_refused(guard, tmp_path):
+    path = guard.save(tmp_path / "guard.safetensors", weights=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(NescioError, match="damaged"):
+        Guard.load(path)
+    flipped = bytearray(whole)
+    flipped[-9] ^= 1
+    path.write_bytes(bytes(flipped))
+    with pytest.raises(NescioError, match="contents are not what was written"):
+        Guard.load(path)
+    path.write_bytes(whole)
+    tensors, manifest = load_tensors(path, "guard")
+    save_tensors(path, tensors, {**manifest, "guard_format": 99})
+    with pytest.raises(NescioError, match="newer nescio"):
+        Guard.load(path)
+    save_tensors(path, tensors, {k: v for k, v in manifest.items() if k != "rules"})
+    with pytest.raises(NescioError, match="damaged manifest"):
+        Guard.load(path)
+    model_file = detectors.energy().save(tmp_path / "energy.safetensors")
+    with pytest.raises(NescioError, match="holds a detector, expected a guard"):
+        Guard.load(model_file)
+
+
+def test_a_file_says_what_it_promises_without_a_network(guard, tmp_path):
+    found = about(guard.save(tmp_path / "guard.safetensors"))
+    assert found["guarantees"] == list(guard.guarantees)
+    assert (found["false_alarm"], found["risk"]) == (0.02, 0.05)
+    json.dumps(found)
+
+
+def test_grouped_guards_and_those_of_ensembles_are_saved(tmp_path):
+    make = lambda: nets.mlp(WIDTH, CLASSES, widths=(8,))  # noqa: E731
+    pair = nescio.train(make, blobs(300, 0), members=2, epochs=10, progress=False)
+    made = nescio.guard(pair, blobs(900, 1), train=blobs(300, 0), by="class", risk=0.3,
+                        false_alarm=0.05, sets=None, calibration_map=None)  # fmt: skip
+    assert len(made.nets) == 2
+    again = Guard.load(made.save(tmp_path / "pair.safetensors", weights=True))
+    x = blobs(200, 2)[0]
+    same(again(x), made(x))
+    assert made(x).sets is None
+    with pytest.raises(NescioError, match="2 network.s., 1 were given"):
+        Guard.load(tmp_path / "pair.safetensors", net=pair.member(0))
+
+
+def test_images_may_be_bytes():
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (900, 1, 12, 12), generator=rng, dtype=torch.uint8)
+    y = torch.randint(0, 3, (900,), generator=rng)
+    net = nets.small_cnn((1, 12, 12), 3)
+    made = nescio.guard(net, (x[300:], y[300:]), train=(x[:300], y[:300]), calibration_map=None)
+    assert made.range.shape == (1, 12, 12)
+    one, other = made(x[:20]), made(x[:20].float() / 255)
+    assert torch.allclose(one.score, other.score, atol=1e-5)
+    with pytest.warns(UserWarning, match="20 of 20 inputs hold numbers outside the range"):
+        made(x[:20].float())
+
+
+def test_loaders_serve_as_calibration_and_training_data(model):
+    def loader(data):
+        return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=64)
+
+    made = nescio.guard(model, loader(blobs(800, 1)), train=loader(blobs(600, 0)))
+    whole = nescio.guard(model, blobs(800, 1), train=blobs(600, 0))
+    x = blobs(50, 2)[0]
+    assert torch.allclose(made(x).p_value, whole(x).p_value)
+
+
+def test_the_seed_alone_decides_the_split(model):
+    made = [nescio.guard(model, blobs(600, 1), train=blobs(600, 0), seed=s) for s in (0, 0, 1)]
+    assert torch.equal(made[0].rules[0].scores, made[1].rules[0].scores)
+    assert not torch.equal(made[0].rules[0].scores, made[2].rules[0].scores)
+
+
+def test_decisions_and_rules_have_names():
+    assert DECISIONS == ("answer", "unsure", "outside")
+    assert set(RULES.values()) == {0, 1, 2}
