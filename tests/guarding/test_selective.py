@@ -116,7 +116,7 @@ def test_with_errors_the_number_follows_their_share():
 def test_no_number_of_samples_helps_a_network_that_errs_too_often():
     score, wrong = np.arange(200.0), np.arange(200) % 10 == 0
     assert largest_coverage(score, wrong, risk=0.02, grid=[math.inf]).needed is None
-    assert enough(100, 100, 2, risk=0.02, confidence=0.95) is None
+    assert enough(1000, 500, 20, risk=0.02, confidence=0.95) is None
 
 
 @pytest.mark.parametrize(
