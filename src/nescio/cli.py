@@ -1,4 +1,4 @@
-"""The command `nescio`: audit, compare, pieces, train, predict, reproduce, search, list."""
+"""The command `nescio`: audit, compare, pieces, train, predict, guard, score, monitor, ..."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,10 @@ from typing import Any
 
 import click
 
+from nescio.commands.guard import guard
+from nescio.commands.monitor import monitor
+from nescio.commands.network import NET_OF_RUN, named_predictor
+from nescio.commands.score import score
 from nescio.errors import NescioError
 from nescio.version import VERSION
 
@@ -21,34 +25,11 @@ class Teaching(click.Group):
         except NescioError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            resumable = ctx.invoked_subcommand in ("train", "reproduce", "search")
+            resumable = ctx.invoked_subcommand in ("train", "reproduce", "search", "score")
             resumable = resumable or ctx.meta.get(RECIPES, False)
             hint = "; the same command goes on where it stopped" if resumable else ""
             click.echo(f"stopped{hint}", err=True)
             sys.exit(130)
-
-
-def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
-    """A network of the user's, or the predictor in a run folder."""
-    from nescio.networks import load_network
-    from nescio.saving import load
-
-    if ":" in network:
-        if weights is None:
-            click.echo("no --weights: the network is used as its factory makes it", err=True)
-        return load_network(network, weights)
-    if weights is not None:
-        raise NescioError("--weights goes with package.module:factory; a run folder has its own")
-    if not Path(network).exists():
-        raise NescioError(
-            f"{network!r} is neither package.module:factory nor a folder written by nescio train"
-        )
-    return load(network, net=None if net_name is None else load_network(net_name))
-
-
-NET_OF_RUN = click.option(
-    "--net", "net_name", help="package.module:factory of a run folder trained on your own network."
-)
 
 
 @click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,6 +44,9 @@ def main() -> None:
     nescio pieces                                  the linear pieces of a network, drawn
     nescio train deep_ensemble --data digits --run runs/digits
     nescio predict runs/digits --data new.npz --out answers.csv
+    nescio guard runs/digits --data held_out.npz   a decision for every input, with a promise
+    nescio score guard.safetensors new.npz --out decisions.csv
+    nescio monitor guard.safetensors decisions.csv --state drift.safetensors
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...
     """
@@ -432,6 +416,10 @@ def predict(
     prediction = predictor(inputs_named(data_path))
     write_predictions(Path(out), prediction)
     click.echo(f"{len(prediction)} cases, {prediction.members} member(s): {out}")
+
+
+for command in (guard, score, monitor):
+    main.add_command(command)
 
 
 @main.command()

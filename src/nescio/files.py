@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from torch import Tensor
@@ -17,12 +17,18 @@ FORMAT = 1
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
-    data = content.encode() if isinstance(content, str) else content
+    with writing_atomically(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def writing_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """The same for what comes piece by piece: the file gets its name at the end of the block."""
     make_folder(path.parent)
     beside = path.with_name(f".{path.name}.new")  # one name, so that a crash leaves one file
     try:
         with beside.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

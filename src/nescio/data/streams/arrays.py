@@ -104,7 +104,7 @@ def _header(file: IO[bytes]) -> Header:
 
 def _filled(rows: NDArray[Any], file: Any, first: int) -> NDArray[Any]:
     """Rows with the next numbers of a file."""
-    room = memoryview(rows).cast("B")
+    room = rows.data.cast("B")
     done = 0
     while done < len(room):
         count = file.readinto(room[done:])

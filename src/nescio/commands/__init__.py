@@ -1,0 +1,1 @@
+"""Commands of `nescio` that have a file of their own."""

@@ -1,0 +1,178 @@
+"""`nescio monitor`: whether a stream of scores has drifted, with few false alarms."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.commands.score import NET_OF_GUARD, load_guard
+from nescio.errors import NescioError
+
+ALARM = 3  # exit code
+BLOCK = 1 << 16  # scores at a time
+COLUMN = "score"
+
+
+@click.command()
+@click.argument("reference")
+@click.argument("streams", nargs=-1, required=True)
+@click.option("--state", required=True, type=click.Path(), help="File of the monitor; goes on.")
+@NET_OF_GUARD
+@click.option("--weights", type=click.Path(), help="Of --net, where the guard was saved without.")
+@click.option(
+    "--false-alarm",
+    default=0.01,
+    show_default=True,
+    help="Probability of an alarm, ever, if nothing changes.",
+)
+@click.option("--plot", type=click.Path(), help="Draw the capital over the stream: a .png file.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+def monitor(
+    reference: str,
+    streams: tuple[str, ...],
+    state: str,
+    net_name: str | None,
+    weights: str | None,
+    false_alarm: float,
+    plot: str | None,
+    seed: int,
+) -> None:
+    """Raise an alarm where inputs drift away from the calibration data.
+
+    REFERENCE is a guard, whose calibration scores say what is usual, or a file of such scores.
+    STREAMS come one after the other: decisions that `nescio score` wrote (their column score is
+    read), .npy files of scores, or inputs, which the guard then scores.
+
+    \b
+    nescio monitor guard.safetensors monday.csv --state drift.safetensors
+    nescio monitor guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png
+
+    The second command goes on where the first stopped; it is up to you to give each file once. If
+    nothing changes, an alarm is ever raised with probability at most --false-alarm, however long
+    the stream. Inputs that are not finite count as infinitely far out.
+
+    \b
+    exit code 0   no alarm so far
+    exit code 3   an alarm, now or before; a new state file starts anew
+    """
+    from nescio.files import write_json
+    from nescio.monitoring import load
+    from nescio.monitoring import monitor as start
+
+    is_guard = reference.endswith(".safetensors")
+    usual = _calibration(reference) if is_guard else _whole(reference)
+    now = start(usual, false_alarm=false_alarm, seed=seed)
+    path = Path(state)
+    if path.exists():
+        there = load(path)
+        if (there.source, there.false_alarm, there.seed) != (now.source, false_alarm, seed):
+            raise NescioError(
+                f"{state} belongs to another reference, --false-alarm or --seed; choose another "
+                "--state, or delete that one"
+            )
+        now = there
+    before = now.seen
+    parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
+    for blocks in parts:
+        for scores in blocks:
+            now = now.update(scores)
+    now.save(path)
+    found = {
+        "seen": now.seen,
+        "log_martingale": now.log_martingale,
+        "threshold": now.threshold,
+        "p_value": now.p_value,
+        "alarm": now.alarm,
+        "false_alarm": now.false_alarm,
+    }
+    write_json(Path(f"{path}.json"), found)
+    if plot is not None:
+        _draw(now, Path(plot))
+    click.echo(f"{now.seen} scores, {now.seen - before} of them new; p-value of no drift: "
+               f"{now.p_value:.3g}")  # fmt: skip
+    if now.alarm is None:
+        click.echo(f"no alarm (at most {false_alarm:g} of quiet streams ever raise one)")
+        return
+    click.echo(f"ALARM at score {now.alarm} of the stream, counted from 0")
+    click.get_current_context().exit(ALARM)
+
+
+def _calibration(path: str) -> NDArray[np.float64]:
+    """The scores of a guard on the samples of its promises, as single precision holds them."""
+    from nescio.files import load_tensors
+    from nescio.guarding import about
+
+    about(path)
+    tensors, _ = load_tensors(Path(path), "guard")
+    found = [
+        t.float()
+        for name, t in sorted(tensors.items())
+        if name.startswith("rules/") and name.endswith("/scores")
+    ]
+    return np.concatenate([scores.double().numpy() for scores in found])
+
+
+def _whole(path: str) -> NDArray[np.float64]:
+    return np.concatenate(list(_scores(path, None, None, None)))
+
+
+def _scores(
+    text: str, guard: str | None, net_name: str | None, weights: str | None
+) -> Iterator[NDArray[np.float64]]:
+    """Scores of a file, block by block, in single precision, as files of text hold them."""
+    from nescio.arguments import named
+    from nescio.commands.inputs import is_table, stream_named
+    from nescio.data.streams import array_stream, open_stream
+
+    source = named(text).source
+    if source.endswith(".npy") and Path(source).exists():
+        values = np.load(source, mmap_mode="r", allow_pickle=False)
+        if values.ndim == 1:
+            return _rows(array_stream(np.asarray(values, np.float32)[:, None]))
+    if is_table(source) and COLUMN in (_columns(source) or ()):
+        return _rows(open_stream(source, columns=COLUMN))
+    if source.endswith(".jsonl"):
+        raise NescioError(f"{source}: scores are read from .csv, .parquet or .npy")
+    if guard is None:
+        raise NescioError(
+            f"{source} holds no scores: expected a column {COLUMN!r}, or an .npy (N,)"
+        )
+    made = load_guard(guard, net_name, weights)
+    stream = stream_named(text, columns=made.notes.get("columns"))
+    return _decided(made, stream)
+
+
+def _rows(stream: Any) -> Iterator[NDArray[np.float64]]:
+    return (_far(block[:, 0]) for _, block in stream.blocks(BLOCK))
+
+
+def _decided(made: Any, stream: Any) -> Iterator[NDArray[np.float64]]:
+    from nescio.guarding.scoring import quietly
+
+    return (_far(quietly(made, x).score) for _, x in stream.blocks(BLOCK))
+
+
+def _far(scores: Any) -> NDArray[np.float64]:
+    """In single precision; what has no score is infinitely far out."""
+    values: NDArray[np.float64] = scores.float().double().nan_to_num(nan=np.inf).cpu().numpy()
+    return values
+
+
+def _columns(path: str) -> tuple[str, ...] | None:
+    from nescio.data.streams import open_stream
+
+    return open_stream(path).columns
+
+
+def _draw(now: Any, path: Path) -> None:
+    from io import BytesIO
+
+    from nescio.files import write_atomically
+    from nescio.report.monitoring import martingale
+
+    room = BytesIO()
+    martingale(now).savefig(room, format="png", dpi=120)
+    write_atomically(path, room.getvalue())

@@ -1,0 +1,33 @@
+"""The network that a command works on."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nescio.errors import NescioError
+
+WEIGHTS = click.option(
+    "--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth."
+)
+NET_OF_RUN = click.option(
+    "--net", "net_name", help="package.module:factory of a run folder trained on your own network."
+)
+
+
+def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
+    """A network of the user's, or the predictor in a run folder."""
+    from nescio.networks import load_network
+    from nescio.saving import load
+
+    if ":" in network:
+        if weights is None:
+            click.echo("no --weights: the network is used as its factory makes it", err=True)
+        return load_network(network, weights)
+    if weights is not None:
+        raise NescioError("--weights goes with package.module:factory; a run folder has its own")
+    if not Path(network).exists():
+        raise NescioError(
+            f"{network!r} is neither package.module:factory nor a folder written by nescio train"
+        )
+    return load(network, net=None if net_name is None else load_network(net_name))

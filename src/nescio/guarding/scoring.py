@@ -1,0 +1,189 @@
+"""A guard on inputs of any number: decisions into a file, in bounded memory, resumable."""
+
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nescio.checkpoints import digest
+from nescio.data.streams import Stream, array_stream, open_stream
+from nescio.errors import NescioError
+from nescio.guarding.deciding import Guard
+from nescio.guarding.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
+from nescio.guarding.filing import weights_digest
+from nescio.guarding.parts import begin, finished
+from nescio.progress import progress as bar
+
+BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a guard said about all inputs of a file."""
+
+    out: Path
+    inputs: int
+    decisions: Mapping[str, int]  # answer, unsure, outside
+    rules: Mapping[str, int]  # which rule spoke; those that never did are left out
+    out_of_range: int  # finite, with numbers that calibration data did not have
+    seconds: float | None = None  # None: all was there already
+
+    @property
+    def not_finite(self) -> int:
+        """Inputs that are, or lead to, NaN or infinite numbers."""
+        return self.rules.get("not finite", 0)
+
+    def __str__(self) -> str:
+        shares = [f"{n:>8}  {c:>12}  {c / self.inputs:8.2%}" for n, c in self.decisions.items()]
+        lines = [f"{self.inputs} inputs", *shares]
+        if self.not_finite:
+            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+        if self.out_of_range:
+            lines.append(
+                f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
+                "data: are they scaled alike? The promises do not cover them"
+            )
+        if self.seconds is None:
+            return "\n".join([*lines, "all of it was there already"])
+        rate = self.inputs / max(self.seconds, 1e-9)
+        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs a second"])
+
+
+def score(
+    guard: Guard,
+    source: Any,
+    out: str | Path,
+    *,
+    batch_bytes: int = BATCH,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> Summary:
+    """Write the decisions of a guard about all inputs into a file, in their order.
+
+    source: an array (N, ...), a path (see `nescio.data.streams.open_stream`), or a stream.
+    out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
+    batch_bytes: of inputs that are held at a time. Beside the network and what the detector keeps,
+      memory does not grow with the number of inputs.
+    resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
+      finished one is only read. Where either has changed, the run is refused. False: begin anew.
+
+    Rows have the number of the case, the file of an image, and the columns of `Decisions`. Numbers
+    in text have nine significant digits.
+    """
+    stream, out = _stream(source), Path(out)
+    _check(guard, stream, batch_bytes)
+    size = max(1, batch_bytes // stream.case_bytes)
+    size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
+    identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
+    there = finished(out, identity) if resume else None
+    if there is not None:
+        return _summary(out, there["inputs"], there, None)
+    table = begin(out, identity, resume=resume)
+    began = time.perf_counter()
+    with bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance:
+        advance(table.rows, str)
+        for first, x in stream.blocks(table.identity["part"], start=table.rows):
+            found = quietly(guard, x)
+            table = table.add(_columns(stream, first, found), _counts(found))
+            advance(len(found), lambda: f"case {table.rows}")  # noqa: B023
+    if not table.rows:
+        raise NescioError(f"{stream.name} holds no inputs; expected at least one")
+    if stream.total is not None and table.rows != stream.total:
+        raise NescioError(
+            f"{stream.name} gave {table.rows} inputs where {stream.total} were expected; was it "
+            "changed meanwhile? Start again with resume=False"
+        )
+    result = _summary(out, table.rows, table.counts, time.perf_counter() - began)
+    table.finish(
+        {
+            "inputs": result.inputs,
+            **table.counts,
+            "shares": {name: result.decisions[name] / result.inputs for name in DECISIONS},
+            "guarantees": list(guard.guarantees),
+        }
+    )
+    return result
+
+
+def fingerprint(guard: Guard) -> str:
+    """What tells a guard from any that decides differently."""
+    tensors: list[torch.Tensor] = []
+    said: list[object] = [guard.groups, guard.by, guard.names, guard.head.name]
+    for part in (guard.map, guard.sets):
+        tensors += [] if part is None else [t for _, t in sorted(part.state.items())]
+        said.append(part is None)
+    for one in (guard.detector, guard.failure):
+        if one is not None:
+            tensors += [t for state in one.states for _, t in sorted(state.items())]
+            said += [one.name, dict(one.options), one.layers]
+    for rule in guard.rules:
+        limits = [rule.limit, rule.coverage.threshold]
+        tensors += [rule.scores, torch.tensor(limits, dtype=torch.float64)]
+    if guard.range is not None:
+        tensors += [guard.range.low, guard.range.high]
+    said += [weights_digest(net) for net in guard.nets]
+    words = torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
+    return digest(words, *tensors)
+
+
+def _stream(source: Any) -> Stream:
+    if isinstance(source, Stream):
+        return source
+    return open_stream(source) if isinstance(source, (str, Path)) else array_stream(source)
+
+
+def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
+    if batch_bytes < 1:
+        raise NescioError(f"batch_bytes must be at least 1, got {batch_bytes}")
+    if guard.by == "groups":
+        raise NescioError(
+            "this guard was made with groups, which a file of inputs does not say; decide in "
+            "Python: guard(x, groups=...)"
+        )
+    if guard.range is not None and stream.shape != guard.range.shape:
+        hint = ""
+        if stream.columns is not None:
+            hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+        raise NescioError(
+            f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
+            f"{guard.range.shape}{hint}"
+        )
+
+
+def quietly(guard: Guard, x: Any) -> Decisions:
+    """Decisions without the warnings about odd inputs, which a summary counts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*outside the range of the calibration", UserWarning)
+        warnings.filterwarnings("ignore", ".*NaN or infinite numbers: outside", UserWarning)
+        return guard(x)
+
+
+def _columns(stream: Stream, first: int, found: Decisions) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any]] = {"case": np.arange(first, first + len(found))}
+    if stream.files is not None:
+        columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
+    return columns | found.columns()
+
+
+def _counts(found: Decisions) -> dict[str, int]:
+    decisions = np.bincount(found.decision.cpu().numpy(), minlength=len(DECISIONS)).tolist()
+    rules = np.bincount(found.rule.cpu().numpy(), minlength=len(RULE_NAMES)).tolist()
+    odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
+    return {
+        **dict(zip(DECISIONS, decisions, strict=True)),
+        **{f"rule: {name}": n for name, n in zip(RULE_NAMES, rules, strict=True) if n},
+        "out_of_range": odd,
+    }
+
+
+def _summary(out: Path, inputs: int, counts: Mapping[str, Any], seconds: float | None) -> Summary:
+    rules = {name: counts[f"rule: {name}"] for name in RULE_NAMES if f"rule: {name}" in counts}
+    decisions = {name: counts[name] for name in DECISIONS}
+    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds)

@@ -1,0 +1,226 @@
+"""From a network to a guard, from a guard to decisions, and from decisions to an alarm."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from nescio.cli import main
+from nescio.guarding import Guard
+
+MODULE = """
+from torch import nn
+def make_net():
+    return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+def other():
+    return nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2))
+"""
+NAME = "guarded_module_of_tests"
+
+
+def nescio(*words: str) -> Result:
+    return CliRunner().invoke(main, list(map(str, words)), catch_exceptions=False)
+
+
+def draw(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, count)
+    x = rng.normal(size=(count, 2)) + np.stack([4 * y - 2, 0 * y], axis=1)
+    return x.astype(np.float32), y
+
+
+def write_csv(path: Path, x: np.ndarray, y: np.ndarray) -> None:
+    rows = [
+        f"{i},{b:.9g},{label},{a:.9g}" for i, ((a, b), label) in enumerate(zip(x, y, strict=True))
+    ]
+    path.write_text("\n".join(["id,b,class,a", *rows]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, its weights, data, and a guard made on the command line."""
+    home = tmp_path_factory.mktemp("home")
+    (home / f"{NAME}.py").write_text(MODULE)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    with torch.no_grad():  # by the sign of the first number
+        net[0].weight[:2] = torch.tensor([[1.0, 0], [-1, 0]])
+        net[2].weight[:, :2] = torch.tensor([[-1.0, 1], [1, -1]])
+        net[2].weight[:, 2:] *= 0.1
+    x, y = draw(800, 0)
+    save_file(net.state_dict(), home / "w.safetensors")
+    np.savez(home / "train.npz", x=x, y=y)
+    for seed, name in ((1, "held"), (2, "new")):
+        x, y = draw(900, seed)
+        np.savez(home / f"{name}.npz", x=x, y=y)
+        write_csv(home / f"{name}.csv", x, y)
+    np.save(home / "new.npy", x)
+    np.save(home / "far.npy", x * 0.3 + 6)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def inside(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "path", [str(home), *sys.path])
+
+
+@pytest.fixture(scope="module")
+def guard(home: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setattr(sys, "path", [str(home), *sys.path])
+        words = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data", "held.npz"]
+        words += ["--train", "train.npz", "--test", "new.npz", "--false-alarm", "0.02"]
+        words += ["--risk", "0.08", "--class-names", "west,east", "--out", "g.safetensors"]
+        result = nescio(*words)
+    assert result.exit_code == 0, result.output
+    assert "refused as outside with probability at most 2 %" in result.output
+    assert "tried on new.npz" in result.output
+    assert f"nescio score g.safetensors INPUTS --net {NAME}:make_net" in result.output
+    return home / "g.safetensors"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("command", ["guard", "score", "monitor"])
+def test_help_teaches_with_an_example(command: str) -> None:
+    result = nescio(command, "--help")
+    assert result.exit_code == 0
+    assert f"nescio {command} " in result.output.split("Options")[0].split("\n\n", 2)[2]
+    assert f"nescio {command} " in nescio("--help").output
+
+
+def test_a_guard_from_the_command_line_is_that_of_python(home: Path, guard: Path) -> None:
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    net.load_state_dict(load_file(home / "w.safetensors"))
+    made = Guard.load(guard, net=net)
+    assert (made.false_alarm, made.risk, made.names) == (0.02, 0.08, ("west", "east"))
+    beside = json.loads((home / "g.safetensors.json").read_text())
+    assert beside["guarantees"] == list(made.guarantees)
+    x, y = draw(900, 2)
+    truth = made(x).summary(y)
+    assert beside["test"] == pytest.approx(truth)
+    assert beside["groups"][0]["samples"] == len(made.rules[0].scores)
+
+
+def test_score_writes_a_row_an_input(home: Path, guard: Path) -> None:
+    net = ["--net", f"{NAME}:make_net"]
+    result = nescio("score", guard, "new.npy", *net, "--out", "d.csv", "--batch-mb", "0.004")
+    assert result.exit_code == 0, result.output
+    assert "900 inputs" in result.output
+    made = Guard.load(guard, net=_net(home))
+    truth = made(np.load("new.npy")).columns()
+    rows = rows_of(home / "d.csv")
+    assert [row["decision"] for row in rows] == truth["decision"].tolist()
+    assert [row["label"] for row in rows] == truth["label"].tolist()
+    again = nescio("score", guard, "new.npy", *net, "--out", "d.csv")
+    assert "there already" in again.output
+    for name in ("new.npz", "new.csv:columns=a,b"):
+        done = nescio("score", guard, name, *net, "--weights", "w.safetensors", "--out", "e.csv",
+                      "--restart")  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert (home / "e.csv").read_bytes() == (home / "d.csv").read_bytes()
+
+
+def _net(home: Path) -> nn.Module:
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    net.load_state_dict(load_file(home / "w.safetensors"))
+    return net
+
+
+def test_a_guard_from_a_table_takes_its_columns_by_name(home: Path) -> None:
+    net, out = f"{NAME}:make_net", "t.safetensors"
+    words = ["guard", net, "--weights", "w.safetensors", "--data", "held.csv:columns=a,b"]
+    words += ["--target", "class", "--detector", "mahalanobis", "--out", out, "--risk", "0.08"]
+    result = nescio(*words, "--no-weights")
+    assert result.exit_code == 0, result.output
+    words = ["score", out, "new.csv", "--net", net, "--weights", "w.safetensors", "--out", "t.csv"]
+    result = nescio(*words)
+    assert result.exit_code == 0, result.output
+    made = Guard.load(home / out, net=_net(home))
+    assert made.notes["columns"] == ["a", "b"]
+    truth = made(draw(900, 2)[0]).columns()["decision"].tolist()
+    assert [row["decision"] for row in rows_of(home / "t.csv")] == truth
+    Path("lacks.csv").write_text("a,c\n1,2\n")
+    words = ["score", out, "lacks.csv", "--net", net, "--weights", "w.safetensors"]
+    assert "unknown column 'b'" in nescio(*words, "--out", "u.csv").output
+
+
+def test_monitor_is_quiet_on_the_same_and_fires_on_another(home: Path, guard: Path) -> None:
+    net = ["--net", f"{NAME}:make_net"]
+    assert nescio("score", guard, "new.npy", *net, "--out", "m.csv").exit_code == 0
+    quiet = nescio("monitor", guard, "m.csv", "--state", "s.safetensors")
+    assert quiet.exit_code == 0, quiet.output
+    assert "900 scores, 900 of them new" in quiet.output
+    assert "no alarm" in quiet.output
+    words = ["monitor", guard, "far.npy", *net, "--state", "s.safetensors", "--plot", "s.png"]
+    fired = nescio(*words)
+    assert fired.exit_code == 3, fired.output
+    assert "1800 scores, 900 of them new" in fired.output
+    beside = json.loads((home / "s.safetensors.json").read_text())
+    assert 900 <= beside["alarm"] < 1000
+    assert f"ALARM at score {beside['alarm']}" in fired.output
+    assert (home / "s.png").read_bytes().startswith(b"\x89PNG")
+    other = nescio(*words, "--false-alarm", "0.1")
+    assert "belongs to another reference" in other.output
+
+
+def test_monitor_reads_plain_scores(home: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save("usual.npy", rng.normal(size=1000))
+    np.save("odd.npy", np.append(rng.normal(size=200), [np.nan, np.inf]))
+    result = nescio("monitor", "usual.npy", "odd.npy", "--state", "p.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "202 scores" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["guard", "NET", "--data", "held.npz", "--out", "g.txt"], "must end in .safetensors"),
+        (["guard", "NET", "--data", "held.csv"], "--target NAME; its columns: id, b, class, a"),
+        (["guard", "NET", "--data", "held.csv", "--target", "x"], "unknown column 'x'"),
+        (["guard", "NET", "--data", "held.csv", "--target", "a"], "must hold classes"),
+        (["guard", "NET", "--data", "held.npz", "--target", "a"], "is none"),
+        (["guard", "NET", "--data", "new.npy"], "new.npy"),
+        (["guard", "NET", "--data", "held.npz", "--train", "held.npz"], "are among"),
+        (["guard", "NET", "--data", "held.npz", "--risk", "2"], "risk"),
+        (["guard", "NET", "--data", "held.npz", "--detector", "knnn"], "did you mean 'knn'"),
+        (["score", "none.safetensors", "new.npy", "--out", "x.csv"], "no file"),
+        (["score", "w.safetensors", "new.npy", "--out", "x.csv"], "not written by nescio"),
+        (["score", "cut.safetensors", "new.npy", "--out", "x.csv"], "damaged"),
+        (["score", "newer.safetensors", "new.npy", "--out", "x.csv"], "newer nescio"),
+        (["score", "GUARD", "new.npy", "--out", "x.csv"], "--net package.module:factory"),
+        (["score", "GUARD", "new.npy", "--net", "NET", "--out", "x.txt"], "written as .csv"),
+        (["score", "GUARD", "new.npy", "--net", "OTHER", "--out", "x.csv"], "not the network"),
+        (["score", "GUARD", "new.csv", "--net", "NET", "--out", "x.csv"], "choose the columns"),
+        (["score", "GUARD", "a/no.npy", "--net", "NET", "--out", "x.csv"], "no file a/no.npy"),
+        (["score", "GUARD", "digits", "--net", "NET", "--out", "x.csv"], "calibrated on (2,)"),
+        (["monitor", "GUARD", "lone.jsonl", "--state", "x"], ".csv, .parquet or .npy"),
+        (["monitor", "scores.npy", "held.csv", "--state", "x"], "holds no scores"),
+    ],
+)
+def test_bad_calls_say_what_to_do(home: Path, guard: Path, words: list[str], said: str) -> None:
+    whole = guard.read_bytes()
+    (home / "cut.safetensors").write_bytes(whole[: len(whole) // 2])
+    newer = whole.replace(b'\\"format\\": 1', b'\\"format\\": 9')
+    (home / "newer.safetensors").write_bytes(newer)
+    np.save(home / "scores.npy", np.arange(100.0))
+    (home / "lone.jsonl").write_text("{}\n")
+    real = {"NET": f"{NAME}:make_net", "OTHER": f"{NAME}:other", "GUARD": str(guard)}
+    result = nescio(*(real.get(word, word) for word in words))
+    assert result.exit_code not in (0, 3)
+    assert said in result.output
+    assert "Traceback" not in result.output
+    assert not (home / "x.csv").exists()

@@ -1,0 +1,227 @@
+"""Decisions in files: all of them, in order, once, whatever happens on the way."""
+
+import csv
+import json
+import multiprocessing
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nescio import nets
+from nescio.data.streams import array_stream, open_stream
+from nescio.errors import NescioError
+from nescio.guarding import Guard, guard, parts
+from nescio.guarding.parts import summary_path
+from nescio.guarding.scoring import fingerprint, score
+
+NAMES = ("left, or west", "right")
+
+
+def blobs(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = np.random.default_rng(seed)
+    y = draw.integers(0, 2, count)
+    x = draw.normal(size=(count, 3)) + 2.5 * (2 * y - 1)[:, None] * np.array([1, 0, 0])
+    return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
+
+
+@pytest.fixture(scope="module")
+def made() -> Guard:
+    """Of a network that goes by the sign of the first number."""
+    torch.manual_seed(0)
+    net = nets.mlp(3, 2, widths=(8,))
+    first, last = (layer for layer in net if isinstance(layer, nn.Linear))
+    with torch.no_grad():
+        first.weight[:2] = torch.tensor([[1.0, 0, 0], [-1, 0, 0]])
+        last.weight[:, :2] = torch.tensor([[-1.0, 1], [1, -1]])
+        last.weight[:, 2:] *= 0.1
+    options = {"false_alarm": 0.02, "risk": 0.05, "batch_size": 16, "names": NAMES}
+    return guard(net, blobs(800, 1), train=blobs(600, 0), detector="mahalanobis", **options)
+
+
+@pytest.fixture(scope="module")
+def inputs() -> np.ndarray:
+    x = blobs(500, 2)[0].numpy().copy()
+    x[7] += 40
+    x[100, 1] = np.nan
+    x[400] = np.inf
+    return x
+
+
+def written(path: Path) -> list[dict[str, object]]:
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    return pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_holds_the_decisions_of_the_guard_in_order(tmp_path, made, inputs, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / f"d.{ending}"
+    found = score(made, inputs, out, batch_bytes=1000)
+    with pytest.warns(UserWarning, match="of 500 inputs"):
+        truth = made(inputs)
+    rows = written(out)
+    assert len(rows) == len(inputs) == found.inputs
+    assert [int(row["case"]) for row in rows] == list(range(500))
+    columns = truth.columns()
+    for name in ("decision", "label", "rule", "set"):
+        assert [row[name] for row in rows] == columns[name].tolist()
+    for name in ("probability", "p_value", "score"):
+        given = [np.nan if row[name] in ("", None) else float(row[name]) for row in rows]
+        np.testing.assert_allclose(given, columns[name], rtol=6e-9)
+    counts = {name: columns["decision"].tolist().count(name) for name in found.decisions}
+    assert found.decisions == counts
+    assert found.not_finite == 2
+    assert found.out_of_range == int((~truth.in_range).sum()) - 2
+    beside = json.loads(summary_path(out).read_text())
+    assert {name: beside[name] for name in counts} == counts
+    assert beside["shares"]["answer"] == counts["answer"] / 500
+    assert "WARNING" in str(found)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, summary_path(out).name]
+
+
+class KilledError(Exception):
+    pass
+
+
+def until(made: Guard, calls: int) -> Guard:
+    """A guard that dies after so many parts."""
+    left = iter(range(calls))
+
+    class Dying(Guard):
+        def __call__(self, x, **options):
+            if next(left, None) is None:
+                raise KilledError
+            return super().__call__(x, **options)
+
+    return Dying(**{name: getattr(made, name) for name in made.__dataclass_fields__})
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(tmp_path, made, inputs, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    np.save(tmp_path / "x.npy", inputs)
+    whole, out = tmp_path / f"whole.{ending}", tmp_path / f"d.{ending}"
+    complete = score(made, tmp_path / "x.npy", whole, batch_bytes=400)
+    for calls in (0, 1, 2):
+        with pytest.raises(KilledError):
+            score(until(made, calls), tmp_path / "x.npy", out, batch_bytes=400)
+        assert not out.exists()
+    (tmp_path / f"d.{ending}.parts" / f"00000003.{ending}").write_bytes(b"half a part")
+    (tmp_path / f"d.{ending}.parts" / f".00000003.{ending}.new").write_bytes(b"half")
+    last = score(made, tmp_path / "x.npy", out, batch_bytes=10_000)  # parts stay as they were
+    assert out.read_bytes() == whole.read_bytes()
+    assert (last.decisions, last.rules) == (complete.decisions, complete.rules)
+    assert json.loads(summary_path(out).read_text()) == json.loads(summary_path(whole).read_text())
+    assert score(made, tmp_path / "x.npy", out).seconds is None  # only read
+
+
+@pytest.mark.parametrize("failing", ["writing_atomically", "write_json", "shutil"])
+def test_a_crash_at_the_end_loses_nothing(tmp_path, made, inputs, monkeypatch, failing):
+    out, whole = tmp_path / "d.csv", tmp_path / "whole.csv"
+    score(made, inputs, whole, batch_bytes=1000)
+    write = parts.write_json
+
+    def dying(path, *rest):
+        if path.parent != tmp_path:  # the journal
+            return write(path, *rest)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, failing, None if failing == "shutil" else dying)
+        with pytest.raises((KilledError, AttributeError)):
+            score(made, inputs, out, batch_bytes=1000)
+    score(made, inputs, out, batch_bytes=1000)
+    assert out.read_bytes() == whole.read_bytes()
+    assert summary_path(out).read_text() == summary_path(whole).read_text()
+
+
+def test_changed_inputs_or_guards_are_refused(tmp_path, made, inputs):
+    out = tmp_path / "d.csv"
+    with pytest.raises(KilledError):
+        score(until(made, 2), inputs, out, batch_bytes=1000)
+    with pytest.raises(NescioError, match="another run .inputs:"):
+        score(made, inputs[::-1].copy(), out, batch_bytes=1000)
+    other = replace(made, rules=(replace(made.rules[0], limit=made.rules[0].limit + 1),))
+    with pytest.raises(NescioError, match="another run .guard:"):
+        score(other, inputs, out, batch_bytes=1000)
+    score(made, inputs, out)
+    with pytest.raises(NescioError, match="another run .guard:"):
+        score(other, inputs, out)
+    assert score(other, inputs, out, resume=False).seconds is not None
+    (tmp_path / "mine.csv").write_text("something of mine")
+    with pytest.raises(NescioError, match="there already"):
+        score(made, inputs, tmp_path / "mine.csv")
+    (tmp_path / "d.csv.json").write_text("{")
+    with pytest.raises(NescioError, match="damaged"):
+        score(made, inputs, out)
+
+
+def test_a_fingerprint_sees_what_decides(made):
+    assert fingerprint(made) == fingerprint(replace(made, batch_size=64))
+    other = {
+        "nets": (nets.mlp(3, 2, widths=(8,)),),
+        "names": ("a", "b"),
+        "map": None,
+        "sets": None,
+        "detector": replace(made.detector, options={"shrinkage": 0.5}),
+    }
+    found = {fingerprint(replace(made, **{name: value})) for name, value in other.items()}
+    assert len(found | {fingerprint(made)}) == 6
+
+
+def test_inputs_that_do_not_fit_are_refused(tmp_path, made, inputs):
+    (tmp_path / "t.csv").write_text("a,b,c,y\n1,2,3,0\n")
+    with pytest.raises(NescioError, match="without=.*"):
+        score(made, tmp_path / "t.csv", tmp_path / "d.csv")
+    assert score(made, open_stream(tmp_path / "t.csv", without="y"), tmp_path / "d.csv").inputs == 1
+    with pytest.raises(NescioError, match=r"calibrated on \(3,\)"):
+        score(made, inputs[:, :2].copy(), tmp_path / "e.csv")
+    with pytest.raises(NescioError, match="written as .csv, .jsonl or .parquet"):
+        score(made, inputs, tmp_path / "e.txt")
+    with pytest.raises(NescioError, match="batch_bytes"):
+        score(made, inputs, tmp_path / "e.csv", batch_bytes=0)
+    with pytest.raises(NescioError, match="made with groups"):
+        score(replace(made, by="groups"), inputs, tmp_path / "e.csv")
+    shrunk = replace(array_stream(inputs), total=501)
+    with pytest.raises(NescioError, match="changed meanwhile"):
+        score(made, shrunk, tmp_path / "e.csv")
+
+
+class Slow(Guard):
+    def __call__(self, x, **options):
+        time.sleep(0.02)
+        return super().__call__(x, **options)
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made, inputs):
+    np.save(tmp_path / "x.npy", inputs)
+    made.save(tmp_path / "g.safetensors", weights=True)
+    loaded = Guard.load(tmp_path / "g.safetensors")
+    slow = Slow(**{name: getattr(made, name) for name in made.__dataclass_fields__})
+    names = [tmp_path / name for name in ("x.npy", "d.csv")]
+    process = multiprocessing.get_context("fork").Process(
+        target=score, args=(slow, *names), kwargs={"batch_bytes": 200}
+    )
+    process.start()
+    journal = tmp_path / "d.csv.parts" / "journal.json"
+    while not journal.exists() or json.loads(journal.read_text())["parts"] < 4:
+        assert process.is_alive()
+        time.sleep(0.005)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    score(loaded, names[0], names[1], batch_bytes=200)
+    score(loaded, names[0], tmp_path / "whole.csv", batch_bytes=200)
+    assert names[1].read_bytes() == (tmp_path / "whole.csv").read_bytes()
