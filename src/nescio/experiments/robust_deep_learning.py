@@ -1,7 +1,7 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.experiments.experiment import Experiment, Part
-from nescio.experiments.robust import all_detectors, calibrating, failure, mc_dropout, ood
+from nescio.experiments.robust import all_detectors, calibrating, failure, mc_dropout, ood, shift
 from nescio.registry import experiments
 
 PARTS = {
@@ -10,6 +10,7 @@ PARTS = {
     "calibration": ("Calibration: reliability before and after", calibrating.run),
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
+    "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
 

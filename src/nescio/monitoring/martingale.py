@@ -155,7 +155,8 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
     p, counts = p_values(now.counts, waiting, uniform)
     capital, logs = grow(now.logs, start, p)
     capital = capital[len(now.pending) :]
-    crossed = np.flatnonzero(capital >= now.threshold) if now.alarm is None else []
+    crossed = np.flatnonzero(capital >= now.threshold)
+    alarm = now.seen + int(crossed[0]) if now.alarm is None and len(crossed) else now.alarm
     return replace(
         now,
         counts=counts[-1].copy(),
@@ -163,7 +164,7 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
         pending=waiting[len(waiting) // BLOCK * BLOCK :].copy(),
         seen=now.seen + len(scores),
         log_martingale=float(capital[-1]),
-        alarm=now.seen + int(crossed[0]) if len(crossed) else now.alarm,
+        alarm=alarm,
         peaks=now.peaks.add(now.seen, capital),
     )
 

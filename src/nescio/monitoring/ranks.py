@@ -23,13 +23,14 @@ def p_values(counts: Counts, bins: NDArray[Any], uniform: Floats) -> tuple[Float
     """
     size, kinds = len(bins), len(counts)
     blocks = -(-size // BLOCK)
-    padded = np.zeros(blocks * BLOCK, np.int16 if kinds < 1 << 15 else np.int64)
+    narrow = np.int16 if kinds < 1 << 15 else np.int64  # fewer bytes are compared sooner
+    padded: NDArray[Any] = np.zeros(blocks * BLOCK, narrow)
     padded[:size] = bins
     rows = padded.reshape(blocks, BLOCK)
     greater, equal = _within(rows)
     by_block = np.zeros((blocks + 1, kinds), np.int64)
     by_block[0] = counts
-    places = np.arange(size) // BLOCK * kinds + padded[:size]
+    places = np.arange(size) // BLOCK * kinds + padded[:size].astype(np.int64)
     by_block[1:] = np.bincount(places, minlength=blocks * kinds).reshape(blocks, kinds)
     np.cumsum(by_block, axis=0, out=by_block)
     above = by_block[:-1, ::-1].cumsum(1)[:, ::-1] - by_block[:-1]  # in greater bins, (blocks, B)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -46,7 +47,7 @@ def martingale(monitors: Monitor | Mapping[str, Monitor], *, changed: int | None
 def _line(axis: Axes, place: int, name: str, one: Monitor) -> None:
     seen, logs = one.history
     colour = COLOURS[place % len(COLOURS)]
-    style = {"color": colour, "linestyle": DASHES[place % len(DASHES)], "linewidth": 1.6}
+    style: Any = {"color": colour, "linestyle": DASHES[place % len(DASHES)], "linewidth": 1.6}
     x, y = np.concatenate([[0], seen]), np.concatenate([[0.0], logs / TEN])
     axis.plot(x, y, label=name, **style)
     if one.alarm is not None:

@@ -17,7 +17,8 @@ def pixelation(*, share: float = 0.16) -> Shifted:
 
     def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
         del numbers
-        size = [max(1, round(side * (1 - share * strength))) for side in x.shape[2:]]
-        return F.interpolate(F.adaptive_avg_pool2d(x, size), x.shape[2:], mode="nearest-exact")
+        rows, columns = (max(1, round(side * (1 - share * strength))) for side in x.shape[2:])
+        blocks = F.adaptive_avg_pool2d(x, (rows, columns))
+        return F.interpolate(blocks, x.shape[2:], mode="nearest-exact")
 
     return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", True, change)
