@@ -106,7 +106,7 @@ def monitor(
     >>> quiet.alarm is None
     True
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
-    5004
+    5005
     """
     scores = _scores("calibration_scores", calibration_scores)
     _check(false_alarm, bins, shard, shards)
