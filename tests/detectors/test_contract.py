@@ -28,7 +28,7 @@ READ_INPUTS = ("gower", "odin", "smoothed_density")  # and nothing else
 # another value for every option of every detector; none may be left out
 OTHER = {
     "ash": {"kind": "p", "percentile": 50.0},
-    "combined": {"rule": "bonferroni"},
+    "combined": {"rule": "bonferroni", "weights": (0.9, 0.1)},
     "dice": {"sparsity": 0.5},
     "energy": {"temperature": 3.0},
     "entropy": {"temperature": 3.0},
