@@ -39,9 +39,11 @@ def combined(
     K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
     between them, and fit for parts that depend on each other.
     """
-    parts = tuple(parts)
+    parts = () if isinstance(parts, Detector) else tuple(parts)
     if not parts or not all(isinstance(part, Detector) for part in parts):
-        raise NescioError("combined needs at least one fitted detector: combined([knn(...), ...])")
+        raise NescioError(
+            "combined needs a list of at least one fitted detector: combined([knn(...), ...], x)"
+        )
     if rule not in RULES:
         raise NescioError(unknown("rule", rule, RULES))
     states: list[dict[str, Tensor]] = [{} for _ in range(calibration.members)]
