@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from nescio import detectors as _detectors
@@ -151,7 +152,7 @@ def _option(build: Callable[..., Detector], kind: str, text: str) -> tuple[str, 
 
 def _read(text: str, annotation: Any) -> Any:
     """A text as the first of truth value, number and text that an annotation allows."""
-    kinds = get_args(annotation) or (annotation,)
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if bool in kinds:
         return TRUTH[text.lower()]
     for kind in (int, float):
