@@ -221,11 +221,12 @@ def test_a_measure_of_all_networks():
     [
         (lambda: combined([], some()), "at least one fitted detector"),
         (lambda: combined([knn], some()), "at least one fitted detector"),
+        (lambda: combined(msp(), some()), "a list of at least one"),
         (lambda: combined([msp()], some(), rule="fischer"), "did you mean 'fisher'"),
         (lambda: combined([msp()], some(cases=1)), "msp gives all 1 calibration inputs the same"),
         (lambda: combined([knn(some())], some(members=2)), "fitted on one network"),
     ],
-    ids=["none", "not fitted", "rule", "one case", "members"],
+    ids=["none", "not fitted", "no list", "rule", "one case", "members"],
 )
 def test_what_cannot_be(made, message):
     with pytest.raises(NescioError, match=message):

@@ -45,9 +45,11 @@ def combined(
     weights: positive, one a part; none is equal ones. A part with little weight speaks only where
     it is sure: min and mean are of p / weight, Fisher's sum is of weight x log p.
     """
-    parts = tuple(parts)
+    parts = () if isinstance(parts, Detector) else tuple(parts)
     if not parts or not all(isinstance(part, Detector) for part in parts):
-        raise NescioError("combined needs at least one fitted detector: combined([knn(...), ...])")
+        raise NescioError(
+            "combined needs a list of at least one fitted detector: combined([knn(...), ...], x)"
+        )
     if rule not in RULES:
         raise NescioError(unknown("rule", rule, RULES))
     shares = _shares(weights, len(parts))

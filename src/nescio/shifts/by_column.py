@@ -95,6 +95,11 @@ def _of_tables(
     """Name, kind and the values of both; NaN is missing."""
     if columns is None:
         names = before.names
+        if extra := [name for name in after.names if name not in names]:
+            raise NescioError(
+                f"after has columns that before lacks: {', '.join(extra)}; leave them out with "
+                "after.without, or give columns="
+            )
         both = {
             name: np.concatenate([_same(before, after, name), _same(after, before, name)])
             for name in names
