@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nescio.memory import keep_freed
 from nescio.threads import one_thread
 
-ROWS, PIECE = 1024, 1 << 14  # queries and rows of the bank at a time, by whole products: 64 MB
+ROWS, PIECE = 512, 1 << 16  # queries and rows of the bank at a time, by whole products: 128 MB
 FEW, WIDE = 256, 1 << 16  # the same by bounds
 GROUP = 16  # numbers of which the largest stands for all in the first search
 SMALL = 1 << 13  # rows of a bank from which bounds are tried
@@ -108,6 +109,7 @@ def _lead_of(queries: Tensor, turn: Tensor, bank: Bank) -> Tensor:
 @torch.no_grad()
 def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
     """Places `(n,)` in the bank of the k-th nearest rows."""
+    keep_freed()
     if bank.head is None or queries.device.type != "cpu":
         return _kth(queries, bank, k, _by_products, ROWS, PIECE)[1]
     threads = min(torch.get_num_threads(), -(-len(queries) // FEW))
