@@ -1,4 +1,4 @@
-"""Scores of logits a block at a time, so that what is made on the way stays in the cache."""
+"""Scores of rows a block at a time, so that what is made on the way stays in the cache."""
 
 import math
 from collections.abc import Callable
@@ -19,19 +19,25 @@ def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor
 
     Above a temperature of 1 scores crowd together, so they are made in float64.
     """
-    if logits.requires_grad or logits.numel() <= NUMBERS:
-        return score(tempered(logits, temperature))
+    return in_blocks(logits, lambda block: score(tempered(block, temperature)))
+
+
+def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of rows `(N, F)`, `(N,)`, a block at a time; all at once with gradients."""
+    if rows.requires_grad or rows.numel() <= NUMBERS:
+        return score(rows)
     keep_freed()
-    size = max(1, NUMBERS // logits.shape[1])
+    size = max(1, NUMBERS // rows.shape[1])
 
+    @torch.no_grad()  # each thread has its own switch
     def scored(part: Tensor) -> Tensor:
-        return torch.cat([score(tempered(block, temperature)) for block in part.split(size)])
+        return torch.cat([score(block) for block in part.split(size)])
 
-    threads = torch.get_num_threads() if logits.device.type == "cpu" else 1
+    threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
     if threads == 1:
-        return scored(logits)
+        return scored(rows)
     with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has rows of its own
-        return torch.cat(list(pool.map(scored, logits.chunk(threads))))
+        return torch.cat(list(pool.map(scored, rows.chunk(threads))))
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
