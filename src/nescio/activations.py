@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,7 @@ def _hash(inputs: Tensor) -> Tensor:
     return total ^ (total >> 32)
 
 
+@lru_cache(maxsize=8)
 def _odd(count: int) -> Tensor:
     """Odd numbers that share no pattern with data: one a word."""
     numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
