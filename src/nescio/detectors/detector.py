@@ -15,6 +15,7 @@ from nescio.checkpoints import digest
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors
 from nescio.registry import Registry
+from nescio.threads import one_thread
 from nescio.version import VERSION
 
 State = Mapping[str, Tensor]  # what was fitted, by name
@@ -55,8 +56,11 @@ class Detector:
         self._check(activations)
         members = range(activations.members)
         blocks = zip(*(activations.views(m, self.layers) for m in members), strict=True)
-        found = torch.cat([self.rows(views) for views in blocks], dim=1)
-        if found.isnan().any():
+        parts = [self.rows(views) for views in blocks]
+        with one_thread():  # a second one would spin for longer than this takes
+            found = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            lost = bool(found.isnan().any())
+        if lost:
             raise NescioError(self._unreadable(found, activations))
         return found
 
@@ -66,7 +70,8 @@ class Detector:
             logits = torch.stack([single(view.logits) for view in views])
             return joint[self.name](logits, **self.options)[None]  # type: ignore[no-any-return]
         states = self.states if len(self.states) > 1 else self.states * len(views)
-        return torch.stack([self.score(v, state) for v, state in zip(views, states, strict=True)])
+        each = [self.score(view, state) for view, state in zip(views, states, strict=True)]
+        return torch.stack(each) if len(each) > 1 else each[0][None]
 
     def score(self, view: View, state: State | None = None) -> Tensor:
         """Scores `(N,)` of one network's activations, with gradients if they have them."""
