@@ -9,8 +9,8 @@ import nescio
 
 SOURCE = Path(nescio.__file__).parent
 ORDER = """
-errors version registry randomness augmentation threads memory progress files checks prediction heads
-measures metrics data nets dropout convolution stacking dense model schedules attacks losses
+errors version registry randomness augmentation threads memory progress files checks prediction
+heads measures metrics data nets dropout convolution stacking dense model schedules attacks losses
 optimisers checkpoints loop training predictors calibration activations observing detectors shifts
 geometry saving units recipes evaluate faraway tables report arguments remedies auditing comparing
 detecting demo networks running picturing experiments cli __main__
