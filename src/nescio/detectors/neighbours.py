@@ -195,7 +195,8 @@ def _roundings(queries: Tensor, bank: Bank) -> Tensor:
     """More than what bounds and values can be off by, `(n,)`: each is a sum of at most F terms."""
     longest = (bank.rows[0] if bank.half is None else bank.rows[bank.half.argmin()]).norm()
     size = torch.linalg.vector_norm(queries, dim=1) + longest
-    return torch.finfo(queries.dtype).eps * queries.shape[1] * longest * size
+    off: Tensor = torch.finfo(queries.dtype).eps * queries.shape[1] * longest * size
+    return off
 
 
 def _some(queries: Tensor, bank: Bank, ends: Tensor, places: Tensor) -> Tensor:
@@ -204,7 +205,7 @@ def _some(queries: Tensor, bank: Bank, ends: Tensor, places: Tensor) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that sparse tensors are new
         wanted = torch.sparse_csr_tensor(ends, places, zeros, shape, check_invariants=False)
-        found = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
+        found: Tensor = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
     return found if bank.half is None else found.add_(bank.half[places])
 
 
@@ -223,7 +224,8 @@ def _products(queries: Tensor, rows: Tensor, room: Tensor) -> Tensor:
 
 def _tops(numbers: Tensor) -> Tensor:
     """The largest of each group, `(n, groups)`."""
-    return numbers.unflatten(1, (GROUP, -1)).amax(1)
+    tops: Tensor = numbers.unflatten(1, (GROUP, -1)).amax(1)
+    return tops
 
 
 def _largest(numbers: Tensor, k: int) -> Found:
