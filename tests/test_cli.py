@@ -30,6 +30,11 @@ def three():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 def smooth():
     return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
+class Named(nn.Sequential):
+    def forward(self, x):
+        return {"extra": x, "logits": super().forward(x)}
+def named():
+    return Named(*make_net())
 """
 
 
@@ -123,12 +128,25 @@ def test_compare_of_a_users_network(folder: Path) -> None:
     assert (folder / "c" / "histograms.png").stat().st_size > 10_000
 
 
+def test_compare_of_a_network_that_returns_a_dictionary(folder: Path) -> None:
+    words = ["compare", own(folder, "named"), "--weights", "w.pt", "--data", "test.npz"]
+    words += ["--ood", "moved=other.npz", "--detector", "energy", "--resamples", "0"]
+    assert "output=" in nescio(*words).output
+    result = nescio(*words, "--output", "logits", "--out", "c")
+    assert result.exit_code == 0, result.output
+    plain = ["compare", own(folder), *words[2:], "--out", "d"]
+    assert nescio(*plain).exit_code == 0
+    both = [json.loads((folder / out / "detectors.json").read_text()) for out in "cd"]
+    areas = [one["detectors"]["energy"]["rows"]["moved"]["auroc"] for one in both]
+    assert areas[0] == areas[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["compare", "--data", "x"], "these options need a NETWORK"),
         (["compare", "NET"], "say what to test on"),
-        (["compare", "NET", "--data", "test.npz"], "out-data by name"),
+        (["compare", "NET", "--data", "test.npz"], "say what the network does not know"),
         (["compare", "NET", "--data", "test.npz", "--ood", "permuted"], "give --train"),
         (["compare", "NET", "--data", "test.npz", "--ood", "unifrm"], "unknown data set"),
         (

@@ -194,6 +194,17 @@ def audit(
 @click.option("--passes", type=int, help="Also measures of MC dropout with so many passes.")
 @click.option("--layer", multiple=True, help="Read these layers: names or patterns. Repeatable.")
 @click.option(
+    "--pool",
+    default="mean",
+    show_default=True,
+    type=click.Choice(["mean", "max", "flatten", "tokens", "first"]),
+    help="What is read of a layer's map or sequence.",
+)
+@click.option(
+    "--output",
+    help="Where the logits are in what NETWORK returns: an index or a key, as in logits.",
+)
+@click.option(
     "--resamples",
     default=500,
     show_default=True,
@@ -232,12 +243,12 @@ def compare(
 
     make_folder(Path(out))  # before the work, not after it
     if network is None:
-        given = {"train_path", "ood", "near", "tune", "layer"}
+        given = {"train_path", "ood", "near", "tune", "layer", "output"}
         if weights or net_name or data_name or any(options[name] for name in given):
             raise NescioError("these options need a NETWORK: nescio compare mymodule:make_net ...")
         from nescio.demo import compare_digits
 
-        own = {k: v for k, v in options.items() if k not in given and v is not None}
+        own = {k: v for k, v in options.items() if k not in {*given, "pool"} and v is not None}
         found = compare_digits(**own)
     else:
         from nescio.running import compare_files

@@ -126,9 +126,12 @@ def kept(path: Path, key: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """What a file holds for this key; otherwise it is made and written, in one go."""
     same = json.loads(json.dumps(finite(dict(key))))
     if path.exists():
-        there = json.loads(path.read_text())
-        if there["key"] == same:
-            return there["found"]
+        try:
+            there = json.loads(path.read_text())
+            if there["key"] == same:
+                return there["found"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise NescioError(f"{path} is damaged ({error}); delete it to start again") from None
     write_json(path, {"key": same, "found": make()})
     return json.loads(path.read_text())["found"]
 

@@ -1,5 +1,7 @@
 """A number for each input, so that data which were seen before are recognised."""
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -34,6 +36,7 @@ def _hash(inputs: Tensor) -> Tensor:
     return total ^ (total >> 32)
 
 
+@lru_cache(maxsize=8)
 def _odd(count: int) -> Tensor:
     """Odd numbers that share no pattern with data: one a word."""
     numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)

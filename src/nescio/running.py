@@ -37,6 +37,8 @@ from nescio.model import Model
 from nescio.nets.network import made_by, rebuild
 from nescio.nets.standardise import is_scaled
 from nescio.networks import factory_named
+from nescio.observing.network import Output
+from nescio.observing.pooling import Pool
 from nescio.prediction import Prediction, Regression
 from nescio.predictors import Predictor, mc_dropout
 from nescio.predictors.mc_dropout import MCDropout
@@ -217,6 +219,8 @@ def compare_files(
     tune: str | None = None,
     passes: int | None = None,
     layer: Sequence[str] = (),
+    pool: Pool = "mean",
+    output: str | None = None,
     resamples: int = 500,
     seed: int = 0,
     note: Callable[[str], None] = print,
@@ -225,9 +229,12 @@ def compare_files(
 
     near, ood: out-data, those near the in-data and the others; what stands in both is near.
     tune: out-data that ODIN is tuned on, of which 500 inputs are taken, beside 500 for training.
+    output: an index or a key of what the network returns; digits are an index.
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
+    if not (near or ood):
+        raise NescioError("say what the network does not know: --ood DATA or --near DATA")
     test = _test_part(net, data_name, note)
     shape = tuple(test[0].shape[1:])
     fitted = labelled(train_path, "train") if train_path else None
@@ -244,13 +251,14 @@ def compare_files(
         others.setdefault(name, given)
         close |= {name: None} if place < len(near) else {}
     inner = _innermost(net)
+    where: Output = int(output) if output is not None and output.isdigit() else output
     predictors = {} if inner is net else {"predictor": net}
     if passes is not None:
         predictors["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
     if tune is not None:
         name, given = outside_named(tune, shape, x, count=TUNING, seed=seed + 1)
-        held = observe_given(inner, name, given)[:TUNING]
+        held = observe_given(inner, name, given, pool=pool, output=where)[:TUNING]
         chosen[f"odin, tuned on {name}"] = lambda seen: tuned_odin(seen[:TUNING], held, name=name)
     return compare_detectors(
         inner,
@@ -261,6 +269,8 @@ def compare_files(
         detectors=chosen,
         predictors=predictors,
         layers=list(layer) or None,
+        pool=pool,
+        output=where,
         resamples=resamples,
         seed=seed,
     )

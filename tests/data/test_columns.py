@@ -138,3 +138,22 @@ def test_what_is_refused():
 def test_columns_are_a_value():
     assert Columns((Column("a", "continuous"),)) == Columns((Column("a", "continuous"),), ("n",))
     assert len(learn_columns(TRAIN)) == 4
+
+
+def test_damaged_columns_are_refused_when_they_are_read(tmp_path):
+    whole = json.loads(learn_columns(TRAIN).save(tmp_path / "columns.json").read_text())
+    changes = {"kind": "other", "mean": "much", "deviation": 0}
+    for name, value in changes.items():
+        bad = {**whole, "columns": [{**whole["columns"][0], name: value}]}
+        (tmp_path / "bad.json").write_text(json.dumps(bad))
+        with pytest.raises(NescioError, match="does not hold columns"):
+            load_columns(tmp_path / "bad.json")
+    (tmp_path / "bad.json").write_text(json.dumps({**whole, "columns": []}))
+    with pytest.raises(NescioError, match="there are no columns"):
+        load_columns(tmp_path / "bad.json")
+
+
+def test_what_is_no_table_is_refused():
+    for call in (learn_columns, learn_columns(TRAIN).encode):
+        with pytest.raises(NescioError, match="expected a table, got a dict; read it first"):
+            call({"age": [1.0, 2.0]})

@@ -5,6 +5,7 @@ import lzma
 
 import numpy as np
 import pytest
+import torch
 
 from nescio.data import Table, read_table
 from nescio.errors import NescioError
@@ -91,3 +92,36 @@ def test_what_is_refused(tmp_path):
         read_table({})
     with pytest.raises(NescioError, match="must be .N,., got shape"):
         read_table({"a": np.zeros((2, 2))})
+    with pytest.raises(NescioError, match="make a table with read_table"):
+        Table({"a": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[ns]"), "of dates make numbers"),
+        (np.array([1j]), "must hold numbers or text"),
+        (np.array([{}, {}], dtype=object), "unhashable"),
+        (np.array([b"\xff", b"a"]), "codec"),
+        ([[1], [1, 2]], "one value a row"),
+        (torch.ones(2, requires_grad=True), "one value a row"),
+    ],
+)
+def test_columns_of_other_things_are_refused(values, words):
+    with pytest.raises(NescioError, match=f"column 'a'.*{words}"):
+        read_table({"a": values})
+
+
+def test_a_packed_file_with_a_wrong_byte_is_refused(tmp_path):
+    packed = bytearray(gzip.compress(b"a,b\n" + b"1,2\n" * 1000))
+    packed[30] ^= 0xFF
+    (tmp_path / "t.csv.gz").write_bytes(packed)
+    with pytest.raises(NescioError, match="cannot read"):
+        read_table(tmp_path / "t.csv.gz")
+
+
+def test_truth_values_are_the_same_with_and_without_holes():
+    whole = read_table({"smokes": np.array([True, False, True])})["smokes"]
+    holes = read_table({"smokes": [True, None, False]})["smokes"]
+    np.testing.assert_array_equal(whole, [1, 0, 1])
+    np.testing.assert_array_equal(holes, [1, np.nan, 0])

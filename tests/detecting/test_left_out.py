@@ -147,9 +147,30 @@ def test_a_data_set_and_its_files(parts, tmp_path):
         ({"data": torch.ones(3, 2)}, "must be a pair"),
         ({"data": (torch.ones(3, 2), torch.tensor([0, 1, 1]))}, "there are 2 classes"),
         ({"detectors": ["knnn"]}, "did you mean 'knn'"),
+        ({"test": (torch.ones(4, 2), torch.tensor([1, 4, 6, 7]))}, r"classes \[7\]"),
     ],
 )
 def test_errors_teach(parts, change, message):
     options = {"make_net": make, **parts, **HOW, **change}
     with pytest.raises(NescioError, match=message):
         leave_classes_out(**options)
+
+
+def test_a_split_of_another_network_is_not_taken_for_this_one(parts, tmp_path):
+    leave_classes_out(make, **parts, **HOW, splits=[[4]], run=tmp_path)
+
+    def wide(classes):
+        return nets.mlp(2, classes, widths=(31,))
+
+    with pytest.raises(NescioError, match="network|another|other"):
+        leave_classes_out(wide, **parts, **HOW, splits=[[4]], run=tmp_path)
+    file = next(tmp_path.glob("*/split.json"))
+    file.write_text(file.read_text()[:40])
+    with pytest.raises(NescioError, match="is damaged"):
+        leave_classes_out(make, **parts, **HOW, splits=[[4]], run=tmp_path)
+
+
+def test_an_unknown_detector_of_the_result(parts):
+    found = leave_classes_out(make, **parts, **HOW, splits=np.array([4]))
+    with pytest.raises(NescioError, match="unknown detector 'msq'; did you mean 'msp'"):
+        found.auroc("msq")

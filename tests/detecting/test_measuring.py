@@ -215,6 +215,9 @@ def test_saved_and_read_again(tmp_path, found):
     (tmp_path / "detectors.json").write_text('{"kind": "comparison"}')
     with pytest.raises(NescioError, match="no comparison of detectors"):
         DetectorComparison.load(tmp_path)
+    (tmp_path / "detectors.json").write_text('{"kind": "detectors"}')
+    with pytest.raises(NescioError, match="no comparison of detectors"):
+        DetectorComparison.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +234,12 @@ def test_saved_and_read_again(tmp_path, found):
         ({"detectors": ["nkn"]}, "did you mean 'knn'"),
         ({"detectors": ["knn,kk=3"]}, "k=50"),
         ({"detectors": ["knn,k=300"]}, "k must be"),
+        ({"detectors": ["knn,k=2.5"]}, "k=2.5 does not fit, its default is 50"),
+        ({"detectors": ["knn,k=abc"]}, "k=abc does not fit"),
+        ({"detectors": ["knn,normalise=perhaps"]}, "does not fit, its default is True"),
+        ({"detectors": ["energy,temperature=hot"]}, "temperature=hot does not fit"),
+        ({"detectors": ["gower,columns=age"]}, "given in Python"),
+        ({"detectors": ["tuned_odin,radii=0.1"]}, "given in Python"),
         ({"detectors": ["combined"]}, "made of others"),
         ({"detectors": {"mine": 3}}, "got a int"),
         ({"detectors": {"mine": lambda seen: 3}}, "made a int"),
@@ -239,6 +248,10 @@ def test_saved_and_read_again(tmp_path, found):
         ({"detectors": []}, "nothing to compare"),
         ({"detectors": ["entropy,base=2,"]}, "takes OPTION=VALUE"),
         ({"predictors": [3]}, "predictors come by name"),
+        ({"predictors": {"three": 3}}, "predictors come by name"),
+        ({"predictors": {"same": nn.Linear(2, 2)}, "measures": "log_odds"}, r"\['log_odds'\]"),
+        ({"predictors": {"same": nn.Linear(2, 2)}, "measures": ["log_od"]}, "'log_odds'"),
+        ({"positive": "near"}, "'outside' or 'inside'"),
         ({"level": 1.5}, "level"),
         ({"resamples": 1}, "resamples"),
     ],
@@ -258,3 +271,57 @@ def test_unknown_names_of_results(found):
         found.roc(["nothing"])
     with pytest.raises(NescioError, match="unknown metric"):
         found.latex("mmc")
+
+
+def test_options_in_text_are_read_as_their_annotations_say(train):
+    seen = nescio.observe(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), train)
+    wanted = {
+        "knn,k=7,normalise=no": {"k": 7, "normalise": False},
+        "mahalanobis,shrinkage=ledoit_wolf": {"shrinkage": "ledoit_wolf"},
+        "mahalanobis,shrinkage=0.5": {"shrinkage": 0.5},
+        "vim,dim=1": {"dim": 1},
+        "kl_matching,by=true": {"by": "true"},
+    }
+    made = contestants(list(wanted), members=1, vectors=True)
+    for one, options in zip(made, wanted.values(), strict=True):
+        assert options.items() <= one.ready(seen).options.items()
+    named = contestants("knn,k=3,layer=0", members=1, vectors=True)[0]
+    layer = nescio.observe(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), train, layers="0")
+    assert named.ready(layer).layers == ("0",)
+
+
+def test_names_are_checked_before_the_network_runs(inside, outside):
+    def failing(x):
+        raise AssertionError("the network ran")
+
+    net = nn.Linear(2, 2)
+    net.forward = failing
+    for change in ({"detectors": ["nkn"]}, {"positive": "near"}):
+        with pytest.raises(NescioError):
+            compare_detectors(net, inside, outside, **change)
+
+
+def test_two_detectors_of_one_name_are_not_one(net, inside, outside, train):
+    seen = nescio.observe(net, train)
+    two = [detectors.knn(seen, k=3), detectors.knn(seen, k=9)]
+    with pytest.raises(NescioError, match="two detectors are called 'knn'"):
+        compare_detectors(net, inside, outside, detectors=two)
+    found = compare_detectors(net, inside, outside, detectors=["msp", "msp"], resamples=0)
+    assert list(found.result["detectors"]) == ["msp"]
+
+
+def test_a_tuned_part_of_a_combined_detector_may_not_be_tested_on(net, inside, outside, train):
+    seen = nescio.observe(net, train, inputs=True)
+    tuned = detectors.tuned_odin(
+        seen[:50], nescio.observe(net, outside["far"][:30], inputs=True), radii=[0.0, 0.1]
+    )
+    inner = detectors.combined([tuned, detectors.energy()], seen[50:])
+    for one in (inner, detectors.combined([inner], seen[50:])):
+        with pytest.raises(NescioError, match="mine was tuned on 30 of the 60 inputs of 'far'"):
+            compare_detectors(net, inside, outside, detectors={"mine": one})
+
+
+def test_a_count_may_be_numpys(net, inside, outside):
+    given = {"far": (outside["far"], np.int64(40))}
+    found = compare_detectors(net, inside, given, detectors=["msp"], resamples=0)
+    assert found.result["sets"]["far"]["cases"] == 40

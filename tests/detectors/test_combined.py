@@ -79,8 +79,9 @@ def test_a_tie_at_the_top_still_has_a_tail():
     assert (logs.diff() > 0).all()
 
 
+@pytest.mark.parametrize("weights", [None, (2, 1, 7)])
 @pytest.mark.parametrize("rule", ["fisher", "bonferroni", "harmonic"])
-def test_the_rules(rule):
+def test_the_rules(rule, weights):
     train, calibration, test = some(), some(seed=1), some(cases=80, seed=2)
     own = parts(train)
     inside = [part(calibration).double() for part in own]
@@ -88,14 +89,36 @@ def test_the_rules(rule):
         (-surprise(part(test).double(), **_calibrated(scores, part.name))).exp().numpy()
         for part, scores in zip(own, inside, strict=True)
     ]
-    found = combined(own, calibration, rule=rule)(test).numpy()
-    if rule == "fisher":
+    found = combined(own, calibration, rule=rule, weights=weights)(test).numpy()
+    shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
+    if rule == "fisher" and weights is None:
         expected = [combine_pvalues(row, "fisher").statistic for row in np.stack(ps, 1)]
+    elif rule == "fisher":
+        expected = -6 * shares @ np.log(ps)
     elif rule == "bonferroni":
-        expected = -np.log(3 * np.min(ps, axis=0))
+        expected = -np.log(np.min(np.stack(ps, 1) / shares, axis=1))
     else:
-        expected = -np.log(3 / np.sum(1 / np.stack(ps), axis=0))
+        expected = -np.log(1 / (shares @ (1 / np.stack(ps))))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, 0, 1), (1, -1, 1), (1, float("nan"), 1)])
+def test_weights_are_positive_and_one_a_part(weights):
+    train, calibration = some(), some(seed=1)
+    with pytest.raises(NescioError, match="weights must be 3 positive numbers"):
+        combined(parts(train), calibration, weights=weights)
+
+
+def test_a_part_with_little_weight_speaks_only_where_it_is_sure():
+    train, calibration, test = some(), some(cases=2000, seed=1), some(cases=2000, seed=2)
+    outside = some(cases=2000, seed=3, last=0.6)  # the first layer knows nothing of it
+    own = [mahalanobis(train), mahalanobis(train, layers="early")]
+    found = {
+        share: auroc(both(test), both(outside))
+        for share in (0.5, 0.1)
+        for both in [combined(own, calibration, rule="harmonic", weights=(1 - share, share))]
+    }
+    assert found[0.5] < found[0.1] < auroc(own[0](test), own[0](outside)) + 0.01
 
 
 def test_the_rules_differ():
@@ -198,11 +221,12 @@ def test_a_measure_of_all_networks():
     [
         (lambda: combined([], some()), "at least one fitted detector"),
         (lambda: combined([knn], some()), "at least one fitted detector"),
+        (lambda: combined(msp(), some()), "a list of at least one"),
         (lambda: combined([msp()], some(), rule="fischer"), "did you mean 'fisher'"),
         (lambda: combined([msp()], some(cases=1)), "msp gives all 1 calibration inputs the same"),
         (lambda: combined([knn(some())], some(members=2)), "fitted on one network"),
     ],
-    ids=["none", "not fitted", "rule", "one case", "members"],
+    ids=["none", "not fitted", "no list", "rule", "one case", "members"],
 )
 def test_what_cannot_be(made, message):
     with pytest.raises(NescioError, match=message):

@@ -13,7 +13,7 @@ from nescio.activations import Activations, View
 from nescio.detectors import Detector, load
 from nescio.detectors.detector import SIGN
 from nescio.errors import NescioError
-from nescio.files import load_manifest
+from nescio.files import load_manifest, load_tensors, save_tensors
 from nescio.metrics import auroc
 from nescio.registry import detectors as registry
 
@@ -28,7 +28,7 @@ READ_INPUTS = ("gower", "odin", "smoothed_density")  # and nothing else
 # another value for every option of every detector; none may be left out
 OTHER = {
     "ash": {"kind": "p", "percentile": 50.0},
-    "combined": {"rule": "bonferroni"},
+    "combined": {"rule": "bonferroni", "weights": (0.9, 0.1)},
     "dice": {"sparsity": 0.5},
     "energy": {"temperature": 3.0},
     "entropy": {"temperature": 3.0},
@@ -235,3 +235,31 @@ def test_every_detector_of_outputs_has_a_paragraph_in_the_docs(name):
 def test_a_fitted_nan_is_refused():
     with pytest.raises(NescioError, match=r"react: 1 of the 2 numbers fitted as 'limit' are NaN"):
         Detector("react", {}, (), ({"limit": torch.tensor([1.0, torch.nan])},))
+
+
+def test_a_damaged_file_is_refused_wherever_the_damage_is(toy, tmp_path):
+    path = detectors.knn(toy.train()).save(tmp_path / "knn.safetensors")
+    whole = path.read_bytes()
+    tensors, manifest = load_tensors(path, "detector")
+    turned = bytearray(whole)
+    turned[-200] ^= 1
+    for content in (bytes(turned), whole[:-10], whole[:50], b""):
+        path.write_bytes(content)
+        with pytest.raises(NescioError, match="damaged"):
+            load(path)
+    for key, value in {"options": {}, "layers": ["early"], "networks": 2, "made": {}}.items():
+        save_tensors(path, tensors, {**manifest, key: value})
+        with pytest.raises(NescioError, match="damaged"):
+            load(path)
+    save_tensors(path, {}, manifest)
+    with pytest.raises(NescioError, match="damaged"):
+        load(path)
+    save_tensors(path, tensors, {**manifest, "kind": "sketch"})
+    with pytest.raises(NescioError, match="holds a sketch, expected a detector"):
+        load(path)
+
+
+def test_raw_inputs_are_refused_with_what_to_do():
+    for given in (torch.zeros(3, 2), [[0.0, 1.0]]):
+        with pytest.raises(NescioError, match="reads activations, got a .*nescio.scorer"):
+            detectors.energy()(given)

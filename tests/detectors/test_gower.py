@@ -128,8 +128,16 @@ def test_several_networks_see_the_same_rows():
 
 
 def test_what_is_refused():
+    seen = Activations(logits=torch.zeros(6, 2), inputs=torch.rand(6, 3))
+    with pytest.raises(NescioError, match="bank must be a whole number of rows"):
+        gower(seen, bank=-3, k=1)
+    with pytest.raises(NescioError, match="k must be a whole number"):
+        gower(seen, k=2.5)
+    letters = learn_columns(read_table({"letter": ["a", "b", "a"]}))
+    with pytest.raises(NescioError, match="one 1 among its levels and flags"):
+        gower(Activations(logits=torch.zeros(6, 2), inputs=torch.rand(6, 4)), columns=letters)
     x = torch.randn(5, 4)
-    with pytest.raises(NescioError, match="k must be in 1..5, .* got 6"):
+    with pytest.raises(NescioError, match="k must be a whole number in 1..5, .* got 6"):
         gower(activations(x), k=6)
     with pytest.raises(NescioError, match="observe with inputs=True"):
         gower(Activations(logits=torch.zeros(5, 2)))

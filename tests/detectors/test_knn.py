@@ -1,20 +1,14 @@
 """Neighbours against all distances in float64 and scikit-learn."""
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from nescio.activations import Activations
 from nescio.detectors import knn, load
 from nescio.errors import NescioError
 from nescio.metrics import auroc
-
-module = importlib.import_module("nescio.detectors.knn")
 
 
 def some(cases=300, width=6, members=1, seed=0, off=0.0, dtype=torch.float32):
@@ -50,37 +44,6 @@ def test_it_is_that_of_scikit_learn_on_a_larger_bank():
     oracle = NearestNeighbors(n_neighbors=50, algorithm="brute").fit(train.features["last"][0])
     expected = oracle.kneighbors(test.features["last"][0])[0][:, -1]
     np.testing.assert_allclose(knn(train, normalise=False)(test), expected, rtol=1e-5)
-
-
-@given(st.integers(1, 90), st.integers(1, 25), st.integers(1, 40), st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
-def test_pieces_and_groups_find_the_same(size, k, piece, seed):
-    """A bank of any size, in pieces of any size, with ties: the levels of the search are exact."""
-    k = min(k, size)
-    rng = torch.Generator().manual_seed(seed)
-    bank = torch.randint(-2, 3, (size, 3), generator=rng).double()
-    queries = torch.randint(-2, 3, (11, 3), generator=rng).double()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PIECE", piece)
-        patch.setattr(module, "GROUP", 2)
-        room = torch.empty(11, piece).double()
-        place = module._neighbour(queries, bank, bank.square().sum(1) / -2, k, room)
-    far = torch.cdist(queries, bank, compute_mode="donot_use_mm_for_euclid_dist")
-    expected = far.sort(1).values[:, k - 1]
-    torch.testing.assert_close((queries - bank[place]).norm(dim=1), expected)
-
-
-@given(st.integers(1, 12), st.integers(1, 200), st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
-def test_the_largest_in_two_levels(k, size, seed):
-    k = min(k, size)
-    rng = torch.Generator().manual_seed(seed)
-    products = torch.randint(40, (5, size), generator=rng).float()  # many ties
-    value, place = module._largest(products, k)
-    expected = products.sort(1, descending=True).values[:, :k]
-    assert torch.equal(value.sort(1, descending=True).values, expected)
-    assert torch.equal(products.gather(1, place), value)
-    assert all(len(row.unique()) == k for row in place)
 
 
 def test_distances_do_not_depend_on_the_batch():
@@ -150,6 +113,18 @@ def test_save_and_load(tmp_path):
     again = load(detector.save(tmp_path / "d.safetensors"))
     assert torch.equal(again(test), detector(test))
     assert again.options == {"k": 7, "normalise": True, "share": 0.5, "seed": 0}
+
+
+def test_a_bank_with_leading_directions_is_saved_with_them(tmp_path):
+    features = torch.randn(9000, 128) * torch.arange(1, 129) ** -2.0
+    train = Activations(logits=torch.zeros(9000, 2), features={"last": features})
+    test = Activations(logits=torch.zeros(50, 2), features={"last": features[:50] + 0.01})
+    detector = knn(train, k=7)
+    assert set(detector.states[0]) == {"bank", "turn", "head"}
+    again = load(detector.save(tmp_path / "d.safetensors"))
+    assert torch.equal(again(test), detector(test))
+    np.testing.assert_allclose(detector(test), by_hand(train, test, 7), rtol=1e-4, atol=1e-6)
+    assert (knn(train, k=1)(train[:100]) == 0).all()
 
 
 def test_gradients_reach_the_features():

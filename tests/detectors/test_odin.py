@@ -9,6 +9,7 @@ from torch import nn
 
 from nescio.activations import Activations
 from nescio.detectors import load, msp, odin, tuned_odin
+from nescio.detectors.odin import step
 from nescio.errors import NescioError
 from nescio.metrics import auroc, fpr_at_tpr
 
@@ -198,3 +199,17 @@ def test_bad_tuning():
     with pytest.raises(NescioError, match="the grid is empty"):
         tuned_odin(inside, radii=())
     assert math.isfinite(tuned_odin(inside, radii=[0.1]).made["tuned"]["value"])
+
+
+def test_the_gradient_does_not_vanish_in_half_precision():
+    torch.manual_seed(0)
+    half = nn.Linear(5, 40)
+    half.weight.data *= 1e-4  # over T = 1000: less than the smallest number of float16
+    half.half()
+    exact = nn.Linear(5, 40).double()
+    exact.load_state_dict({name: value.double() for name, value in half.state_dict().items()})
+    x = torch.randn(200, 5).half()
+    ours, theirs = (
+        step(net, start, 1000.0, None) for net, start in ((half, x), (exact, x.double()))
+    )
+    assert (ours == theirs).double().mean() > 0.95  # but for sums that nearly cancel

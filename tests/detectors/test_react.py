@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import nescio
 from nescio.activations import Activations
 from nescio.detectors import energy, react
 from nescio.errors import NescioError
@@ -48,6 +50,15 @@ def test_the_last_layer_is_needed(name, toy):
     )
     with pytest.raises(NescioError, match="reads 32 features, layer 'late' has 5"):
         make(wrong)
+    many = torch.cat([train.weight, train.weight])
+    for layer in ({"weight": many}, {"weight": train.weight, "bias": torch.zeros(7)}):
+        odd = Activations(logits=train.logits, features={"late": train.features["late"]}, **layer)
+        with pytest.raises(NescioError, match="weight and bias must be"):
+            make(odd)
+    scaled = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3), nn.Hardtanh(-0.1, 0.1))
+    seen = nescio.observe(scaled, torch.randn(9, 4))
+    with pytest.raises(NescioError, match=f"{name} needs the last linear layer, and what enters"):
+        make(seen)
     narrow = Activations(logits=train.logits, features={"late": train.features["late"][..., :5]})
     with pytest.raises(NescioError, match="32|5"):
         make(train)(narrow)

@@ -184,3 +184,9 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 def test_bad_input_is_refused(call, said):
     with pytest.raises(NescioError, match=said):
         call()
+
+
+@pytest.mark.parametrize("scores", [3.0, np.array(1.0), iter([1.0]), torch.tensor(2.0)])
+def test_what_is_no_list_of_scores_is_refused(scores):
+    with pytest.raises(NescioError, match="one-dimensional|real numbers"):
+        metrics.sketch(scores, [1.0])

@@ -227,5 +227,14 @@ def test_what_is_refused(pair):
         shifts.by_column(read_table({"a": [1]}), y)
     with pytest.raises(NescioError, match='"holm" or "bh", got'):
         shifts.adjust([0.5], "none")
-    with pytest.raises(NescioError, match="within 0 and 1"):
+    with pytest.raises(NescioError, match="from 0 to 1"):
         shifts.adjust([1.5])
+    with pytest.raises(NescioError, match="real numbers"):
+        shifts.adjust(["a"], "bh")
+    with pytest.raises(NescioError, match="must return a function of rows"):
+        shifts.classifier_two_sample(x, y, classifier=lambda x, y: None)
+    table = read_table({"a": [1, 2, 3]})
+    with pytest.raises(NescioError, match="encode tables first"):
+        shifts.mmd(table, table)
+    with pytest.raises(NescioError, match="columns that before lacks: b;"):
+        shifts.by_column(table, table.changed(b=[1, 2, 3]))

@@ -7,6 +7,7 @@ other numbers of the column are 0: nothing is guessed.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,6 +40,15 @@ class Column:
     deviation: float = 1.0
     proposed: bool = False  # the kind was not given
 
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise NescioError(f"column {self.name!r}: {unknown('kind', self.kind, KINDS)}")
+        if not (math.isfinite(self.mean) and 0 < self.deviation < math.inf):
+            raise NescioError(
+                f"column {self.name!r} needs a finite mean and a positive deviation, got "
+                f"{self.mean} and {self.deviation}"
+            )
+
     @property
     def width(self) -> int:
         """How many numbers it becomes."""
@@ -68,6 +78,10 @@ class Columns:
     columns: tuple[Column, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was proposed, and why
 
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise NescioError("there are no columns; learn them from a table: learn_columns(table)")
+
     def __len__(self) -> int:
         return len(self.columns)
 
@@ -88,6 +102,7 @@ class Columns:
 
     def encode(self, table: Table) -> Encoded:
         """Rows as numbers; columns that the table has beside these are left out."""
+        _check_table(table)
         parts = [_encode(column, table[column.name]) for column in self.columns]
         with np.errstate(over="ignore"):  # seen as infinity below
             x = np.concatenate([numbers for numbers, _, _ in parts], axis=1, dtype=np.float32)
@@ -129,6 +144,7 @@ def learn_columns(
     nearly every row has for itself) is refused. levels: of ordinal and categorical columns, in
     order; others have those of the table, numbers rising and text in alphabetical order.
     """
+    _check_table(table)
     kinds, levels = kinds or {}, levels or {}
     for name in (*kinds, *levels):
         table[name]  # known?
@@ -144,6 +160,13 @@ def learn_columns(
         one = _learn(name, kind, values, levels.get(name), proposed=name not in kinds)
         found.append(one)
     return Columns(tuple(found), tuple(notes))
+
+
+def _check_table(table: Any) -> None:
+    if not isinstance(table, Table):
+        raise NescioError(
+            f"expected a table, got a {type(table).__name__}; read it first: read_table(...)"
+        )
 
 
 def _present(values: Values) -> Values:

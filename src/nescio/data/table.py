@@ -3,6 +3,7 @@
 import csv
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ class Table:
     columns: Mapping[str, Values]  # float64 (N,), or text (N,)
 
     def __post_init__(self) -> None:
+        for name, values in self.columns.items():
+            if not isinstance(values, np.ndarray) or values.dtype.kind not in "fU":
+                raise NescioError(f"column {name!r} is raw; make a table with read_table")
         lengths = {name: len(values) for name, values in self.columns.items()}
         if not lengths or not min(lengths.values()):
             raise NescioError("a table needs at least one column and one row")
@@ -98,15 +102,24 @@ def read_table(
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise NescioError(f"column {name!r} is no array of one value a row: {error}") from None
     if array.ndim != 1:
         raise NescioError(f"column {name!r} must be (N,), got shape {array.shape}")
     if array.dtype.kind in "biuf":
         return _finite(name, array.astype(np.float64))
-    if array.dtype.kind == "c":
-        raise NescioError(f"column {name!r} must hold numbers or text, got {array.dtype}")
+    if array.dtype.kind not in "OUST":
+        raise NescioError(
+            f"column {name!r} must hold numbers or text, got {array.dtype}; of dates make numbers, "
+            "such as days since the first"
+        )
     given = array.tolist()
-    known = {value: _text(value) for value in set(given)}  # few different ones, often
+    try:
+        known = {value: _text(value) for value in set(given)}  # few different ones, often
+    except (TypeError, UnicodeDecodeError) as error:
+        raise NescioError(f"column {name!r} must hold numbers or text: {error}") from None
     marks = set(missing)
     holes = {value for value, text in known.items() if text in marks}
     try:
@@ -119,6 +132,8 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
 def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""
+    if isinstance(value, (bool, np.bool_)):
+        return str(int(value))  # as a column of truth values without holes
     return value.decode().strip() if isinstance(value, bytes) else str(value).strip()
 
 
@@ -136,7 +151,7 @@ def _read_csv(path: Path, names: Sequence[str] | None, missing: Sequence[str]) -
     try:
         with _opened(path) as file:
             rows = list(_lines(path, csv.reader(file), names))
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise NescioError(
             f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
         ) from None

@@ -121,7 +121,8 @@ class DetectorComparison:
             result = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise NescioError(f"cannot read a comparison from {path}: {error}") from None
-        if not isinstance(result, dict) or result.get("kind") != "detectors":
+        whole = isinstance(result, dict) and {"detectors", "sets", "groups"} <= result.keys()
+        if not whole or result.get("kind") != "detectors":
             raise NescioError(f"{path} is no comparison of detectors; expected what `save` wrote")
         kept = Path(folder) / SCORES
         return cls(result, _nested(kept, result) if kept.exists() else {})
@@ -130,6 +131,7 @@ class DetectorComparison:
         """The scores of some detectors, best first."""
         if not self.scores:
             raise NescioError("the scores are not there; load the folder that `save` wrote")
+        names = [names] if isinstance(names, str) else names
         for name in names or ():
             if name not in self.scores:
                 raise NescioError(unknown("detector", name, self.scores))

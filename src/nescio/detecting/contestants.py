@@ -2,8 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import UnionType
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from nescio import detectors as _detectors
 from nescio.activations import Activations
@@ -18,7 +20,7 @@ OF_OTHERS = ("combined", "measured")  # made of other detectors or measures
 EVERYTHING = "all"
 TUNED = "tuned_odin"
 TUNING = 500  # training inputs that tune ODIN where no out-data is given
-NUMBERS = (int, float)
+TRUTH = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false", "no"), False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ def contestants(given: Any, *, members: int, vectors: bool) -> list[Contestant]:
     if given is None or isinstance(given, str):
         given = [given or EVERYTHING]
     if isinstance(given, Sequence):
-        given = {_title(one): one for one in given}
+        given = _by_title(given)
     if not isinstance(given, Mapping):
         raise NescioError(
             'detectors are names, such as ["knn", "energy"], or by name: {"nearest": "knn,k=1"}'
@@ -70,6 +72,18 @@ def _all(members: int, vectors: bool) -> list[Contestant]:
 def _of_several() -> list[str]:
     """Measures of the answers of several networks."""
     return [name for name in measures if issubclass(Categorical, measures[name].kind)]  # type: ignore[attr-defined]
+
+
+def _by_title(given: Sequence[Any]) -> dict[str, Any]:
+    """A list by names; a name that stands there twice is one, two detectors of a name are not."""
+    found: dict[str, Any] = {}
+    for one in given:
+        if found.setdefault(_title(one), one) != one:
+            raise NescioError(
+                f"two detectors are called {_title(one)!r}; give them by name: "
+                '{"near": detector, "far": other}'
+            )
+    return found
 
 
 def _title(given: Any) -> str:
@@ -119,25 +133,32 @@ def _named(name: str, text: str, *, asked: bool) -> Contestant:
 
 
 def _option(build: Callable[..., Detector], kind: str, text: str) -> tuple[str, Any]:
-    """An option as what its default is; a number where the default is none."""
+    """An option, read as its annotation says."""
     key, equals, value = (part.strip() for part in text.partition("="))
     known = {
-        p.name: p.default
-        for p in inspect.signature(build).parameters.values()
-        if p.kind is p.KEYWORD_ONLY
+        p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY
     }
     if not equals or key not in known:
-        names = ", ".join(f"{k}={v}" for k, v in known.items()) or "none"
+        names = ", ".join(f"{name}={p.default}" for name, p in known.items()) or "none"
         raise NescioError(f"{kind} takes OPTION=VALUE of: {names}; got {text!r}")
-    return key, _value(value, known[key])
+    try:
+        return key, _read(value, known[key].annotation)
+    except (KeyError, ValueError):
+        raise NescioError(
+            f"{kind}: {text} does not fit, its default is {known[key].default}; what is no single "
+            f'number or word is given in Python: {{"mine": lambda train: detectors.{kind}(...)}}'
+        ) from None
 
 
-def _value(text: str, default: Any) -> Any:
-    if isinstance(default, bool):
-        return text.lower() in ("1", "true", "yes")
-    for kind in NUMBERS:
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+def _read(text: str, annotation: Any) -> Any:
+    """A text as the first of truth value, number and text that an annotation allows."""
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if bool in kinds:
+        return TRUTH[text.lower()]
+    for kind in (int, float):
+        if kind in kinds:
+            with suppress(ValueError):
+                return kind(text)
+    if str in kinds or get_origin(annotation) is Literal:
+        return text
+    raise ValueError(text)

@@ -21,6 +21,7 @@ from nescio.errors import NescioError
 from nescio.files import finite, kept, make_folder, write_atomically
 from nescio.loop import Pair
 from nescio.progress import progress as bar
+from nescio.registry import unknown
 from nescio.training import train
 from nescio.version import VERSION
 
@@ -37,7 +38,10 @@ class LeftOut:
 
     def auroc(self, detector: str) -> float:
         """The mean AUROC of a detector over the splits."""
-        return float(self.result["detectors"][detector]["auroc"]["value"])
+        known = self.result["detectors"]
+        if detector not in known:
+            raise NescioError(unknown("detector", detector, known))
+        return float(known[detector]["auroc"]["value"])
 
     def __str__(self) -> str:
         from nescio.report.left_out import left_out_text
@@ -93,6 +97,11 @@ def leave_classes_out(
     fitted, tested = _parts(data, test)
     classes = sorted(fitted[1].unique().tolist())
     groups = _groups(splits, classes)
+    if strange := sorted(set(tested[1].unique().tolist()) - set(classes)):
+        raise NescioError(
+            f"the test data have classes {strange}, the training data {classes}; leave out the "
+            "cases of those that are never trained"
+        )
     _check_factory(make_net)
     found = []
     with bar(len(groups), "classes left out", show=progress) as advance:
@@ -136,6 +145,7 @@ class _Split:
             "train": digest(*self.fitted),
             "test": digest(*self.tested),
             "group": self.group,
+            "network": _built(self.make_net(len(self.classes) - len(self.group))),
             "how": {name: _said(value) for name, value in how.items()},
             "options": {name: _said(value) for name, value in options.items()},
         }
@@ -171,6 +181,12 @@ class _Split:
             },
             "left_out": table["left_out"],
         }
+
+
+def _built(net: Any) -> str:
+    """What a factory makes: its layers, and the shapes of its weights."""
+    weights = net.named_parameters() if isinstance(net, nn.Module) else ()
+    return f"{net} {[(name, *weight.shape) for name, weight in weights]}"
 
 
 def _said(value: Any) -> Any:
@@ -220,8 +236,7 @@ def _groups(splits: Any, classes: Sequence[int]) -> list[list[int]]:
     if not groups:
         raise NescioError("splits is empty; give groups of classes: [[0, 1], [2, 3]]")
     for group in groups:
-        unknown = sorted(set(group) - set(classes))
-        if unknown or not group:
+        if set(group) - set(classes) or not group:
             raise NescioError(
                 f"a split names classes to leave out, of {list(classes)}; got {group}"
             )
@@ -233,8 +248,8 @@ def _groups(splits: Any, classes: Sequence[int]) -> list[list[int]]:
 
 
 def _group(given: Any) -> list[int]:
-    if isinstance(given, int):
-        return [given]
+    if isinstance(given, (int, np.integer)):
+        return [int(given)]
     try:
         return sorted({int(label) for label in given})
     except (TypeError, ValueError):

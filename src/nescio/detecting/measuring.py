@@ -22,12 +22,13 @@ from nescio.detecting.scoring import (
 )
 from nescio.errors import NescioError
 from nescio.files import finite
-from nescio.metrics.ranking import Positive
+from nescio.metrics.ranking import Positive, is_outside
 from nescio.metrics.resampling import check, check_level
 from nescio.observing.network import Output, networks
 from nescio.observing.pooling import Pool
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress as bar
+from nescio.registry import measures as known_measures
 from nescio.registry import unknown
 from nescio.version import VERSION
 
@@ -74,9 +75,11 @@ def compare_detectors(
     check_level(level)
     if resamples:
         check(level, resamples, seed)
+    is_outside(positive)
     given, absent = _outside(outside, name, near)
     members = len(networks(source))
-    others = _predictors(predictors)
+    others = _predictors(predictors, measures)
+    contestants(detectors, members=members, vectors=False)  # unknown names, before the work
     steps = 2 + len(given) + (train is not None)
     with bar(steps, "comparing detectors", show=progress) as advance:
         options = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
@@ -155,11 +158,15 @@ def _outside(outside: Any, name: str, near: Sequence[str]) -> tuple[dict[str, An
     return there, {row: given.why for row, given in outside.items() if isinstance(given, Absent)}
 
 
-def _predictors(given: Any) -> dict[str, Predictor]:
+def _predictors(given: Any, chosen: Any) -> dict[str, Predictor]:
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or not all(callable(one) for one in given.values()):
         raise NescioError('predictors come by name: {"MC dropout": predictor}')
+    if isinstance(chosen, str):
+        raise NescioError(f"measures is a list of names: measures=[{chosen!r}]")
+    for one in chosen:
+        known_measures[one]  # known?
     return {name: plain(p) if isinstance(p, nn.Module) else p for name, p in given.items()}
 
 

@@ -66,8 +66,8 @@ def observed(source: Any, data: Mapping[str, Any], train: Any, **options: Any) -
 def observe_given(source: Any, name: str, given: Any, **options: Any) -> Activations:
     """Inputs, or an out-distribution with a count, seen by the networks."""
     try:
-        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int):
-            found = observe(source, given[0], count=given[1], inputs=True, **options)
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], (int, np.integer)):
+            found = observe(source, given[0], count=int(given[1]), inputs=True, **options)
         else:
             found = observe(source, given, inputs=True, **options)
     except NescioError as error:
@@ -140,8 +140,9 @@ def _shared(activations: Activations, hashes: torch.Tensor) -> int:
 
 
 def _check_tuned(name: str, detector: Detector, found: Observed) -> None:
-    """Refuse a detector that was tuned on inputs that it is then tested on."""
-    hashes = torch.tensor(detector.made.get("tuned", {}).get("hashes", []), dtype=torch.int64)
+    """Refuse a detector that was tuned on inputs that it is then tested on, itself or a part."""
+    used = [number for made in _histories(detector) for number in made["tuned"]["hashes"]]
+    hashes = torch.tensor(used, dtype=torch.int64)
     for where, activations in found.sets.items():
         count = _shared(activations, hashes) if len(hashes) else 0
         if count:
@@ -149,6 +150,17 @@ def _check_tuned(name: str, detector: Detector, found: Observed) -> None:
                 f"{name} was tuned on {count} of the {activations.cases} inputs of {where!r}, "
                 "which would flatter it; tune it on other data"
             )
+
+
+def _histories(detector: Detector) -> list[Mapping[str, Any]]:
+    """How a detector and the parts of a combined one came about, of those that were tuned."""
+    parts: list[Mapping[str, Any]] = [{"made": detector.made, "options": detector.options}]
+    found = []
+    while parts:
+        part = parts.pop()
+        parts += part["options"].get("parts", [])
+        found += [part["made"]] if "tuned" in part["made"] else []
+    return found
 
 
 def _tuned(detector: Detector) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Scores of logits a block at a time, so that what is made on the way stays in the cache."""
+"""Scores of rows a block at a time, so that what is made on the way stays in the cache."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
+from nescio.memory import keep_freed
 from nescio.threads import one_thread
 
-NUMBERS = 1 << 17  # of a block: half a megabyte of float32
+NUMBERS = 1 << 19  # of a block: two megabytes of float32
 
 
 def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
@@ -18,14 +19,25 @@ def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor
 
     Above a temperature of 1 scores crowd together, so they are made in float64.
     """
-    if logits.requires_grad or logits.numel() <= NUMBERS:
-        return score(tempered(logits, temperature))
-    blocks = logits.split(max(1, NUMBERS // logits.shape[1]))
-    threads = torch.get_num_threads() if logits.device.type == "cpu" else 1
+    return in_blocks(logits, lambda block: score(tempered(block, temperature)))
+
+
+def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of rows `(N, F)`, `(N,)`, a block at a time; all at once with gradients."""
+    if rows.requires_grad or rows.numel() <= NUMBERS:
+        return score(rows)
+    keep_freed()
+    size = max(1, NUMBERS // rows.shape[1])
+
+    @torch.no_grad()  # each thread has its own switch
+    def scored(part: Tensor) -> Tensor:
+        return torch.cat([score(block) for block in part.split(size)])
+
+    threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
     if threads == 1:
-        return torch.cat([score(tempered(block, temperature)) for block in blocks])
-    with one_thread(), ThreadPoolExecutor(threads) as pool:  # a block each, not each block shared
-        return torch.cat(list(pool.map(lambda b: score(tempered(b, temperature)), blocks)))
+        return scored(rows)
+    with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has rows of its own
+        return torch.cat(list(pool.map(scored, rows.chunk(threads))))
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
@@ -58,7 +70,7 @@ def others(powers: Tensor) -> tuple[Tensor, Tensor]:
     The first is not a difference, so it does not vanish where the largest rounds to all of it.
     """
     whole = powers.sum(-1)
-    sure = whole < 1.5  # then no other is as large
-    if not sure.any():
-        return whole - 1, whole
-    return torch.where(sure, powers.frac().sum(-1), whole - 1), whole
+    rest = whole - 1
+    sure = (whole < 1.5).nonzero()[:, 0]  # then no other is as large
+    rest[sure] = powers[sure].frac_().sum(-1)
+    return rest, whole

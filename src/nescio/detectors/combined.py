@@ -15,17 +15,21 @@ from nescio.registry import detectors, unknown
 CALIBRATED = ("values", "logs", "scale")
 TAIL = 10  # the largest tenth of the calibration scores sets the scale beyond the largest
 
-# from -log p of K parts, (K, N), to the score (N,)
-RULES: dict[str, Callable[[Tensor], Tensor]] = {
-    "fisher": lambda logs: 2 * logs.sum(0),
-    "bonferroni": lambda logs: logs.amax(0) - math.log(len(logs)),
-    "harmonic": lambda logs: logs.logsumexp(0) - math.log(len(logs)),
+# from -log p of K parts, (K, N), and their weights (K, 1), which sum to 1, to the score (N,)
+RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "fisher": lambda logs, weights: 2 * len(logs) * (weights * logs).sum(0),
+    "bonferroni": lambda logs, weights: (logs + weights.log()).amax(0),
+    "harmonic": lambda logs, weights: (logs + weights.log()).logsumexp(0),
 }
 
 
 @detectors.register
 def combined(
-    parts: Sequence[Detector], calibration: Activations, *, rule: str = "fisher"
+    parts: Sequence[Detector],
+    calibration: Activations,
+    *,
+    rule: str = "fisher",
+    weights: Sequence[float] | None = None,
 ) -> Detector:
     """Combine detectors by the p-values of their scores against those of held-out data.
 
@@ -38,12 +42,17 @@ def combined(
     rule: "fisher", -2 sum log p: several parts that are a little off add up; "bonferroni", -log of
     K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
     between them, and fit for parts that depend on each other.
+    weights: positive, one a part; none is equal ones. A part with little weight speaks only where
+    it is sure: min and mean are of p / weight, Fisher's sum is of weight x log p.
     """
-    parts = tuple(parts)
+    parts = () if isinstance(parts, Detector) else tuple(parts)
     if not parts or not all(isinstance(part, Detector) for part in parts):
-        raise NescioError("combined needs at least one fitted detector: combined([knn(...), ...])")
+        raise NescioError(
+            "combined needs a list of at least one fitted detector: combined([knn(...), ...], x)"
+        )
     if rule not in RULES:
         raise NescioError(unknown("rule", rule, RULES))
+    shares = _shares(weights, len(parts))
     states: list[dict[str, Tensor]] = [{} for _ in range(calibration.members)]
     for place, part in enumerate(parts):
         if part.name in joint and calibration.members > 1:
@@ -55,7 +64,7 @@ def combined(
         for own, state, found in zip(states, fitted, part.each(calibration), strict=True):
             own |= {f"{place}/{name}": tensor for name, tensor in state.items()}
             own |= {f"{place}.{name}": t for name, t in _calibrated(found, part.name).items()}
-    options = {"rule": rule, "parts": [_manifest(part) for part in parts]}
+    options = {"rule": rule, "weights": shares, "parts": [_manifest(part) for part in parts]}
     layers = tuple(dict.fromkeys(layer for part in parts for layer in part.layers))
     return Detector("combined", options, layers, tuple(states), calibration.made)
 
@@ -67,6 +76,7 @@ def score(
     layers: tuple[str, ...],
     *,
     rule: str,
+    weights: Sequence[float],
     parts: Sequence[dict[str, Any]],
 ) -> Tensor:
     """-log p of each part, combined by the rule."""
@@ -80,7 +90,19 @@ def score(
         else:
             found = scores[part["name"]](view, own, tuple(part["layers"]), **part["options"])
         logs.append(surprise(found, *(state[f"{place}.{name}"] for name in CALIBRATED)))
-    return RULES[rule](torch.stack(logs))
+    stacked = torch.stack(logs)
+    return RULES[rule](stacked, stacked.new_tensor(weights)[:, None])
+
+
+def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
+    """Weights that sum to 1."""
+    given = [1.0] * count if weights is None else [float(one) for one in weights]
+    if len(given) != count or not all(0 < one < math.inf for one in given):
+        raise NescioError(
+            f"weights must be {count} positive numbers, one a part, got {weights}; leave a part "
+            "out to give it none"
+        )
+    return [one / sum(given) for one in given]
 
 
 def surprise(found: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """A fitted detector: activations to one score an input, larger = further out."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,9 +11,11 @@ import torch
 from torch import Tensor
 
 from nescio.activations import Activations, View, check_widths
+from nescio.checkpoints import digest
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors
 from nescio.registry import Registry
+from nescio.threads import one_thread
 from nescio.version import VERSION
 
 State = Mapping[str, Tensor]  # what was fitted, by name
@@ -52,18 +56,22 @@ class Detector:
         self._check(activations)
         members = range(activations.members)
         blocks = zip(*(activations.views(m, self.layers) for m in members), strict=True)
-        found = torch.cat([self.rows(views) for views in blocks], dim=1)
-        if found.isnan().any():
+        parts = [self.rows(views) for views in blocks]
+        with one_thread():  # a second one would spin for longer than this takes
+            found = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            lost = bool(found.isnan().any())
+        if lost:
             raise NescioError(self._unreadable(found, activations))
         return found
 
     def rows(self, views: Sequence[View]) -> Tensor:
         """Scores `(M, N)` of the M networks' activations, with gradients if they have them."""
         if self.name in joint:
-            logits = torch.stack([_whole(view.logits) for view in views])
+            logits = torch.stack([single(view.logits) for view in views])
             return joint[self.name](logits, **self.options)[None]  # type: ignore[no-any-return]
         states = self.states if len(self.states) > 1 else self.states * len(views)
-        return torch.stack([self.score(v, state) for v, state in zip(views, states, strict=True)])
+        each = [self.score(view, state) for view, state in zip(views, states, strict=True)]
+        return torch.stack(each) if len(each) > 1 else each[0][None]
 
     def score(self, view: View, state: State | None = None) -> Tensor:
         """Scores `(N,)` of one network's activations, with gradients if they have them."""
@@ -71,8 +79,8 @@ class Detector:
             return self.rows([view])[0]
         own = self.states[0] if state is None else state
         own = {name: tensor.to(view.logits.device) for name, tensor in own.items()}
-        features = {name: _whole(tensor) for name, tensor in view.features.items()}
-        view = replace(view, logits=_whole(view.logits), features=features)
+        features = {name: single(tensor) for name, tensor in view.features.items()}
+        view = replace(view, logits=single(view.logits), features=features)
         return scores[self.name](view, own, self.layers, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":
@@ -99,7 +107,7 @@ class Detector:
             "networks": len(self.states),
             "made": dict(self.made),
         }
-        save_tensors(path, tensors, manifest)
+        save_tensors(path, tensors, {**manifest, "digest": _digest(manifest, tensors)})
         return path
 
     def _unreadable(self, found: Tensor, activations: Activations) -> str:
@@ -115,6 +123,11 @@ class Detector:
         )
 
     def _check(self, activations: Activations) -> None:
+        if not isinstance(activations, Activations):
+            raise NescioError(
+                f"{self.name} reads activations, got a {type(activations).__name__}; give "
+                "nescio.observe(net, x), or score raw inputs: nescio.scorer(net, detector)(x)"
+            )
         widths = {n: activations.features[activations.layer(n)].shape[-1] for n in self.layers}
         check_widths(self.name, self.made, widths)
         pools = [made.get("pool") for made in (self.made, activations.made)]
@@ -135,7 +148,15 @@ class Detector:
             )
 
 
-def _whole(tensor: Tensor) -> Tensor:
+def _digest(manifest: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """A fingerprint of all that makes the scores, so that a wrong byte is seen."""
+    kept = {key: manifest[key] for key in ("name", "options", "layers", "networks", "made")}
+    text = json.dumps([kept, sorted(tensors)], sort_keys=True)
+    numbers = digest(*(tensors[name] for name in sorted(tensors)))
+    return hashlib.blake2b(f"{text}{numbers}".encode(), digest_size=8).hexdigest()
+
+
+def single(tensor: Tensor) -> Tensor:
     """Half precision as single: sums of many small numbers need it."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
@@ -147,6 +168,8 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
     try:
         if manifest["sign"] != SIGN:
             raise NescioError(f"{path} holds scores of another sign: {manifest['sign']!r}")
+        if manifest["digest"] != _digest(manifest, tensors):
+            raise NescioError(f"{path} is damaged: it holds other numbers than were saved")
         states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
         for key, tensor in tensors.items():
             member, _, name = key.partition("/")

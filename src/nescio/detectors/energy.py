@@ -27,7 +27,7 @@ def score(view: View, state: State, layers: tuple[str, ...], *, temperature: flo
 
 def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """-T log sum exp(z / T) of each row, `(N,)`."""
-    return by_rows(logits, temperature, _minus_log_sum) * temperature
+    return by_rows(logits, temperature, lambda z: _minus_log_sum(z) * temperature)
 
 
 def _minus_log_sum(logits: Tensor) -> Tensor:

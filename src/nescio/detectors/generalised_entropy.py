@@ -1,5 +1,7 @@
 """The generalised entropy of the largest probabilities (GEN: Liu, Lochman and Zach, 2023)."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ def generalised_entropy(*, gamma: float = 0.1, top: int = 100) -> Detector:
     """
     if not 0 < gamma <= 1:
         raise NescioError(f"gamma must be above 0 and at most 1, got {gamma}")
-    if top < 1 or top != int(top):
+    if not 1 <= top < math.inf or top != int(top):
         raise NescioError(f"top must be a whole number of classes, at least 1, got {top}")
     return Detector("generalised_entropy", {"gamma": float(gamma), "top": int(top)})
 

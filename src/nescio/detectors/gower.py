@@ -41,12 +41,16 @@ def gower(
         raise NescioError(f'missing must be "level" or "skip", got {missing!r}')
     layout = as_layout(columns, train.inputs)
     x = flat_inputs(train.inputs)
+    if bank is not None and (bank < 1 or bank != int(bank)):
+        raise NescioError(f"bank must be a whole number of rows from 1 up, got {bank}")
     if bank is not None and bank < len(x):
         x = x[torch.randperm(len(x), generator=generator(seed, "bank"))[:bank].sort().values]
-    if not 1 <= k <= len(x):
-        raise NescioError(f"k must be in 1..{len(x)}, the number of training rows, got {k}")
+    if not 1 <= k <= len(x) or k != int(k):
+        raise NescioError(
+            f"k must be a whole number in 1..{len(x)}, the number of training rows, got {k}"
+        )
     state = {"bank": x.float(), "width": _ranges(read_rows(x, layout))}
-    options = {"columns": layout, "k": k, "missing": missing}
+    options = {"columns": layout, "k": int(k), "missing": missing}
     return Detector("gower", options, (), (state,) * train.members, train.made)
 
 

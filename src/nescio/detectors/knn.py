@@ -8,14 +8,11 @@ from torch.nn import functional as F
 
 from nescio.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import blocks, precision, read
+from nescio.detectors.moments import blocks, precision
+from nescio.detectors.neighbours import as_bank, kth_nearest, prepared
 from nescio.errors import NescioError
 from nescio.randomness import generator
 from nescio.registry import detectors
-
-ROWS = 256  # queries at a time
-PIECE = 1 << 16  # rows of the bank at a time: products take at most 64 MB
-GROUP = 8  # products of which the largest stands for all in the first search
 
 
 @detectors.register
@@ -45,7 +42,7 @@ def knn(
             f"k must be from 1 to {size}, the number of features in the bank, got {k}"
         )
     states = tuple(
-        {"bank": _bank(train.features[name][member], chosen, normalise)}
+        _fitted(train.features[name][member], chosen, k, normalise)
         for member in range(train.members)
     )
     options = {"k": k, "normalise": normalise, "share": share, "seed": seed}
@@ -65,47 +62,12 @@ def score(
 ) -> Tensor:
     """Find the k-th neighbour by products, then measure the distance to it by the difference."""
     del share, seed
-    bank = state["bank"]
-    half = None if normalise else bank.square().sum(1) / -2
-    room = bank.new_empty(ROWS, min(PIECE, len(bank)))
-    found = []
-    for rows in read(view.features[layers[0]], bank, ROWS * bank.shape[1]):
-        own = F.normalize(rows, dim=1) if normalise else rows
-        far = own - bank[_neighbour(own.detach(), bank, half, k, room)]
-        found.append(torch.linalg.vector_norm(far, dim=1))
-    return torch.cat(found)
-
-
-@torch.no_grad()
-def _neighbour(queries: Tensor, bank: Tensor, half: Tensor | None, k: int, room: Tensor) -> Tensor:
-    """Places `(n,)` in the bank of the k-th nearest rows; the nearest has the largest product."""
-    values, places = [], []
-    for start in range(0, len(bank), PIECE):
-        part = slice(start, start + PIECE)
-        piece = bank[part]
-        near = torch.mm(queries, piece.T, out=room[: len(queries), : len(piece)])
-        if half is not None:
-            near += half[part]
-        value, place = _largest(near, min(k, near.shape[1]))
-        values.append(value)
-        places.append(place + start)
-    last = torch.cat(values, 1).topk(k).indices[:, -1:]
-    return torch.cat(places, 1).gather(1, last)[:, 0]
-
-
-def _largest(products: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row, and where: first the groups that may hold them, then those."""
-    groups = products.shape[1] // GROUP
-    if groups < 4 * k:
-        return products.topk(k, sorted=False)
-    whole = products[:, : groups * GROUP].unflatten(1, (GROUP, groups))
-    best = whole.amax(1).topk(k, sorted=False).indices  # the k largest are in k groups
-    steps = torch.arange(GROUP, device=best.device) * groups
-    rest = torch.arange(groups * GROUP, products.shape[1], device=best.device)
-    places = (best[:, :, None] + steps).flatten(1)
-    places = torch.cat([places, rest.expand(len(places), -1)], 1)
-    value, inner = products.gather(1, places).topk(k, sorted=False)
-    return value, places.gather(1, inner)
+    bank = as_bank(state)
+    rows = view.features[layers[0]].to(bank.rows.dtype)
+    own = F.normalize(rows, dim=1) if normalise else rows
+    found = bank.rows[kth_nearest(own.detach(), bank, k)]
+    distance: Tensor = torch.linalg.vector_norm(own - found, dim=1)
+    return distance
 
 
 def _chosen(cases: int, share: float, seed: int) -> Tensor | None:
@@ -117,9 +79,9 @@ def _chosen(cases: int, share: float, seed: int) -> Tensor | None:
     return order[: math.ceil(share * cases)].sort().values
 
 
-def _bank(features: Tensor, chosen: Tensor | None, normalise: bool) -> Tensor:
+def _fitted(features: Tensor, chosen: Tensor | None, k: int, normalise: bool) -> dict[str, Tensor]:
     kept = features if chosen is None else features[chosen.to(features.device)]
     bank = torch.empty_like(kept, dtype=precision(features))
     for part, rows in blocks(kept):
         bank[part] = F.normalize(rows, dim=1) if normalise else rows
-    return bank
+    return prepared(bank, k)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nescio.activations import Activations
+from nescio.detectors.detector import single
 from nescio.detectors.energy import free_energy
 from nescio.errors import NescioError
 
@@ -15,10 +16,7 @@ NUMBERS = 1 << 21  # of a block of training features or logits
 def last_layer(train: Activations, name: str) -> tuple[str, list[dict[str, Tensor]]]:
     """The layer that enters the last linear one, and weight and bias of that for each network."""
     if train.weight is None or train.bias is None:
-        raise NescioError(
-            f"{name} needs the last linear layer; use nescio.observe(net, data), or give weight= "
-            "and bias= to Activations"
-        )
+        raise NescioError(f"{name} needs the last linear layer{_why(train)}")
     layer = train.layer(None)
     wide, width = train.weight.shape[-1], train.features[layer].shape[-1]
     if wide != width:
@@ -26,10 +24,26 @@ def last_layer(train: Activations, name: str) -> tuple[str, list[dict[str, Tenso
             f"the last linear layer reads {wide} features, layer {layer!r} has {width}; say which "
             "layer enters it: last="
         )
+    shape, bias = (train.members, train.classes, width), tuple(train.bias.shape)
+    if tuple(train.weight.shape) != shape or bias != shape[:2]:
+        raise NescioError(
+            f"weight and bias must be {shape} and {shape[:2]} (networks, classes, features), got "
+            f"{tuple(train.weight.shape)} and {bias}"
+        )
     return layer, [
         {"weight": single(weight), "bias": single(bias)}
         for weight, bias in zip(train.weight, train.bias, strict=True)
     ]
+
+
+def _why(train: Activations) -> str:
+    """Why there is no last linear layer, and what to do."""
+    if "layers" not in train.made:  # not from a network
+        return ": give weight= and bias= to Activations, or use nescio.observe(net, data)"
+    return (
+        f", and what enters it is not known: observed were {', '.join(train.made['layers']) or '-'}"
+        ". Name None among the layers=; a network that changes its logits after that layer has none"
+    )
 
 
 def answer(features: Tensor, state: Mapping[str, Tensor]) -> Tensor:
@@ -51,11 +65,6 @@ def check_width(features: Tensor, fitted: Tensor) -> None:
             f"the detector was fitted on {fitted.shape[-1]} numbers an input, these are "
             f"{features.shape[-1]}; observe the same layer with the same pooling"
         )
-
-
-def single(tensor: Tensor) -> Tensor:
-    """At least single precision."""
-    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def parts(tensor: Tensor) -> Iterator[tuple[slice, Tensor]]:

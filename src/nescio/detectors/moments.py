@@ -1,15 +1,18 @@
 """Means and covariance of features, summed in blocks: what Gaussian detectors are fitted from."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
+from nescio.threads import one_thread
 
 NUMBERS = 1 << 21  # of a block: it stays in cache
-PANEL = 128  # columns of a product at a time: the lower triangle is not computed
+PANEL = 128  # columns of a product with a triangle at a time: its zeros are left out
 GUESS = 8  # cases a class for the first guess of its mean
 LEDOIT_WOLF = "ledoit_wolf"
 
@@ -71,30 +74,55 @@ def moments(features: Tensor, places: Tensor | None = None, count: int = 1) -> M
     Each case is taken relative to a first guess of its class mean, so that no large numbers cancel;
     what the guess was off by is put right at the end.
     """
-    cases, width = features.shape
+    cases = len(features)
     places = torch.zeros(cases, dtype=torch.long) if places is None else places
     places = places.to(features.device)
     counts = places.bincount(minlength=count).double()
     guess = _guess(features, places, counts)
-    off = guess.new_zeros(count, width, dtype=torch.float64)
+    off, scatter = _sums(features, places, guess)
+    off /= counts[:, None]
+    scatter -= (off.T * counts) @ off
+    if not scatter.isfinite().all():
+        raise NescioError("the features are too large: their squares overflow; scale them")
+    return Moments(counts, guess.double() + off, scatter / cases)
+
+
+def _sums(features: Tensor, places: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    """What the guess is off by, summed by class, `(C, F)`; and the sum of squares, `(F, F)`."""
+    threads = torch.get_num_threads() if features.device.type == "cpu" else 1
+    if features.numel() <= NUMBERS:
+        return _summed(features, places, guess)
+    from threadpoolctl import threadpool_limits
+
+    rows, own = features.chunk(threads), places.chunk(threads)
+    with one_thread(), threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+        offs, scatters = zip(*pool.map(_summed, rows, own, [guess] * threads), strict=True)
+    return sum(offs[1:], offs[0]), sum(scatters[1:], scatters[0])
+
+
+@torch.no_grad()
+def _summed(features: Tensor, places: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    width = features.shape[1]
+    off = torch.zeros_like(guess, dtype=torch.float64)
     scatter = guess.new_zeros(width, width, dtype=torch.float64)
-    product = torch.zeros_like(scatter, dtype=guess.dtype)
     room = guess.new_empty(0)
     for part, rows in blocks(features):
         own = places[part]
         room = torch.empty_like(rows) if room.shape != rows.shape else room
         torch.index_select(guess, 0, own, out=room)
         rows = torch.sub(rows, room, out=room)
-        off += torch.zeros_like(guess).scatter_add_(0, own[:, None].expand_as(rows), rows)
-        for start in range(0, width, PANEL):
-            panel = slice(start, start + PANEL)
-            torch.mm(rows[:, panel].T, rows[:, start:], out=product[panel, start:])
-        scatter += product
-    off /= counts[:, None]
-    scatter = scatter.triu() + scatter.triu(1).T - (off.T * counts) @ off
-    if not scatter.isfinite().all():
-        raise NescioError("the features are too large: their squares overflow; scale them")
-    return Moments(counts, guess.double() + off, scatter / cases)
+        off += torch.zeros_like(guess).index_add_(0, own, rows)
+        scatter += _squared(rows)
+    return off, scatter
+
+
+def _squared(rows: Tensor) -> Tensor:
+    """`rows.T @ rows`, of which numpy computes half: it sees that both are the same."""
+    if rows.device.type != "cpu":
+        return rows.T @ rows
+    array = rows.numpy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return torch.from_numpy(array.T @ array)
 
 
 def shrink(covariance: Tensor, share: float) -> Tensor:

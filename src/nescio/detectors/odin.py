@@ -86,7 +86,7 @@ def step(answer: Answer, x: Tensor, temperature: float, scale: list[float] | Non
         start = x.detach().requires_grad_()
         logits = answer(start).double() / temperature
         loss = F.cross_entropy(logits, logits.argmax(-1), reduction="sum")
-        gradient = torch.autograd.grad(loss, start)[0]
+        gradient = torch.autograd.grad(loss * temperature, start)[0]  # half precision: no underflow
     sign = torch.where(gradient >= 0, 1.0, -1.0).to(x)
     return sign if scale is None else sign / _per_channel(scale, x)
 

@@ -73,11 +73,24 @@ def column_parts(inputs: Tensor | None, layout: Layout) -> Iterator[tuple[str, T
         yield kind, part[:, :own], part[:, own:]
 
 
+def marked(own: Tensor, flags: Tensor) -> Tensor:
+    """Levels and flags `(N, K)` of a categorical column, of which each row has exactly one."""
+    marks = torch.cat([own, flags], 1)
+    if not (((marks == 0) | (marks == 1)).all() and (marks.sum(1) == 1).all()):
+        raise NescioError(
+            "a categorical column must have one 1 among its levels and flags in each row; encode "
+            "the rows with the columns that the detector was made with"
+        )
+    return marks
+
+
 def read_rows(inputs: Tensor | None, layout: Layout) -> Rows:
     """Encoded inputs by what their numbers mean."""
     parts = list(column_parts(inputs, layout))
     numbers = [(own, flags) for kind, own, flags in parts if kind != "categorical"]
     classes = [(own, flags) for kind, own, flags in parts if kind == "categorical"]
+    for own, flags in classes:
+        marked(own, flags)
     empty = flat_inputs(inputs)[:, :0]
     none = empty.new_zeros(len(empty), 1)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from nescio.activations import Activations, View
 from nescio.data import Columns
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.rows import Layout, as_layout, column_parts
+from nescio.detectors.rows import Layout, as_layout, column_parts, flat_inputs, marked
 from nescio.errors import NescioError
 from nescio.registry import detectors
 
@@ -50,7 +50,7 @@ def smoothed_density(
     state: dict[str, Tensor] = {}
     for place, (kind, own, flags) in enumerate(column_parts(train.inputs, layout)):
         if kind == "categorical":
-            state[f"shares.{place}"] = _shares(_marked(own, flags).sum(0), smoothing)
+            state[f"shares.{place}"] = _shares(marked(own, flags).sum(0), smoothing)
         else:
             state |= _kernels(place, own[:, 0], flags, bandwidth, smoothing, bins)
     if structure == "tree":
@@ -63,10 +63,7 @@ def smoothed_density(
 def score(view: View, state: State, layers: tuple[str, ...], *, columns: Layout) -> Tensor:
     """Minus the sum of the columns' log densities, and of what a tree adds."""
     del layers
-    if view.inputs is None:
-        list(column_parts(None, columns))  # says what to do
-    assert view.inputs is not None
-    found = [_log_density(x, state, columns) for x in view.inputs.split(ROWS)]
+    found = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
     return -torch.cat(found).to(view.logits.dtype)
 
 
@@ -75,7 +72,7 @@ def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
     for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
         shares = state[f"shares.{place}"]
         if kind == "categorical":
-            total = total + shares[_marked(own, flags).argmax(1)]
+            total = total + shares[marked(own, flags).argmax(1)]
             continue
         there = 1 - flags.sum(1, keepdim=True)
         log = _log_kernel(own[:, 0], state, place)
@@ -92,17 +89,6 @@ def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
 def _shares(counts: Tensor, smoothing: float) -> Tensor:
     """Log shares with `smoothing` added to each count."""
     return (counts + smoothing).log() - (counts.sum() + smoothing * len(counts)).log()
-
-
-def _marked(own: Tensor, flags: Tensor) -> Tensor:
-    """Levels and flags `(N, K)`, of which each row has exactly one."""
-    marks = torch.cat([own, flags], 1)
-    if not (((marks == 0) | (marks == 1)).all() and (marks.sum(1) == 1).all()):
-        raise NescioError(
-            "a categorical column must have one 1 among its levels and flags in each row; encode "
-            "the rows with the columns that the detector was made with"
-        )
-    return marks
 
 
 def _kernels(
@@ -206,7 +192,7 @@ def _codes(x: Tensor, layout: Layout, state: State) -> Tensor:
     found = []
     for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
         if kind == "categorical":
-            found.append(_marked(own, flags).argmax(1))
+            found.append(marked(own, flags).argmax(1))
             continue
         edges = state[f"edges.{place}"]
         code = torch.searchsorted(edges, own[:, 0].contiguous(), right=True)

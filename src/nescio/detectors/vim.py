@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 
 from nescio.activations import Activations, View
+from nescio.detectors.blocks import in_blocks
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import moments, precision, read
+from nescio.detectors.energy import free_energy
+from nescio.detectors.moments import moments, precision
 from nescio.errors import NescioError
 from nescio.registry import detectors
 
@@ -48,7 +50,7 @@ def score(view: View, state: State, layers: tuple[str, ...], *, dim: int) -> Ten
     """The virtual logit minus the energy of the others."""
     del dim
     length = _residual(view.features[layers[0]], state["origin"], state["residual"])
-    return state["alpha"] * length - view.logits.to(length.dtype).logsumexp(-1)
+    return state["alpha"] * length + free_energy(view.logits.to(length.dtype))
 
 
 @torch.no_grad()
@@ -75,8 +77,12 @@ def _fitted(
 
 
 def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
-    rows = read(features, origin)
-    return torch.cat([torch.linalg.vector_norm((r - origin) @ residual, dim=1) for r in rows])
+    def length(rows: Tensor) -> Tensor:
+        left = (rows.to(origin.dtype) - origin) @ residual
+        found: Tensor = torch.linalg.vector_norm(left, dim=1)
+        return found
+
+    return in_blocks(features, length)
 
 
 def _size(width: int) -> int:

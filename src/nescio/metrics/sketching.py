@@ -7,6 +7,7 @@ can leave. For AUROC they are (pairs in order between bins + 0 or all pairs with
 pairs, so its error is at most half the share of pairs that fall into one bin.
 """
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -168,7 +169,7 @@ def _added(bits: int, inside: tuple[Counts, Counts], outside: tuple[Counts, Coun
 
 def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:
     """The bins of some scores and how many fell into each; a bin may stand there twice."""
-    if len(scores) == 0:  # type: ignore[arg-type]
+    if isinstance(scores, Sized) and np.ndim(scores) > 0 and len(scores) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     values = numbers(name, scores, axes=1)
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))

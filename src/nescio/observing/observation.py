@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from nescio.activations import Activations, check_finite, hash_inputs
 from nescio.checkpoints import digest
 from nescio.errors import NescioError
+from nescio.memory import keep_freed
 from nescio.observing.batches import Batch, as_batches, peeked
 from nescio.observing.columns import Column, Room, Stores
 from nescio.observing.layers import BEFORE, Place, chosen, last_linear, place, reading, traced
@@ -79,6 +80,7 @@ def observe(
       from an iterable of unknown length.
     """
     check_pool(pool)
+    keep_freed()
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
     nets = [Network(net, output, pool) for net in networks(source)]

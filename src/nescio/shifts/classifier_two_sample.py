@@ -43,7 +43,13 @@ def classifier_two_sample(
         )
         for part in (0, 1)
     )
-    scores = np.asarray(learn(*taught)(held[0]), dtype=np.float64).reshape(-1)
+    learned = learn(*taught)
+    if not callable(learned):
+        raise NescioError(
+            "the classifier must return a function of rows, which gives one number a row; it "
+            f"returned a {type(learned).__name__}"
+        )
+    scores = np.asarray(learned(held[0]), dtype=np.float64).reshape(-1)
     if scores.shape != held[1].shape or np.isnan(scores).any():
         raise NescioError(
             f"the classifier must give {len(held[1])} numbers, one a row, got shape "

@@ -21,12 +21,11 @@ def adjust(p_values: ArrayLike, correction: Correction = "holm") -> Floats:
     >>> adjust([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all():
-        raise NescioError(f"p-values must be (N,) within 0 and 1, got {p_values!r}")
+    raised = holm(p_values)  # checks them, too
     if correction == "holm":
-        return holm(p)
+        return raised
     if correction == "bh":
+        p = np.asarray(p_values, dtype=np.float64)
         order = np.argsort(p, kind="stable")
         scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
         found = np.empty_like(p)

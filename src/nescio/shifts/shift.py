@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.checks import as_inputs
+from nescio.data import Table
 from nescio.errors import NescioError
 
 Floats = NDArray[np.float64]
@@ -27,6 +28,10 @@ class Shift:
 
 def as_batches(before: Any, after: Any, *, least: int) -> tuple[Floats, Floats]:
     """Two batches as rows `(N, F)` of one width, with at least `least` cases each."""
+    if isinstance(before, Table) or isinstance(after, Table):
+        raise NescioError(
+            "this test takes arrays; encode tables first: learn_columns(before).encode(after).x"
+        )
     pair = [
         as_inputs(given, name, dtype=torch.float64).flatten(1).cpu().numpy()
         for given, name in ((before, "before"), (after, "after"))

@@ -262,8 +262,9 @@ def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
             "holds" if blind == len(own) else "partly" if blind else "fails",
         ),
         Claim(
-            "Ulmer and Cinà, section 6",
-            "Features that are discrete are left for later work.",
+            "Ulmer and Cinà, section 7",
+            "More work is needed to cover the case of discrete features: one would have to address "
+            "directly the difference between the training and the new distribution.",
             "best detector less best measure in AUROC, by world (both chosen by that number): "
             + words,
             "open",
