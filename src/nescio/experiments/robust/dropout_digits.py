@@ -89,7 +89,7 @@ def turned(image: Tensor, angles: Sequence[float]) -> Tensor:
 def _typical(model: Model, x: Tensor, y: Tensor) -> int:
     """The 1 of the test set that the network is surest of."""
     ones = (y == ONE).nonzero()[:, 0]
-    doubt = measures.log_odds(predictors.plain(model.member(0))(x[ones]))
+    doubt = measures.log_odds(Categorical(_logits(predictors.plain(model.member(0)), x[ones])))
     return int(ones[doubt.argmin()])
 
 

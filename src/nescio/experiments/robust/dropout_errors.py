@@ -106,7 +106,8 @@ def _errors(settings: Settings, name: str, kind: str, inside: InData) -> Numbers
         ]
         return {"usual": usual, "sampled": sampled}
 
-    return kept(path, key, measure)
+    found: Numbers = kept(path, key, measure)
+    return found
 
 
 def _wrong(predictor: Any, x: Tensor, y: Tensor) -> list[float]:
