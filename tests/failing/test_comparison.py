@@ -79,7 +79,7 @@ def test_saved_and_read_again(found, tmp_path):
     for name, values in found.scores.items():
         np.testing.assert_array_equal(again.scores[name], values)
     np.testing.assert_array_equal(again.wrong, found.wrong)
-    assert set(again.confidence) == {"before", "after"}
+    assert list(again.confidence) == list(found.confidence) == ["before", "after"]
     with pytest.raises(NescioError, match="cannot read"):
         FailureComparison.load(tmp_path / "none")
 

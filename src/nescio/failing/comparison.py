@@ -29,6 +29,7 @@ Array: TypeAlias = NDArray[Any]
 BASELINE = "maximum probability"
 SCORES = "scores.safetensors"
 NAMES = tuple(STATISTICS)
+WHEN = ("before", "after")  # temperature, in the order of the panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +130,8 @@ class FailureComparison:
             wrong = arrays["wrong"]
         except KeyError as error:
             raise NescioError(f"{path} lacks scores {error}; compare again") from None
-        prefix = "confidence/"
-        shown = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        keys = {when: f"confidence/{when}" for when in WHEN}
+        shown = {when: arrays[key] for when, key in keys.items() if key in arrays}
         return cls(result, scores, wrong, shown)
 
     def _chosen(self, names: Sequence[str] | None) -> dict[str, Array]:

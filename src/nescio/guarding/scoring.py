@@ -4,6 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nescio.errors import NescioError
 from nescio.guarding.deciding import Guard
 from nescio.guarding.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guarding.filing import weights_digest
-from nescio.guarding.parts import begin, finished
+from nescio.guarding.parts import Table, begin, finished
 from nescio.progress import progress as bar
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
@@ -87,12 +88,18 @@ def score(
         return _summary(out, there["inputs"], there, None)
     table = begin(out, identity, resume=resume)
     began = time.perf_counter()
-    with bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance:
+    with (
+        bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance,
+        ThreadPoolExecutor(1) as writer,  # writes one part while the next is decided
+    ):
         advance(table.rows, str)
+        waiting: Future[Table] | None = None
         for first, x in stream.blocks(table.identity["part"], start=table.rows):
             found = quietly(guard, x)
-            table = table.add(_columns(stream, first, found), _counts(found))
-            advance(len(found), lambda: f"case {table.rows}")  # noqa: B023
+            table = waiting.result() if waiting is not None else table
+            waiting = writer.submit(_add, table, stream, first, found)
+            advance(len(found), lambda: f"case {first + len(found)}")  # noqa: B023
+        table = waiting.result() if waiting is not None else table
     if not table.rows:
         raise NescioError(f"{stream.name} holds no inputs; expected at least one")
     if stream.total is not None and table.rows != stream.total:
@@ -155,6 +162,10 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
         )
+
+
+def _add(table: Table, stream: Stream, first: int, found: Decisions) -> Table:
+    return table.add(_columns(stream, first, found), _counts(found))
 
 
 def quietly(guard: Guard, x: Any) -> Decisions:

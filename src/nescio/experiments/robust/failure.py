@@ -416,7 +416,7 @@ def _pictures(name: str, found: FailureComparison) -> tuple[dict[str, Any], dict
     said = (
         f"Precision and recall of the errors of the first network on {name}.",
         "The share of errors among the surest answers, against how many are answered.",
-        "Temperature makes errors less sure and right answers too: they overlap as before.",
+        "Temperature moves right and wrong answers alike: they overlap as before.",
     )
     return figures, dict(zip(figures, said, strict=True))
 
