@@ -22,6 +22,7 @@ NAMES = (
     "noise",
     "images",
     "detectors",
+    "observing",
     "metrics",
     "import_time",
 )
