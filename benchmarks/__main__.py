@@ -22,6 +22,7 @@ NAMES = (
     "noise",
     "images",
     "detectors",
+    "observing",
     "metrics",
     "calibration",
     "import_time",

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 from nescio import attacks as attacks
 from nescio import augmentation as augmentation
 from nescio import calibration as calibration
+from nescio import conformal as conformal
 from nescio import data as data
 from nescio import detectors as detectors
+from nescio import failing as failing
 from nescio import heads as heads
 from nescio import losses as losses
 from nescio import measures as measures

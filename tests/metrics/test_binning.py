@@ -131,3 +131,12 @@ def test_bad_cases_are_refused(confidence, correct, bins, message):
 
 def test_ece_is_registered():
     assert "ece" in metrics
+
+
+@pytest.mark.parametrize("bins", [15, 5001, 100_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_confidence_just_above_one_is_in_the_last_bin(bins, dtype):
+    sure = np.array([1.00009, 1.0, 0.99999999], dtype)
+    found = reliability(sure, np.ones(3), bins=bins)
+    assert found.count[-1] == 3
+    assert found.count.sum() == 3

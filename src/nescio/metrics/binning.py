@@ -138,29 +138,31 @@ def _summed(
             rows = slice(low, min(low + BLOCK, stop))
             _check(sure, right, rows)
             slots = _slots(sure[rows], edges) if equal == "width" else _places(sure[rows], edges)
-            total = total + sums(slots, sure[rows], right[rows], len(edges))
+            total = total + sums(slots, sure[rows], right[rows], len(edges) + 1)
         return np.asarray(total)
 
     half = len(sure) // 2
     one, two = in_two(len(sure), lambda: part(0, half), lambda: part(half, len(sure)))
     total: Floats = one + two
     total[..., 1] += total[..., 0]  # confidence 0 belongs to the first bin
-    return total[..., 1:]
+    total[..., -2] += total[..., -1]  # an average in float32 may lie just above 1
+    return total[..., 1:-1]
 
 
 def _slots(sure: NDArray[Any], edges: NDArray[Any]) -> Slots:
-    """The m of the bin ((m-1)/M, m/M] of each confidence, 0 for confidence 0.
+    """The m of the bin ((m-1)/M, m/M] of each confidence, 0 for confidence 0, M + 1 above 1.
 
     By multiplication; a confidence within a few roundings of an edge is compared with it.
     """
     bins = len(edges) - 1
     scaled = sure * sure.dtype.type(bins)
-    np.minimum(scaled, bins, out=scaled)  # an average in float32 may lie just above 1
     slots: Slots = np.ceil(scaled).astype(np.intp)
+    if bins * TOLERANCE > 0.5:
+        np.minimum(slots, bins + 1, out=slots)
     scaled -= np.rint(scaled)
     near = np.flatnonzero(np.abs(scaled, out=scaled) <= 4 * bins * np.finfo(sure.dtype).eps)
     if len(near) > 0:
-        slots[near] = np.minimum(np.searchsorted(edges, sure[near]), bins)
+        slots[near] = np.searchsorted(edges, sure[near])
     return slots
 
 
