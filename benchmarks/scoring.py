@@ -107,6 +107,7 @@ def _guard(detector: str) -> Any:
     """Of a network that is right in 98 of 100 cases: labels are its own, but for those."""
     import torch
 
+    from nescio.commands.inputs import detector_named
     from nescio.guarding import guard
 
     net, parts = _net(), []
@@ -116,8 +117,10 @@ def _guard(detector: str) -> Any:
             y = net(x).argmax(1)
         wrong = torch.rand(count, generator=torch.Generator().manual_seed(seed)) < 0.02
         parts.append((x, torch.where(wrong, (y + 1) % CLASSES, y)))
-    named = None if detector == "default" else detector
-    return guard(net, parts[1], train=parts[0], detector=named, risk=0.05, progress=False)
+    options: dict[str, Any] = {"train": parts[0], "risk": 0.05, "progress": False}
+    if detector != "default":
+        options["detector"] = detector_named(detector)
+    return guard(net, parts[1], **options)
 
 
 def _file(folder: Path, rows: int) -> Path:

@@ -97,15 +97,12 @@ def guard(
     test = None if test_name is None else labelled_data(test_name, target=target)[:2]
     layers, by_class = list(options.pop("layer")) or None, options.pop("by_class")
     names, sets = options.pop("class_names"), options.pop("sets")
-    given = {name: options.pop(name) for name in ("detector", "failure")}
-    chosen: dict[str, Any] = {
-        name: detector_named(text) for name, text in given.items() if text is not None
-    }
+    for name in ("detector", "failure"):
+        options[name] = None if options[name] is None else detector_named(options[name])
     made = make(
         source,
         (x, y),
         train=train,
-        **chosen,
         layers=layers,
         by="class" if by_class else None,
         names=None if names is None else [name.strip() for name in names.split(",")],
