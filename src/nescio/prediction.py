@@ -163,11 +163,13 @@ class Classification(Prediction, ABC):
     @cached_property
     def probs(self) -> Tensor:
         """Probabilities of the mixture, `(*batch, C)`."""
-        return self.member_probs.mean(0)
+        return self.member_probs.mean(0) if self.members > 1 else self.member_probs[0]
 
     @cached_property
     def log_probs(self) -> Tensor:
         """Log probabilities of the mixture, `(*batch, C)`, accurate where `probs` underflows."""
+        if self.members == 1:
+            return self.member_log_probs[0]
         return self.member_log_probs.logsumexp(0) - math.log(self.members)
 
     @property

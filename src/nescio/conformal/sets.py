@@ -223,5 +223,10 @@ def _draws(
 def _chunks(prediction: Classification) -> Iterator[tuple[int, Tensor]]:
     """Places and log probabilities (n, C) in float64, so that little is held at a time."""
     size = max(1, CHUNK // (prediction.members * prediction.classes))
+    whole = prediction.log_probs if prediction.members == 1 else None  # kept by the prediction
     for place in range(0, len(prediction), size):
-        yield place, prediction[place : place + size].to(torch.float64).log_probs
+        span = slice(place, place + size)
+        if whole is not None and whole.dtype == torch.float64:
+            yield place, whole[span]
+        else:
+            yield place, prediction[span].to(torch.float64).log_probs

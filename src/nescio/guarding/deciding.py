@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,10 @@ class Guard:
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are outside."""
         finite = part.finite
+        if part.activations is not None and bool(finite.all()):
+            return replace(
+                self._decide(part.activations, groups, ranged=False), in_range=part.in_range
+            )
         count, device = len(finite), finite.device
         nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
         rule = torch.full((count,), CODES["not finite"], device=device)
@@ -156,26 +160,30 @@ class Guard:
         )  # fmt: skip
         if part.activations is None:
             return whole
-        found = self._decide(part.activations, None if groups is None else groups[finite])
+        own = None if groups is None else groups[finite]
+        found = self._decide(part.activations, own, ranged=False)
         for name in FILLED if sets is not None else FILLED[:-1]:
             getattr(whole, name)[finite] = getattr(found, name)
         return whole
 
-    def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
+    def _decide(
+        self, activations: Activations, groups: Tensor | None, *, ranged: bool = True
+    ) -> Decisions:
         prediction = self.prediction(activations)
         score, doubt = self.scores(activations, prediction)
         label, probs = prediction.labels, prediction.probs
         belongs = label if self.by == CLASS else groups
         p_value = torch.full_like(score, torch.nan)
         rule = torch.full_like(label, CODES["unknown group"])
-        for number, own in zip(self.groups, self.rules, strict=True):
-            chosen = torch.ones_like(rule, dtype=torch.bool)
-            if belongs is not None:
-                chosen = belongs == number
+        if belongs is None:
+            (only,) = self.rules
+            p_value, rule = only.p_values(score), only.speaking(score, doubt)
+        for number, own in zip(self.groups, self.rules, strict=True) if belongs is not None else ():
+            chosen = belongs == number
             p_value[chosen] = own.p_values(score[chosen])
             rule[chosen] = own.speaking(score[chosen], doubt[chosen])
         in_range = torch.ones_like(label, dtype=torch.bool)
-        if self.range is not None and activations.inputs is not None:
+        if ranged and self.range is not None and activations.inputs is not None:
             in_range = self.range.inside(activations.inputs)
         probability = probs.gather(1, label[:, None])[:, 0]
         sets = None if self.sets is None else self._sets(prediction, groups, rule)

@@ -15,6 +15,7 @@ from nescio.observing.layers import place
 from nescio.observing.network import Network, linear_layer
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
+BATCH = 1 << 17  # numbers of the inputs of a batch, at least: calling a network is not free
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,17 @@ class Range:
 
     def inside(self, x: Tensor) -> Tensor:
         """Whether all numbers of each input are in the range, `(N,)`."""
-        flat = as_batch(x, torch.float64).flatten(1)
-        return ((flat >= self.low.to(x.device)) & (flat <= self.high.to(x.device))).all(1)
+        flat = as_batch(x).flatten(1)
+        low, high = self.low.to(x.device), self.high.to(x.device)
+        inside = torch.ones(len(flat), dtype=torch.bool, device=x.device)
+        if not len(flat):
+            return inside
+        odd = ~((flat.amin(0) >= low) & (flat.amax(0) <= high))  # columns to look at, often few
+        if odd.any():
+            own = flat[:, odd].double()
+            ends = (end.expand(len(odd))[odd] for end in (low, high))
+            inside = ((own >= next(ends)) & (own <= next(ends))).all(1)
+        return inside
 
 
 SLACK = 0.1  # of the width of the range, on both sides
@@ -87,12 +97,13 @@ def watch(
     options = made.get("output"), made.get("pool", "mean")
     watching = [Network(net, *options, [place(name, net) for name in layers]) for net in nets]
     size = max(batch_size, PART // max(1, x[0].numel()) if len(x) else 1)
+    batch = max(batch_size, BATCH // max(1, x[0].numel()) if len(x) else 1)
     for start in range(0, len(x), size):
         part = x[start : start + size]
         rows = torch.arange(start, start + len(part), device=x.device)
-        finite = part.flatten(1).isfinite().all(1)
+        finite = _finite(part)
         in_range = torch.ones_like(finite) if known is None else known.inside(part)
-        found, good = _activations(watching, detector, part[finite], batch_size)
+        found, good = _activations(watching, detector, _only(part, finite), batch)
         finite[finite.clone()] = good
         yield Watched(rows, finite, in_range & finite, found)
 
@@ -113,15 +124,15 @@ def _activations(
         rows = {n: torch.cat([found[n] for _, found in parts]).to(x.device) for n in names}
         features.append(rows)
     for value in (*logits, *(row for rows in features for row in rows.values())):
-        good &= value.isfinite().all(1)
+        good &= _finite(value)
     if not good.any():
         return None, good
     linear = detector.made.get("linear")
     ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
     return Activations(
-        logits=torch.stack(logits)[:, good],
-        features={n: torch.stack([rows[n] for rows in features])[:, good] for n in features[0]},
-        inputs=x[good],
+        logits=torch.stack([_only(rows, good) for rows in logits]),
+        features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
+        inputs=_only(x, good),
         weight=torch.stack([weight for weight, _ in ends]) if ends else None,
         bias=torch.stack([bias for _, bias in ends]) if ends else None,
         last=None,
@@ -130,3 +141,15 @@ def _activations(
         hashes=torch.zeros(int(good.sum()), dtype=torch.int64),  # not needed, and not free
         checked=True,
     ), good
+
+
+def _finite(x: Tensor) -> Tensor:
+    """Which rows are finite, `(N,)`; where their sum is, all are, in a tenth of the time."""
+    if not x.is_floating_point() or bool(x.sum().isfinite()):
+        return torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return x.flatten(1).isfinite().all(1)
+
+
+def _only(x: Tensor, chosen: Tensor) -> Tensor:
+    """The chosen rows; no copy where these are all."""
+    return x if bool(chosen.all()) else x[chosen]
