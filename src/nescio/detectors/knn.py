@@ -66,7 +66,8 @@ def score(
     rows = view.features[layers[0]].to(bank.rows.dtype)
     own = F.normalize(rows, dim=1) if normalise else rows
     found = bank.rows[kth_nearest(own.detach(), bank, k)]
-    return torch.linalg.vector_norm(own - found, dim=1)
+    distance: Tensor = torch.linalg.vector_norm(own - found, dim=1)
+    return distance
 
 
 def _chosen(cases: int, share: float, seed: int) -> Tensor | None:

@@ -92,7 +92,7 @@ def _sums(features: Tensor, places: Tensor, guess: Tensor) -> tuple[Tensor, Tens
     threads = torch.get_num_threads() if features.device.type == "cpu" else 1
     if features.numel() <= NUMBERS:
         return _summed(features, places, guess)
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     rows, own = features.chunk(threads), places.chunk(threads)
     with one_thread(), threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
