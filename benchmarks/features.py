@@ -45,6 +45,7 @@ def _of_mnist(bank: int, queries: int) -> "Tensor":
     import nescio
 
     mnist = nescio.data.load("mnist")
+    assert mnist.test is not None
     (x, y), (other, _) = mnist.train, mnist.test
     images = torch.cat([x, other])[: bank + queries]
     net = nescio.train(
@@ -66,5 +67,5 @@ def _mixture(cases: int) -> "Tensor":
     scale = 1 / torch.arange(1, WIDTH + 1)
     turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH)).Q
     centres = 2 * torch.randn(10, WIDTH) * scale
-    rows = torch.randn(cases, WIDTH) * scale + centres[torch.arange(cases) % 10]
-    return (rows @ turn).relu_()
+    rows: Tensor = torch.randn(cases, WIDTH) * scale + centres[torch.arange(cases) % 10]
+    return torch.relu(rows @ turn)

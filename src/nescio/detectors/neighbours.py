@@ -117,10 +117,12 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
     def search(own: Tensor) -> Tensor:
         return _kth(own, bank, k, _by_bounds, FEW, WIDE)[1]
 
-    if threads == 1:
-        return search(queries)
-    with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has queries of its own
-        return torch.cat(list(pool.map(search, queries.chunk(threads))))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        if threads == 1:
+            return search(queries)
+        with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has queries of its own
+            return torch.cat(list(pool.map(search, queries.chunk(threads))))
 
 
 def _kth(
@@ -194,18 +196,15 @@ def _reaching(upper: Tensor, groups: Tensor, floor: Tensor) -> tuple[Tensor, Ten
 def _roundings(queries: Tensor, bank: Bank) -> Tensor:
     """More than what bounds and values can be off by, `(n,)`: each is a sum of at most F terms."""
     longest = (bank.rows[0] if bank.half is None else bank.rows[bank.half.argmin()]).norm()
-    size = torch.linalg.vector_norm(queries, dim=1) + longest
-    off: Tensor = torch.finfo(queries.dtype).eps * queries.shape[1] * longest * size
-    return off
+    size: Tensor = torch.linalg.vector_norm(queries, dim=1) + longest
+    return size.mul_(longest).mul_(queries.shape[1] * torch.finfo(queries.dtype).eps)
 
 
 def _some(queries: Tensor, bank: Bank, ends: Tensor, places: Tensor) -> Tensor:
     """Values of query i and the rows at `places[ends[i] : ends[i + 1]]`, one after another."""
     shape, zeros = (len(queries), len(bank)), queries.new_zeros(len(places))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that sparse tensors are new
-        wanted = torch.sparse_csr_tensor(ends, places, zeros, shape, check_invariants=False)
-        found: Tensor = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
+    wanted = torch.sparse_csr_tensor(ends, places, zeros, shape, check_invariants=False)
+    found: Tensor = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
     return found if bank.half is None else found.add_(bank.half[places])
 
 

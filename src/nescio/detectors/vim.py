@@ -78,8 +78,8 @@ def _fitted(
 
 def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
     def length(rows: Tensor) -> Tensor:
-        left = (rows.to(origin.dtype) - origin) @ residual
-        found: Tensor = torch.linalg.vector_norm(left, dim=1)
+        apart = (rows.to(origin.dtype) - origin) @ residual
+        found: Tensor = torch.linalg.vector_norm(apart, dim=1)
         return found
 
     return in_blocks(features, length)
