@@ -147,12 +147,17 @@ def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(
 def test_a_detector_and_a_failure_score_of_ones_own(model):
     x, y = blobs(600, 0)
     fitted = detectors.knn(nescio.observe(model, (x, y)), k=5)
-    for given in (fitted, "mahalanobis", lambda train: detectors.knn(train, k=5)):
+    for given in (fitted, "mahalanobis", "energy", lambda train: detectors.knn(train, k=5)):
         made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=given, risk=0.1)
         assert made.failure is None
         assert len(made(x[:5])) == 5
     made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=fitted, failure="trust_score")
     assert made.failure.name == "trust_score"
+
+
+def test_a_detector_that_needs_more_than_its_name(model):
+    with pytest.raises(NescioError, match="measured needs more than its name"):
+        nescio.guard(model, blobs(800, 1), train=blobs(600, 0), detector="measured")
 
 
 def test_promises_for_each_predicted_class(model):

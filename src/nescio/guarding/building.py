@@ -1,5 +1,6 @@
 """Make a guard: fit a detector, calibrate, and find the thresholds that carry a promise."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -192,11 +193,25 @@ def _detectors(
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
     if isinstance(wanted, Detector):
         return wanted
+    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
+        return _unfitted(wanted)
     if base is None:
         raise NescioError("a failure score is fitted on train=; give it, or a fitted one")
-    made = detectors[wanted](base) if isinstance(wanted, str) else wanted(base)
+    made = build(base)
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
+    return made
+
+
+def _unfitted(name: str) -> Detector:
+    """A detector that learns nothing from data, by name."""
+    try:
+        made: Detector = detectors[name]()
+    except TypeError:
+        raise NescioError(
+            f"{name} needs more than its name: make it, as in detectors.{name}(...), and give that"
+        ) from None
     return made
 
 
