@@ -25,6 +25,7 @@ NAMES = (
     "observing",
     "metrics",
     "calibration",
+    "scoring",
     "import_time",
 )
 
