@@ -13,8 +13,8 @@ errors version registry randomness augmentation threads memory progress files ch
 prediction heads measures metrics data nets dropout convolution stacking dense model schedules
 attacks losses optimisers checkpoints loop training predictors calibration activations observing
 detectors shifts conformal failing guarding monitoring geometry saving units recipes evaluate
-shifting faraway tables report arguments remedies auditing comparing detecting demo networks
-running picturing experiments commands cli __main__
+shifting faraway tables report arguments remedies audited auditing comparing detecting demo
+networks running picturing experiments commands cli __main__
 """.split()  # noqa: SIM905
 VERSION = ("nescio", "nescio.__version__")  # a number, wherever it is needed
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -1,7 +1,7 @@
 """How far can a network be trusted: on its data, on noise, and along rays away from the data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,31 +11,37 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio import metrics
-from nescio.attacks import Ascent, confidence, leaking, pgd
+from nescio.audited import Guarded, Held, calibration, failure, guarded, hold, moved
+from nescio.audited.attacked import ATTACKED, Attack, attack_on, attacked
+from nescio.audited.attacked import check_attack as check_attack
+from nescio.audited.calibrating import bins
+from nescio.audited.failures import BASELINE, RECOMMENDED
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
 from nescio.evaluate import ADVERSARIAL, FAR, Seen, quality, see, separation
 from nescio.files import finite, make_folder, write_atomically, write_json
+from nescio.guarding import Guard
+from nescio.loop import Pair
 from nescio.predictors import Predictor, plain
 from nescio.progress import progress
-from nescio.randomness import derive
-from nescio.units import Units, near, noise, units_of
+from nescio.units import Units, units_of
 from nescio.version import VERSION
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
 BINS = 20
 RAYS = 200  # of each kind that are followed to infinity
 STEPS = 50  # of the attack on noise
-ATTACKED = 200  # noise inputs that are attacked
+GUARD = "guard.safetensors"  # beside the page
 Look = Callable[[Tensor], Seen]
 Sets = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings; `result` is what `audit.json` holds."""
+    """The findings; `result` is what `audit.json` holds, `guard` decides about new inputs."""
 
     result: dict[str, Any]
+    guard: Guard | None = field(default=None, repr=False, compare=False)
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -52,13 +58,30 @@ class Audit:
         return rows
 
     def save(self, folder: str | Path) -> Path:
-        """Write `audit.json` and `audit.html`, one page complete in itself; returns the page."""
+        """Write `audit.json`, `audit.html`, a page complete in itself, and the guard.
+
+        Returns the path of the page.
+        """
         from nescio.report import audit_page
 
         folder = make_folder(Path(folder))
-        write_json(folder / "audit.json", self.result)
-        write_atomically(folder / "audit.html", audit_page(self.result))
+        result = self.result
+        if self.guard is not None:
+            path = self.guard.save(folder / GUARD, weights=True)
+            result = {**result, "guard": {**result["guard"], "file": str(path)}}
+        write_json(folder / "audit.json", result)
+        write_atomically(folder / "audit.html", audit_page(result))
         return folder / "audit.html"
+
+    def bound_for(self, folder: str | Path, *, net: str | None = None) -> "Audit":
+        """The same, with the words to use the guard once it is saved in `folder`.
+
+        net: `package.module:factory` of the network, or the folder of a run.
+        """
+        if self.guard is None:
+            return self
+        place = {"file": str(Path(folder) / GUARD), "net": net}
+        return replace(self, result={**self.result, "guard": {**self.result["guard"], **place}})
 
     def __str__(self) -> str:
         from nescio.report import audit_text
@@ -72,6 +95,7 @@ def audit(
     data: tuple[Any, Any],
     *,
     train: tuple[Any, Any] | None = None,
+    validation: tuple[Any, Any] | None = None,
     outside: Mapping[str, Any] | None = None,
     alphas: Sequence[float] = ALPHAS,
     rays: int = RAYS,
@@ -82,9 +106,11 @@ def audit(
 ) -> Audit:
     """Say how overconfident a classifier is on its test data, off it, under attack, and far away.
 
-    net: a network, a predictor, or several by name. data: test inputs and labels.
-    train: training data, for the range of the noise. outside: other inputs by name, for example
-    `{"letters": z}`; uniform noise and permuted pixels are always there.
+    net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
+    labels. train: training data, for the range of the noise and the detector of the guard.
+    validation: other held-out data, which fit temperatures and the guard; without them a half of
+    the test data does. outside: other inputs by name, for example `{"letters": z}`; uniform noise
+    and permuted pixels are always there.
     rays: how many of each kind to follow to infinity, exactly; 0 leaves the far field out.
     attack_steps: of gradient ascent on the confidence, from noise; 0 leaves the attack out.
     attack_radius: how far it may go, as a share of the range of the data; 0.3 for images, 0.05 for
@@ -105,10 +131,22 @@ def audit(
 
     known = x if train is None else as_inputs(train[0], "training inputs", keep_bytes=True)
     _check_shape("training inputs", known, x)
+    held = hold((x, y), _validation(validation, x), seed=seed)
     units = units_of(known)
     ours, given = _outside(x, units, outside or {}, seed)
-    attack = _attack(known, units, attack_steps, attack_radius, seed)
+    attack = attack_on(known, units, attack_steps, attack_radius, seed)
     ways = rays_from(x, count=rays, seed=seed) if rays else {}
+    name, first = next(iter(predictors.items()))
+    trained = None if train is None else (known, _labels(train[1], len(known)))
+    own = guarded(name, first, held, trained, seed=seed, progress=progress)
+    found, surest = _findings(
+        predictors, x, y, (ours, given), alphas, ways, attack, progress, (held, own, seed)
+    )
+    if own.guard is not None:
+        far = {f"{FAR}{alphas[-1]:.12g}": sets.scaling()(x, alphas[-1])}
+        tried = {**given, **ours, **surest, **far}
+        own.result["outside"] = {where: own.on(inputs) for where, inputs in tried.items()}
+    guards = {} if own.guard is None else {"guard": own.guard}
     result: dict[str, Any] = {
         "nescio": VERSION,
         "cases": len(x),
@@ -119,66 +157,32 @@ def audit(
             **({attack.name: ATTACKED} if attack else {}),
             **{name: len(inputs) for name, inputs in given.items()},
         },
-        "predictors": _findings(predictors, x, y, (ours, given), alphas, ways, attack, progress),
+        "held_out": held.words,
+        "guard": own.result,
+        "predictors": found,
+        "shift": moved(predictors, guards, held, seed=seed),
     }
     if attack is not None:
         result["attack"] = attack.options
-    return Audit(finite(result))  # empty bins have no mean: None, as in the file
+    return Audit(finite(result), own.guard)  # empty bins have no mean: None, as in the file
+
+
+def _validation(given: tuple[Any, Any] | None, x: Tensor) -> Pair | None:
+    if given is None:
+        return None
+    inputs = as_inputs(given[0], "validation inputs")
+    _check_shape("validation inputs", inputs, x)
+    return inputs, as_targets(given[1], len(inputs), task="classification")
+
+
+def _labels(given: Any, cases: int) -> Tensor | None:
+    return None if given is None else as_targets(given, cases, task="classification")
 
 
 def _check_alphas(alphas: Sequence[float]) -> None:
     ordered = all(a < b for a, b in pairwise(alphas))
     if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
         raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Attack:
-    """Where the attack starts and how it moves, in units of the range of the data."""
-
-    name: str
-    start: Tensor
-    units: Units
-    options: dict[str, Any]
-
-    def surest(self, predictor: Predictor) -> tuple[Tensor, float]:
-        """The surest inputs found near the noise, and the share on which the attack was blind.
-
-        Where the network gives no gradient, the attack tries again with one that leaks through
-        dead units.
-        """
-        sure = confidence(predictor)
-
-        def objective(shares: Tensor) -> Tensor:
-            return sure(self.units.inputs(shares))
-
-        found = pgd(objective, self.start, **self.options)
-        x, blind = found.x, found.blind
-        if blind.any():
-            again = pgd(leaking(objective), self.start, **self.options)
-            better = (again.value > found.value).view(-1, *(1 for _ in x.shape[1:]))
-            x, blind = torch.where(better, again.x, x), blind & again.blind
-        return self.units.inputs(x), blind.double().mean().item()
-
-
-def check_attack(steps: int, radius: float | None) -> None:
-    """Refuse options of the attack that make no sense, before any work is done."""
-    if radius is not None and not radius > 0:
-        raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
-    Ascent(radius, steps)
-
-
-def _attack(
-    known: Tensor, units: Units, steps: int, radius: float | None, seed: int
-) -> _Attack | None:
-    check_attack(steps, radius)
-    if not steps:
-        return None
-    own = derive(seed, "audit")  # other noise than a recipe trains on
-    reach = near(radius, known)
-    options = {"radius": reach, "steps": steps, "seed": own}
-    name = f"{ADVERSARIAL} (radius {reach:g}, {steps} step{'s' if steps > 1 else ''})"
-    return _Attack(name, noise(known, seed=own).take(ATTACKED), units, options)
 
 
 def _outside(x: Tensor, units: Units, given: Mapping[str, Any], seed: int) -> tuple[Sets, Sets]:
@@ -215,12 +219,16 @@ def _findings(
     others: tuple[Sets, Sets],
     alphas: Sequence[float],
     rays: dict[str, tuple[Tensor, Tensor, float]],
-    attack: _Attack | None,
+    attack: Attack | None,
     show: bool | None,
-) -> dict[str, Any]:
+    trusted: tuple[Held, Guarded, int],
+) -> tuple[dict[str, Any], Sets]:
+    """What is found of each predictor, and the attacked noise of the first."""
     from nescio.faraway import far_away
 
-    found = {}
+    found: dict[str, Any] = {}
+    first: Sets = {}
+    held, own, seed = trusted
     ours, given = others
     sets = len(ours) + len(given) + bool(attack)
     total = len(predictors) * (1 + sets + len(alphas) + len(rays))
@@ -235,31 +243,39 @@ def _findings(
             def tick(name: str = name) -> None:
                 advance(1, lambda: f"{name}, far away")
 
-            moved, report = _attacked(predictor, attack)
-            found[name] = _examine(look, x, y, {**ours, **moved, **given}, alphas)
+            surest, report = attacked(predictor, attack)
+            inside = look(x)
+            main = not found
+            first = surest if main else first
+            found[name] = _examine(look, inside, x, y, {**ours, **surest, **given}, alphas)
             found[name]["attack"] = report
+            found[name]["calibration"] = calibration(predictor, held, seed=seed)
+            found[name]["failure"] = _failure(inside, held, own if main else None, seed)
             if rays:
                 found[name]["far_field"] = far_away(predictor, rays, tick=tick)
-    return found
+    return found, first
 
 
-def _attacked(predictor: Predictor, attack: _Attack | None) -> tuple[Sets, dict[str, Any]]:
-    """The attacked noise by name, and what became of the attack."""
-    if attack is None:
-        return {}, {}
-    try:
-        x, blind = attack.surest(predictor)
-    except NescioError as error:
-        return {}, {"skipped": str(error)}
-    return {attack.name: x}, {"blind": blind}
+def _failure(inside: Seen, held: Held, own: Guarded | None, seed: int) -> dict[str, Any]:
+    """How well the errors on the measured cases are found; by the guard's doubt too, if any."""
+    places = held.places.cpu()
+    wrong = (inside.labels != held.test[1].cpu())[places].numpy()
+    scores = {BASELINE: inside.scores["log_odds"][places.numpy()]}
+    if own is not None and own.guard is not None and own.guard.failure is not None:
+        assert own.decisions is not None
+        scores[RECOMMENDED] = own.decisions.doubt.cpu().numpy()
+    return failure(scores, wrong, seed=seed)
 
 
 def _examine(
-    look: Look, x: Tensor, y: Tensor, others: Mapping[str, Tensor], alphas: Sequence[float]
+    look: Look,
+    inside: Seen,
+    x: Tensor,
+    y: Tensor,
+    others: Mapping[str, Tensor],
+    alphas: Sequence[float],
 ) -> dict[str, Any]:
-    inside = look(x)
     test = quality(inside, y)
-    reliability = metrics.reliability(inside.confidence, inside.labels == y.cpu())
     histograms = {"test": _histogram(inside)}
     outside = {}
     for name, inputs in others.items():
@@ -272,12 +288,7 @@ def _examine(
         "members": inside.members,
         "classes": inside.log_probs.shape[1],
         "test": test,
-        "reliability": {
-            "edges": reliability.edges.tolist(),
-            "count": reliability.count.tolist(),
-            "confidence": reliability.confidence.tolist(),
-            "accuracy": reliability.accuracy.tolist(),
-        },
+        "reliability": bins(inside.confidence, inside.labels == y.cpu()),
         "outside": outside,
         "scaling": ray,
         "confidence_histograms": histograms,

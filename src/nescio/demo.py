@@ -52,16 +52,18 @@ def audit_digits(
     predictors["deep ensemble"] = ensemble
     for chosen in remedies:
         predictors[chosen.title] = train_remedy(chosen, _make_net, digits.train, run=run, **options)
-    return audit(
+    findings = audit(
         predictors,
         digits.test,
         train=digits.train,
+        validation=digits.validation,
         rays=rays,
         attack_steps=attack_steps,
         attack_radius=attack_radius,
         seed=seed,
         progress=progress,
     )
+    return findings if run is None else findings.bound_for(run)
 
 
 def compare_digits(

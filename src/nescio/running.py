@@ -183,8 +183,9 @@ def audit_files(
             raise NescioError(f"--outside takes each name once, got {name!r} again")
         others[name] = inputs
     predictors: dict[str, Any] = {"network": net}
-    if validation_path is not None:
-        predictors["temperature"] = temperature(net, labelled(validation_path, "validation"))
+    validation = None if validation_path is None else labelled(validation_path, "validation")
+    if validation is not None:
+        predictors["temperature"] = temperature(net, validation)
     if passes is not None:
         predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
     for chosen in remedies:
@@ -196,16 +197,18 @@ def audit_files(
         predictors[chosen.title] = train_remedy(
             chosen, make_net, train_data, run=run, schedule="cosine", **options
         )
-    return audit(
+    findings = audit(
         predictors,
         test,
         train=train_data,
+        validation=validation,
         outside=others,
         rays=rays,
         attack_steps=attack_steps,
         attack_radius=attack_radius,
         seed=seed,
     )
+    return findings if run is None else findings.bound_for(run, net=factory)
 
 
 def compare_files(

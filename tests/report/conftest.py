@@ -105,3 +105,99 @@ def attacked(result: dict[str, Any]) -> dict[str, Any]:
     result["predictors"]["<b>net</b>"]["attack"] = {"skipped": "a Closed has no method answer(x)"}
     result["sets"][name] = 200
     return result
+
+
+def _bins(accuracy: list[float]) -> dict[str, Any]:
+    empty = float("nan")
+    return {
+        "edges": [0.0, 0.25, 0.5, 0.75, 1.0],
+        "count": [0, 20, 0, 80],
+        "confidence": [empty, 0.4, empty, 0.9],
+        "accuracy": [empty, accuracy[0], empty, accuracy[1]],
+    }
+
+
+def _calibration(ece: float, accuracy: list[float]) -> dict[str, Any]:
+    return {
+        "nll": 0.321,
+        "brier": 0.154,
+        "ece": {"value": ece, "low": ece - 0.03, "high": ece + 0.01},
+        "smooth_ece": ece / 2,
+        "reliability": _bins(accuracy),
+    }
+
+
+def _around(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.005, "high": value + 0.005}
+
+
+@pytest.fixture
+def trusted(result: dict[str, Any]) -> dict[str, Any]:
+    """The same with a guard, calibration, failure prediction and a shift."""
+    plain, other = result["predictors"].values()
+    plain["calibration"] = {
+        "before": _calibration(0.042, [0.35, 0.95]),
+        "after": _calibration(0.012, [0.4, 0.9]),
+        "temperature": 1.75,
+    }
+    other["calibration"] = {"before": _calibration(0.025, [0.3, 0.9]), "skipped": "no error"}
+    scores = {
+        "maximum probability": {key: _around(0.4) for key in ("ap_error", "auroc", "aurc")},
+        "recommended score": {key: _around(0.5) for key in ("ap_error", "auroc", "aurc")},
+    }
+    scores["recommended score"]["gain"] = {"ap_error": _around(0.1)}
+    coverage = [0.1, 0.5, 1.0]
+    plain["failure"] = {
+        "errors": 10,
+        "cases": 100,
+        "scores": scores,
+        "curves": {
+            "maximum probability": {"coverage": coverage, "risk": [0.0, 0.02, 0.1]},
+            "recommended score": {"coverage": coverage, "risk": [0.0, 0.0, 0.1]},
+        },
+    }
+    other["failure"] = {"errors": 3, "cases": 100, "skipped": "3 errors in 100 answers: too few"}
+    result["held_out"] = "fitted on the 300 validation cases, measured on the 100 test cases"
+    shares = {"inputs": 50, "unsure": 0.0}
+    result["guard"] = {
+        "predictor": "plain",
+        "false_alarm": 0.01,
+        "risk": 0.02,
+        "confidence": 0.95,
+        "cases": 300,
+        "needed": 189,
+        "halved": False,
+        "holds": True,
+        "shown": {"cases": 236, "answered": 220, "errors": 1, "bound": 0.0214, "samples": 240},
+        "enough": None,
+        "own_network": False,
+        "guarantees": ["Outside: few.", "Unsure: <few>."],
+        "test": {
+            "cases": 100,
+            "answered": {"value": 0.9, "low": 0.82, "high": 0.95},
+            "outside": {"value": 0.02, "low": 0.01, "high": 0.07},
+            "unsure": 0.08,
+            "errors": 1,
+            "risk": {"value": 0.01, "low": 0.0003, "high": 0.06},
+        },
+        "broken": {"false_alarm": False, "risk": False},
+        "outside": {
+            "letters": {**shares, "answer": 0.39, "outside": 0.61},
+            "uniform noise": {**shares, "answer": 0.0, "outside": 1.0},
+            "scaled x 100": {**shares, "answer": 0.0, "outside": 1.0},
+        },
+        "file": "out/guard.safetensors",
+    }
+    quality = {"accuracy": [0.9, 0.4], "ece": [0.05, 0.3], "nll": [0.1, 0.2]}
+    decided = {"answered": [0.9, 0.1], "unsure": [0.08, 0.1], "outside": [0.02, 0.8]}
+    risk = {"risk": [0.01, None], "low": [0.0, None], "high": [0.03, None]}
+    result["shift"] = {
+        "shift": "rotation",
+        "description": "turned by 15 degrees a step",
+        "cases": 100,
+        "strengths": [0.0, 1.0],
+        "predictors": {"plain": quality},
+        "sets": {},
+        "guards": {"guard": {**decided, **risk}},
+    }
+    return result

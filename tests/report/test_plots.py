@@ -55,22 +55,56 @@ def test_histograms_are_shares_of_cases(result):
     assert names == ["scaled x 100", "noise", "test"]
 
 
+def points(axis):
+    (found,) = [part for part in axis.lines if part.get_label() == "accuracy of a bin"]
+    return list(found.get_xdata()), list(found.get_ydata())
+
+
 def test_reliability_skips_empty_bins(result):
     upper, _, lower, _ = plots.reliability_diagrams(result).axes
-    assert list(upper.lines[0].get_xdata()) == [0.4, 0.9]
-    assert list(upper.lines[0].get_ydata()) == [0.35, 0.95]
-    assert [bar.get_height() for bar in lower.patches] == [20, 80]
-    assert [bar.get_x() for bar in lower.patches] == [0.25, 0.75]
+    assert points(upper) == ([0.4, 0.9], [0.35, 0.95])
+    assert [bar.get_height() for bar in lower.patches] == [0, 20, 0, 80]
 
 
-def test_intervals_are_wilsons(result):
+def test_bounds_are_exact(result):
     from scipy.stats import binomtest
 
     upper = plots.reliability_diagrams(result).axes[0]
-    drawn = [segment[:, 1] for segment in upper.collections[0].get_segments()]
+    (lines,) = [part for part in upper.collections if "exact" in str(part.get_label())]
+    drawn = [segment[:, 1] for segment in lines.get_segments()]
     for ends, wins, count in zip(drawn, (7, 76), (20, 80), strict=True):
-        known = binomtest(wins, count).proportion_ci(0.95, method="wilson")
-        np.testing.assert_allclose(ends, known, atol=1e-4)
+        known = binomtest(wins, count).proportion_ci(0.95, method="exact")
+        np.testing.assert_allclose(ends, known, atol=1e-9)
+
+
+def test_reliability_shows_the_first_predictor_after_temperature(trusted):
+    upper = plots.reliability_diagrams(trusted).axes[:3]
+    titles = [axis.get_title(loc="left").split(":")[0] for axis in upper]
+    assert titles == ["plain", "plain, temperature", "<b>net</b>"]
+    assert points(upper[1]) == ([0.4, 0.9], [0.4, 0.9])
+
+
+def test_risk_against_coverage_with_the_guard(trusted):
+    axis = plots.risk_coverage(trusted).axes[0]
+    first, second, guard, promise = axis.lines
+    assert list(first.get_xdata()) == [0.1, 0.5, 1.0]
+    assert list(first.get_ydata()) == [0.0, 0.02, 0.1]
+    assert list(second.get_ydata()) == [0.0, 0.0, 0.1]
+    assert (list(guard.get_xdata()), list(guard.get_ydata())) == ([0.9], [0.01])
+    assert list(promise.get_ydata()) == [0.02, 0.02]
+    title = plots.risk_coverage(trusted).get_suptitle()
+    assert title == "The surer half of the answers holds 0.0 % to 2.0 % errors"
+
+
+def test_the_shift_is_accuracy_calibration_and_the_guard(trusted):
+    axes = plots.under_shift(trusted).axes
+    titles = [axis.get_title(loc="left") for axis in axes]
+    assert titles == [
+        "accuracy", "calibration error (ECE)", "errors among the answers", "answered", "unsure",
+        "called outside",
+    ]  # fmt: skip
+    assert list(axes[0].lines[0].get_ydata()) == [0.9, 0.4]
+    assert list(axes[3].lines[0].get_ydata()) == [0.9, 0.1]
 
 
 @pytest.mark.parametrize("draw", ALL)

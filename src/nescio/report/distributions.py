@@ -1,6 +1,5 @@
-"""Plots of how confidence is spread, and of how well it is earned; a panel a predictor."""
+"""Plots of how confidence is spread; a panel a predictor."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,23 +8,11 @@ from matplotlib.figure import Figure
 
 from nescio.evaluate import ADVERSARIAL
 from nescio.report import findings
-from nescio.report.drawing import (
-    COLOURS,
-    GREY,
-    WIDTH,
-    across,
-    add_title,
-    label,
-    line,
-    panels,
-    per_cent,
-    with_look,
-)
+from nescio.report.drawing import COLOURS, GREY, across, label, panels, per_cent, with_look
 from nescio.report.tables import Result
 
 BLUE, VERMILLION = COLOURS[:2]
 ROW = 1.25  # from base line to base line, where all cases in one bin have height 1
-Z = 1.96  # 95 % of a normal distribution
 
 
 @with_look
@@ -72,61 +59,3 @@ def _bars(axis: Axes, base: float, counts: Sequence[int], colour: str) -> None:
     axis.bar(left, shares, 1 / len(counts), bottom=base, align="edge", color=colour)
     place: Any = {"ha": "left", "va": "bottom", "fontsize": 10}
     axis.text(1.02, base + 0.05, f"{100 * shares[-1]:.0f} %", **place)
-
-
-@with_look
-def reliability_diagrams(result: Result) -> Figure:
-    """Accuracy against confidence with 95 % intervals, and below the cases in each bin."""
-    predictors = result["predictors"]
-    columns = across(len(predictors))
-    rows = -(-len(predictors) // columns)
-    wide = 8 if columns == 1 else WIDTH
-    figure = Figure(figsize=(wide, 4.6 * rows + 0.9), layout="constrained")
-    ratios = [3, 1] * rows
-    grid = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=ratios, sharex="col")
-    add_title(figure, findings.calibration(result))
-    for i, (name, found) in enumerate(predictors.items()):
-        row, column = divmod(i, columns)
-        upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
-        _diagram(upper, i, found["reliability"])
-        _counts(lower, i, found["reliability"])
-        upper.set_title(label(name), loc="left")
-        if column == 0:
-            upper.set_ylabel("accuracy")
-            lower.set_ylabel("cases (log)")
-    for spare in range(len(predictors), rows * columns):
-        for half in range(2):
-            grid[2 * (spare // columns) + half, spare % columns].remove()
-    return figure
-
-
-def _diagram(axis: Axes, i: int, bins: Any) -> None:
-    filled = [k for k, count in enumerate(bins["count"]) if count]
-    confidence = [bins["confidence"][k] for k in filled]
-    accuracy = [bins["accuracy"][k] for k in filled]
-    axis.plot(confidence, accuracy, **{**line(i), "linestyle": "", "clip_on": False})
-    axis.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
-    ends = [_wilson(bins["accuracy"][k], bins["count"][k]) for k in filled]
-    axis.vlines(confidence, [e[0] for e in ends], [e[1] for e in ends], color=GREY, linewidth=1)
-    axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.25, 0.5, 0.75, 1])
-    per_cent(axis.yaxis)
-
-
-def _counts(axis: Axes, i: int, bins: Any) -> None:
-    edges, counts = bins["edges"], bins["count"]
-    filled = [k for k, count in enumerate(counts) if count]
-    widths = [edges[k + 1] - edges[k] for k in filled]
-    heights = [counts[k] for k in filled]
-    axis.bar([edges[k] for k in filled], heights, widths, align="edge", color=line(i)["color"])
-    axis.set_yscale("log")
-    axis.tick_params(labelbottom=True)
-    axis.set(ylim=(0.5, 2 * max(heights, default=1)), xlabel="confidence")
-    per_cent(axis.xaxis)
-
-
-def _wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share observed in `count` cases."""
-    scale = 1 + Z**2 / count
-    middle = (share + Z**2 / (2 * count)) / scale
-    half = Z * math.sqrt(share * (1 - share) / count + Z**2 / (4 * count**2)) / scale
-    return middle - half, middle + half

@@ -6,7 +6,19 @@ from typing import Any
 
 from nescio.evaluate import ADVERSARIAL
 from nescio.registry import measures
+from nescio.report.earned import (
+    CALIBRATION_COLUMNS,
+    CALIBRATION_NOTE,
+    FAILURE_COLUMNS,
+    FAILURE_NOTE,
+    calibration_notes,
+    calibration_rows,
+    failure_notes,
+    failure_rows,
+)
 from nescio.report.findings import scaled, telling_measures
+from nescio.report.guarded import COLUMNS as GUARD_COLUMNS
+from nescio.report.guarded import READING, guard_notes, guard_rows, guard_sentence, guard_usage
 from nescio.report.tables import (
     FAR_COLUMNS,
     QUALITY_COLUMNS,
@@ -42,8 +54,14 @@ CAPTIONS = {
     "confidence_histograms": "A row for each set; a bar of full height holds all its cases. The "
     "number at the right is the share in the last bin. The dotted line is what “I do not know” "
     "would be: one over the number of classes.",
-    "reliability_diagrams": "Points below the dashed line are surer than right. The grey bars are "
-    "95 % intervals: where a bin holds few cases, a point may lie far off by chance.",
+    "reliability_diagrams": "Points below the dashed line are surer than right. Grey is where they "
+    "would lie, in 95 of 100 cases, if the bin were as right as it is sure; the lines are exact 95 "
+    "% bounds. Where a bin holds few cases, a point may lie far off by chance.",
+    "risk_coverage": "Only the surest answers are given: from the right to the left, fewer inputs "
+    "are answered and fewer answers are wrong. The dashed line is what the guard promises.",
+    "under_shift": "The same cases at each strength; 0 is the data as they are. A predictor that "
+    "knows its limits loses confidence as fast as accuracy, so that its calibration error stays "
+    "low. The guard promises nothing here: it should answer less.",
 }
 
 
@@ -65,6 +83,22 @@ def _content(result: Result) -> dict[str, Any]:
     return {
         "headline": headline(result),
         "verdict": [_split(text, name) for name, text in _by_name(result)],
+        "guard": guard_sentence(result),
+        "guard_columns": GUARD_COLUMNS,
+        "guard_rows": guard_rows(result),
+        "guard_notes": guard_notes(result),
+        "guard_reading": READING,
+        "guarantees": (result.get("guard") or {}).get("guarantees", []),
+        "usage": guard_usage(result),
+        "held_out": result.get("held_out"),
+        "calibration_columns": CALIBRATION_COLUMNS,
+        "calibration": calibration_rows(result, missing=MISSING),
+        "calibration_note": CALIBRATION_NOTE,
+        "calibration_notes": calibration_notes(result),
+        "failure_columns": FAILURE_COLUMNS,
+        "failure": failure_rows(result, missing=MISSING),
+        "failure_note": FAILURE_NOTE,
+        "failure_notes": failure_notes(result),
         "columns": QUALITY_COLUMNS,
         "rows": quality_rows(result, missing=MISSING),
         "sureness": confidence_rows(result, missing=MISSING) if outside_names(result) else [],
@@ -110,6 +144,10 @@ def _plots(result: Result) -> list[dict[str, str]]:
         draw["far_field"] = plots.far_field
     draw["confidence_histograms"] = plots.confidence_histograms
     draw["reliability_diagrams"] = plots.reliability_diagrams
+    if failure_rows(result, missing=MISSING):
+        draw["risk_coverage"] = plots.risk_coverage
+    if "strengths" in result.get("shift", {}):
+        draw["under_shift"] = plots.under_shift
     shown = []
     for name, make in draw.items():
         figure = make(result)

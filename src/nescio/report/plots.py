@@ -8,11 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nescio.report import findings
+from nescio.report.calibrated import reliability_diagrams as reliability_diagrams
 from nescio.report.distributions import confidence_histograms as confidence_histograms
-from nescio.report.distributions import reliability_diagrams as reliability_diagrams
 from nescio.report.drawing import GREY, label, line, panels, per_cent, with_look
 from nescio.report.drawing import svg as svg
+from nescio.report.risk_coverage import risk_coverage as risk_coverage
+from nescio.report.shift import curves
 from nescio.report.tables import Result, far_kinds, followed, known
+from nescio.shifting import Along
 
 ALPHA = "factor on the test inputs (log scale)"
 FIRST = 0.01  # where a ray that is sure from its start is drawn
@@ -82,6 +85,17 @@ def far_field(result: Result) -> Figure:
     for axis in (axes[0], axes[len(kinds)]):
         axis.set_ylabel("share of rays by then")
     _legend(figure, axes[0])
+    return figure
+
+
+def under_shift(result: Result) -> Figure:
+    """Accuracy, calibration error and what the guard does, along a shift."""
+    shift = result["shift"]
+    kept = {
+        name: {key: numbers[key] for key in ("accuracy", "ece")}
+        for name, numbers in shift["predictors"].items()
+    }
+    figure: Figure = curves(Along({**shift, "predictors": kept}))
     return figure
 
 

@@ -12,6 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from nescio.evaluate import ADVERSARIAL
+from nescio.report.earned import (
+    CALIBRATION_COLUMNS,
+    CALIBRATION_NOTE,
+    FAILURE_COLUMNS,
+    FAILURE_NOTE,
+    calibration_notes,
+    calibration_rows,
+    failure_notes,
+    failure_rows,
+)
+from nescio.report.guarded import COLUMNS as GUARD_COLUMNS
+from nescio.report.guarded import READING, guard_notes, guard_rows, guard_sentence, guard_usage
 from nescio.report.tables import (
     FAR_COLUMNS,
     QUALITY_COLUMNS,
@@ -66,6 +78,13 @@ def audit_text(result: Result, *, width: int | None = None, styled: bool | None 
 
 
 def _print(console: Console, result: Result) -> None:
+    usage = guard_usage(result)
+    if said := guard_sentence(result):
+        console.print(_plain(said, "bold"))
+        console.print()
+    if usage is not None:
+        console.print(_plain(f"    {usage[1]}"), soft_wrap=True)
+        console.print()
     for sentence in [headline(result), *verdict(result)]:
         console.print(_plain(sentence))
         console.print()
@@ -73,6 +92,7 @@ def _print(console: Console, result: Result) -> None:
     console.print(_plain("How right and how sure", "bold"))
     console.print(_plain("Accuracy and mean maximum confidence (sure) in %, NLL in nats.", "dim"))
     _print_table(console, "predictor", QUALITY_COLUMNS, rows)
+    _print_trusted(console, result)
     names = list(result["predictors"])
     if outside_names(result):
         console.print(_plain("How sure, on the data and off them", "bold"))
@@ -90,6 +110,33 @@ def _print(console: Console, result: Result) -> None:
         console.print()
         console.print(_plain(f"{name}: {why}"))
     _print_far(console, result)
+
+
+def _print_trusted(console: Console, result: Result) -> None:
+    """The guard, calibration and failure prediction."""
+    if rows := guard_rows(result):
+        console.print(_plain("What the guard does", "bold"))
+        console.print(_plain(" ".join([*guard_notes(result), READING]), "dim"))
+        _print_table(console, "data", GUARD_COLUMNS, rows)
+    if rows := calibration_rows(result, missing="-"):
+        console.print(_plain("Is confidence earned?", "bold"))
+        held = (
+            f"Before and after temperature, {result['held_out']}. " if "held_out" in result else ""
+        )
+        console.print(_plain(held + CALIBRATION_NOTE, "dim"))
+        _print_table(console, "predictor", CALIBRATION_COLUMNS, rows)
+    for name, why in calibration_notes(result):
+        console.print(_plain(f"{name}: no temperature. {why}"))
+        console.print()
+    rows, notes = failure_rows(result, missing="-"), failure_notes(result)
+    if rows or notes:
+        console.print(_plain("Are its errors found?", "bold"))
+    if rows:
+        console.print(_plain(FAILURE_NOTE, "dim"))
+        _print_table(console, "predictor and score", FAILURE_COLUMNS, rows)
+    for name, why in notes:
+        console.print(_plain(f"{name}: {why}."))
+        console.print()
 
 
 def _print_far(console: Console, result: Result) -> None:

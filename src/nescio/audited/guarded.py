@@ -1,0 +1,175 @@
+"""A guard for the audited network: made on one part of the held-out data, measured on the other."""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.audited.held import Held
+from nescio.calibration import Calibrated
+from nescio.checks import as_batch
+from nescio.conformal import binomial_interval
+from nescio.conformal.limits import allowed
+from nescio.errors import NescioError
+from nescio.guarding import Decisions, Guard, guard
+from nescio.guarding.selective import fewest
+from nescio.guarding.splitting import FITTING, TUNING
+from nescio.loop import Pair
+from nescio.nets.network import made_by
+from nescio.nets.standardise import is_scaled
+from nescio.predictors import Predictor
+from nescio.predictors.mc_dropout import MCDropout
+from nescio.randomness import generator
+
+FALSE_ALARM, RISK, CONFIDENCE = 0.01, 0.02, 0.95  # the wishes
+TRAINING = 20_000  # training cases that fit the detector, at most
+OUTSIDE = 2_000  # cases of an outside set that the guard is tried on, at most
+BROKEN = 1e-3  # a promise is called broken where chance does this more rarely
+
+
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """The guard, what it decides for the measured cases, and both in numbers."""
+
+    guard: Guard | None  # none: `result["skipped"]` says why
+    decisions: Decisions | None
+    result: dict[str, Any]
+
+    def on(self, x: Tensor) -> dict[str, Any]:
+        """Shares of the decisions for inputs from outside, of some of them where there are many."""
+        assert self.guard is not None
+        step = -(-len(x) // OUTSIDE)
+        with _quietly():
+            found = self.guard(x[::step]).summary()
+        return {name: found[name] for name in ("inputs", "answer", "unsure", "outside")}
+
+
+def guarded(
+    name: str,
+    predictor: Predictor,
+    held: Held,
+    train: tuple[Tensor, Tensor | None] | None,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Guarded:
+    """Make a guard for a predictor's network and measure it.
+
+    train: inputs and labels that fit the detector; without them a part of the fitting data does.
+    """
+    wish = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
+    least = least_cases(training=train is not None)
+    about = {"predictor": name, **wish, "cases": len(held.fitting[0]), "needed": least}
+    about["halved"] = held.halved
+    try:
+        if len(held.fitting[0]) < least:
+            raise NescioError(f"{len(held.fitting[0])} held-out cases, it takes {least}")
+        found = _made(predictor, held.fitting, train, wish, seed, progress)
+    except NescioError as error:
+        return Guarded(None, None, {**about, "skipped": str(error)})
+    x, y = held.measured
+    with _quietly():
+        decisions = found(x)
+    return Guarded(
+        found, decisions, {**about, **_promised(found), **_measured(found, decisions, y)}
+    )
+
+
+def least_cases(
+    *,
+    training: bool,
+    false_alarm: float = FALSE_ALARM,
+    risk: float = RISK,
+    confidence: float = CONFIDENCE,
+) -> int:
+    """The fewest held-out cases that can show the wishes: all answers right, none to spare."""
+    answers = fewest(risk, confidence)
+    promises = answers
+    while not allowed(promises, false_alarm) or promises - allowed(promises, false_alarm) < answers:
+        promises += 1
+    share = 1 - TUNING - (0.0 if training else FITTING)
+    return math.ceil(promises / share)
+
+
+def _made(
+    predictor: Predictor,
+    calibration: Pair,
+    train: tuple[Tensor, Tensor | None] | None,
+    wish: Mapping[str, Any],
+    seed: int,
+    progress: bool | None,
+) -> Guard:
+    data = None
+    if train is not None:
+        x, y = train
+        order = torch.randperm(len(x), generator=generator(seed, "training"))[:TRAINING]
+        rows = order.sort().values
+        data = as_batch(x[rows]) if y is None else (as_batch(x[rows]), y[rows])
+    return guard(
+        _networks(predictor), calibration, train=data, seed=seed, progress=progress, **wish
+    )
+
+
+def _networks(predictor: Any) -> Any:
+    """The networks behind scaled logits and sampled passes: the guard calibrates them itself."""
+    if isinstance(predictor, Calibrated):
+        return _networks(predictor.predictor)
+    return list(predictor.nets) if isinstance(predictor, MCDropout) else predictor
+
+
+def _promised(found: Guard) -> dict[str, Any]:
+    """What the fitting data showed."""
+    (rule,) = found.rules
+    own, part = rule.coverage, found.notes["promises"]
+    more = None
+    if not own.holds and own.needed is not None:  # in the part that shows promises; now in all
+        more = math.ceil(own.needed / max(own.cases, 1) * found.notes["calibration"])
+    return {
+        "holds": own.holds,
+        "shown": {**{k: v for k, v in asdict(own).items() if k != "threshold"}, "samples": part},
+        "enough": more,
+        "trained": found.notes["train"],
+        "detector": found.detector.name,
+        "failure": None if found.failure is None else found.failure.name,
+        "own_network": any(
+            made_by(net[1] if is_scaled(net) else net) is None for net in found.nets
+        ),  # type: ignore[index]
+        "guarantees": list(found.guarantees),
+    }
+
+
+def _measured(found: Guard, decisions: Decisions, y: Tensor) -> dict[str, Any]:
+    """Shares on the measured cases, with exact intervals, and whether a promise looks broken."""
+    from scipy.stats import betabinom, binom
+
+    cases, answered = len(decisions), int(decisions.answered.sum())
+    summary = decisions.summary(y)
+    errors = int(summary["errors"])
+    counts = {"answered": answered, "outside": round(cases * summary["outside"])}
+    shares = {name: asdict(binomial_interval(count, cases)) for name, count in counts.items()}
+    risk = asdict(binomial_interval(errors, answered)) if answered else None
+    samples = len(found.rules[0].scores)
+    over = allowed(samples, found.false_alarm)
+    alarms = betabinom(cases, over, samples + 1 - over)  # the law of false alarms over all draws
+    return {
+        "test": {"cases": cases, **shares, "unsure": summary["unsure"], "errors": errors}
+        | {"risk": risk},
+        "broken": {
+            "false_alarm": bool(alarms.sf(counts["outside"] - 1) < BROKEN),
+            "risk": bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
+        },
+    }
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Inputs out of range are what an audit is about."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*outside the range of the calibration.*")
+        warnings.filterwarnings("ignore", message=".*NaN or infinite numbers.*")
+        yield

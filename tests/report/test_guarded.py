@@ -1,0 +1,100 @@
+"""The guard of an audit in words: what it answers, what it refuses, what it would take."""
+
+import re
+
+import pytest
+
+from nescio.report import audit_page, audit_text
+from nescio.report.guarded import guard_notes, guard_rows, guard_sentence, guard_usage
+
+
+def test_the_sentence_people_need(trusted):
+    assert guard_sentence(trusted) == (
+        "At 1 % false alarms this network can answer 90.0 % of inputs like its test data with at "
+        "most 2 % errors (confidence 95 %); of letters it refuses 61.0 %, of the uniform noise "
+        "100 %. Here is the guard: out/guard.safetensors"
+    )
+
+
+def test_it_stands_first_in_the_text_and_on_the_page(trusted):
+    said = guard_sentence(trusted)
+    assert " ".join(audit_text(trusted).split()).startswith(said)
+    page = audit_page(trusted)
+    assert page.index("this network can answer") < page.index("predictors is surer")
+    for usage in guard_usage(trusted):
+        assert usage.splitlines()[-1].split("#")[0].strip() in page.replace("&#39;", "'")
+    assert "Unsure: &lt;few&gt;." in page
+
+
+def test_a_broken_promise_is_said(trusted):
+    trusted["guard"]["broken"]["risk"] = True
+    assert "the test data do not keep to this" in guard_sentence(trusted)
+
+
+@pytest.mark.parametrize(
+    ("halved", "words"),
+    [(True, "half of the test data, 90 cases, are too few"), (False, "90 validation cases are")],
+)
+def test_too_few_cases_and_how_many_it_takes(trusted, halved, words):
+    about = {"skipped": "x", "cases": 90, "needed": 189, "halved": halved}
+    wish = {"false_alarm": 0.01, "risk": 0.02, "confidence": 0.95}
+    trusted["guard"] = {**about, **wish}
+    said = guard_sentence(trusted)
+    assert words in said
+    assert said.endswith("It takes at least 189 validation cases or 378 test cases.")
+    assert guard_rows(trusted) == []
+    assert guard_usage(trusted) is None
+    assert said in " ".join(audit_text(trusted).split())
+
+
+def test_another_reason_for_no_guard_is_told(trusted):
+    trusted["guard"] |= {"skipped": "it is closed."}
+    assert guard_sentence(trusted) == "There is no guard for this network: it is closed."
+
+
+@pytest.mark.parametrize(
+    ("enough", "words"),
+    [(900, "It takes about 900 validation cases or more"), (None, "More cases would not help")],
+)
+def test_a_network_that_cannot_be_shown_to_answer(trusted, enough, words):
+    trusted["guard"] |= {"holds": False, "enough": enough}
+    said = guard_sentence(trusted)
+    assert "1 errors among the 220 surest of 236 samples show at most 2.1 %" in said
+    assert words in said
+    assert said.endswith("All its guard can say is what is outside: out/guard.safetensors")
+
+
+def test_rows_hold_the_shares(trusted):
+    assert guard_rows(trusted) == [
+        ("test data", ["100", "90.0", "8.0", "2.0"]),
+        ("letters", ["50", "39.0", "0.0", "61.0"]),
+        ("uniform noise", ["50", "0.0", "0.0", "100.0"]),
+        ("scaled x 100", ["50", "0.0", "0.0", "100.0"]),
+    ]
+    made, wrong, alarms = guard_notes(trusted)
+    assert made == "Made on the validation data (300 cases), measured on the test data."
+    assert wrong.startswith("There 1 of its 90 answers are wrong: 1.0 % (under 0.1 % to 6.0 %)")
+    assert alarms.startswith("2.0 % of them are called outside (1.0 % to 7.0 %)")
+
+
+def test_how_to_use_it(trusted):
+    python, command = guard_usage(trusted)
+    assert "nescio.Guard.load('out/guard.safetensors')" in python
+    assert command == "nescio score out/guard.safetensors inputs.npz --out decisions.csv"
+    trusted["guard"] |= {"own_network": True, "net": "mine:make"}
+    python, command = guard_usage(trusted)
+    assert "net=net" in python
+    assert "--net mine:make" in command
+
+
+def test_tables_of_calibration_and_errors(trusted):
+    lines = [" ".join(line.split()) for line in audit_text(trusted, width=120).splitlines()]
+    assert "plain 1 4.2 1.2 to 5.2 2.1 0.321 0.154" in lines
+    assert "plain, temperature 1.75 1.2 0.0 to 2.2 0.6 0.321 0.154" in lines
+    assert "<b>net</b>: no temperature. no error" in lines
+    assert "<b>net</b>: 3 errors in 100 answers: too few." in lines
+    words = " ".join(lines)
+    assert "50.0 (49.5 to 50.5) +10.0 (+9.5 to +10.5) 50.0 500.00" in words
+    page = re.sub(r"\s+", " ", audit_page(trusted))
+    for cell in ("1.2 to 5.2", "+10.0 (+9.5 to +10.5)", "turned by 15 degrees a step"):
+        assert cell in page
