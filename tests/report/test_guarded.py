@@ -59,7 +59,7 @@ def test_another_reason_for_no_guard_is_told(trusted):
 def test_a_network_that_cannot_be_shown_to_answer(trusted, enough, words):
     trusted["guard"] |= {"holds": False, "enough": enough}
     said = guard_sentence(trusted)
-    assert "1 errors among the 220 surest of 236 samples show at most 2.1 %" in said
+    assert "1 error among the 220 surest of 236 samples show at most 2.1 %" in said
     assert words in said
     assert said.endswith("All its guard can say is what is outside: out/guard.safetensors")
 
@@ -74,7 +74,7 @@ def test_rows_hold_the_shares(trusted):
     made, wrong, alarms = guard_notes(trusted)
     assert made == "Made on the validation data (300 cases), measured on the test data."
     assert wrong.startswith("There 1 of its 90 answers are wrong: 1.0 % (under 0.1 % to 6.0 %)")
-    assert alarms.startswith("2.0 % of them are called outside (1.0 % to 7.0 %)")
+    assert alarms.startswith("Of these cases 2.0 % are called outside (1.0 % to 7.0 %)")
 
 
 def test_how_to_use_it(trusted):

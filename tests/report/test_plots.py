@@ -92,6 +92,7 @@ def test_risk_against_coverage_with_the_guard(trusted):
     assert list(second.get_ydata()) == [0.0, 0.0, 0.1]
     assert (list(guard.get_xdata()), list(guard.get_ydata())) == ([0.9], [0.01])
     assert list(promise.get_ydata()) == [0.02, 0.02]
+    assert axis.get_xlim() == (0.4, 1.0)  # a tenth before the first error
     title = plots.risk_coverage(trusted).get_suptitle()
     assert title == "The surer half of the answers holds 0.0 % to 2.0 % errors"
 

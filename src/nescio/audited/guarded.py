@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.audited.held import Held
 from nescio.calibration import Calibrated
@@ -136,11 +136,15 @@ def _promised(found: Guard) -> dict[str, Any]:
         "trained": found.notes["train"],
         "detector": found.detector.name,
         "failure": None if found.failure is None else found.failure.name,
-        "own_network": any(
-            made_by(net[1] if is_scaled(net) else net) is None for net in found.nets
-        ),  # type: ignore[index]
+        "own_network": any(_is_own(net) for net in found.nets),
         "guarantees": list(found.guarantees),
     }
+
+
+def _is_own(net: nn.Module) -> bool:
+    """Whether a network is one that no file rebuilds."""
+    inner = net[1] if is_scaled(net) else net  # type: ignore[index]
+    return made_by(inner) is None
 
 
 def _measured(found: Guard, decisions: Decisions, y: Tensor) -> dict[str, Any]:

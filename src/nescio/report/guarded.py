@@ -77,7 +77,7 @@ def guard_notes(result: Result) -> list[str]:
         )
     alarms = test["outside"]
     notes.append(
-        f"{_percent(alarms['value'])} of them are called outside "
+        f"Of these cases {_percent(alarms['value'])} are called outside "
         f"({_percent(alarms['low'])} to {_percent(alarms['high'])}); "
         f"{_short(guard['false_alarm'])} was promised, on average over calibration sets."
     )
@@ -117,10 +117,11 @@ def _without(guard: Result) -> str:
 
 def _nothing(guard: Result) -> str:
     shown = guard["shown"]
+    errors = "1 error" if shown["errors"] == 1 else f"{shown['errors']} errors"
     said = (
         f"At {_short(guard['false_alarm'])} false alarms there is no share of inputs that this "
         f"network can be shown to answer with at most {_short(guard['risk'])} errors (confidence "
-        f"{_short(guard['confidence'])}): {shown['errors']} errors among the "
+        f"{_short(guard['confidence'])}): {errors} among the "
         f"{shown['answered']:,} surest of {shown['cases']:,} samples show at most "
         f"{_percent(shown['bound'])}."
     )
@@ -168,7 +169,7 @@ def _where(guard: Result, start: str = "Here is the guard") -> str:
 
 
 def _count(test: Result) -> int:
-    return round(test["cases"] * test["answered"]["value"])
+    return round(float(test["cases"] * test["answered"]["value"]))
 
 
 def _short(share: float) -> str:

@@ -38,13 +38,20 @@ def risk_coverage(result: Result) -> Figure:
                   label="the guard", clip_on=False, zorder=4)  # fmt: skip
         axis.axhline(guard["risk"], color=GREY, linestyle=(0, (4, 3)), linewidth=1.2,
                      label="its promise: at most so many errors")  # fmt: skip
-    axis.set(xlim=(0, 1), ylim=(0, TOP * max(*ends, guard.get("risk", 0.0))))
+    axis.set(xlim=(_start(curves), 1), ylim=(0, TOP * max(*ends, guard.get("risk", 0.0))))
     axis.set_xlabel("share of inputs answered, the surest first")
     axis.set_ylabel("errors among the answers")
     per_cent(axis.xaxis)
     per_cent(axis.yaxis, 1)
     figure.legend(loc="outside right upper")
     return figure
+
+
+def _start(curves: dict[str, Result]) -> float:
+    """Where the picture begins: a little before the first error of any curve."""
+    pairs = [zip(curve["coverage"], curve["risk"], strict=True) for curve in curves.values()]
+    first = min(share for pair in pairs for share, risk in pair if risk > 0)
+    return max(0.0, math.floor(10 * first - 1) / 10)
 
 
 def _half(curves: dict[str, Result]) -> str:
@@ -54,4 +61,6 @@ def _half(curves: dict[str, Result]) -> str:
         place = math.ceil(len(curve["risk"]) / 2) - 1
         found.append(100 * curve["risk"][place])
     low, high = (f"{end:.1f} %" for end in (min(found), max(found)))
+    if not max(found):
+        return "no errors"
     return f"{low} errors" if low == high else f"{low} to {high} errors"
