@@ -141,8 +141,9 @@ def test_a_temperature_is_not_fitted_to_the_tested_cases(tmp_path: Path) -> None
         for other in (path, str(tmp_path / "again.npz")):
             with pytest.raises(NescioError, match="are one file, .* give other cases, or ready"):
                 audit_files(net, path, validation_path=other)
-    some_wrong = torch.cat([1 - Y[:2], Y[2:]])
-    ready = {f"{letter}_{part}": values[:20].numpy() for part in ("train", "validation", "test")
+    some_wrong = torch.where(torch.arange(len(Y)) % 5 == 0, 1 - Y, Y)
+    ready = {f"{letter}_{part}": values[13 * k : 13 * k + 13].numpy()
+             for k, part in enumerate(("train", "validation", "test"))
              for letter, values in (("x", X), ("y", some_wrong))}  # fmt: skip
     np.savez(tmp_path / "parts.npz", **ready)
     options: dict = {"rays": 0, "attack_steps": 0, "validation_path": str(tmp_path / "parts.npz")}
