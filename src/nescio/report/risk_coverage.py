@@ -50,11 +50,7 @@ def risk_coverage(result: Result) -> Figure:
 def _start(curves: dict[str, Result]) -> float:
     """Where the picture begins: a little before the first error of any curve."""
     pairs = [zip(curve["coverage"], curve["risk"], strict=True) for curve in curves.values()]
-<<<<<<< HEAD
     first = float(min(share for pair in pairs for share, risk in pair if risk > 0))
-=======
-    first: float = min(share for pair in pairs for share, risk in pair if risk > 0)
->>>>>>> guard
     return max(0.0, math.floor(10 * first - 1) / 10)
 
 
