@@ -11,6 +11,7 @@ from nescio.checks import as_targets, as_tensor
 from nescio.conformal.limits import check_groups
 from nescio.errors import NescioError
 from nescio.metrics import Interval
+from nescio.metrics.binomial import lower_bound, upper_bound
 from nescio.metrics.resampling import check_level
 from nescio.prediction import check_labels
 
@@ -116,14 +117,10 @@ def shares(hit: Tensor, cells: Tensor, level: float) -> dict[int, Interval]:
 
 def binomial_interval(successes: int, cases: int, *, level: float = 0.95) -> Interval:
     """A share with its exact interval (Clopper and Pearson, 1934)."""
-    from scipy.special import betaincinv
-
     check_level(level)
     if not 0 <= successes <= cases or cases < 1:
         raise NescioError(f"expected successes from 0 to cases, got {successes} of {cases}")
-    tail = (1 - level) / 2
-    low = betaincinv(successes, cases - successes + 1, tail) if successes else 0.0
-    high = betaincinv(successes + 1, cases - successes, 1 - tail) if successes < cases else 1.0
+    low, high = (bound(successes, cases, (1 + level) / 2) for bound in (lower_bound, upper_bound))
     return Interval(successes / cases, float(low), float(high))
 
 

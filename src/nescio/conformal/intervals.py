@@ -1,8 +1,7 @@
 """Prediction intervals by split conformal prediction: a fitted value that can be called, saved."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,13 +9,12 @@ from torch import Tensor
 
 from nescio.checks import as_targets
 from nescio.conformal import limits
-from nescio.conformal.limits import CALLS, State
-from nescio.conformal.sets import check_manifest, say_small
+from nescio.conformal.fitted import Fitted
+from nescio.conformal.limits import CALLS
+from nescio.conformal.sets import say_small
 from nescio.conformal.words import promise
 from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
 from nescio.registry import Registry
-from nescio.version import VERSION
 
 Band = Callable[..., tuple[Tensor, Tensor, Tensor]]  # (prediction, **own) -> low, high, scale
 KIND = "prediction intervals"
@@ -26,16 +24,15 @@ bands = Registry("kind of prediction interval")  # what is widened, and in which
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Fitted):
     """Prediction intervals that can be called; made by a function of `nescio.conformal`.
 
     With D targets each has its own width, and the promise is for each target by itself; for all
     together, ask for `miscoverage / D`.
     """
 
-    name: str  # of the function that made it
-    options: Mapping[str, Any]  # JSON
-    state: State  # limits of each group and target, float64
+    kind = KIND
+    known = bands
 
     @torch.no_grad()
     def __call__(
@@ -68,9 +65,7 @@ class Intervals:
     def _cells(self, groups: Any, cases: int, device: torch.device) -> Tensor:
         """The cell of each case and target, `(N, D)`."""
         by, targets = self.options["by"], self.options["targets"]
-        if (groups is not None) != (by == "group"):
-            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
-            raise NescioError(f"intervals calibrated by {by or 'all cases together'} {wanted}")
+        self.check_by(groups, "intervals")
         columns = torch.arange(targets, device=device)
         if by is None:
             return columns.expand(cases, -1)
@@ -84,33 +79,6 @@ class Intervals:
         what = "target" if self.options["targets"] == 1 else "value of a target (each by itself)"
         exact = self.options["randomise"] and self.name != "quantile"  # there a point may stay
         return promise(what, "interval", self.options, self.state, exact=exact)
-
-    def manifest(self) -> dict[str, Any]:
-        """All but the tensors, as JSON."""
-        return {
-            "kind": KIND,
-            "nescio": VERSION,
-            "name": self.name,
-            "options": dict(self.options),
-            "guarantee": self.guarantee,
-        }
-
-    @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Intervals":
-        """The value again from `manifest()` and `state`."""
-        check_manifest(manifest, state, KIND, bands)
-        return cls(manifest["name"], dict(manifest["options"]), dict(state))
-
-    def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with a manifest inside."""
-        save_tensors(Path(path), self.state, self.manifest())
-        return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Intervals":
-        """Read what `save` wrote; a foreign or damaged file is refused."""
-        state, manifest = load_tensors(Path(path), KIND)
-        return cls.from_manifest(manifest, state)
 
 
 @torch.no_grad()

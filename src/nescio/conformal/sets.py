@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,12 @@ from torch import Tensor
 
 from nescio.checks import Array, as_tensor
 from nescio.conformal import limits
+from nescio.conformal.fitted import Fitted
 from nescio.conformal.limits import CALIBRATION, CALLS, State
 from nescio.conformal.words import promise, too_few, unlimited
 from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
 from nescio.prediction import Categorical, Classification, check_labels
 from nescio.registry import Registry
-from nescio.version import VERSION
 
 Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **own options) -> (n, C)
 KIND = "prediction sets"
@@ -28,16 +26,15 @@ scores = Registry("kind of prediction set")  # how badly each class fits: larger
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class Sets(Fitted):
     """Prediction sets that can be called; made by a function of `nescio.conformal`.
 
     A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
     well as the calibration labels did. `never_empty` adds the most probable class to every set.
     """
 
-    name: str  # of the function that made it
-    options: Mapping[str, Any]  # JSON
-    state: State  # limits of each cell, float64
+    kind = KIND
+    known = scores
 
     @torch.no_grad()
     def __call__(
@@ -76,9 +73,7 @@ class Sets:
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
         """The cell of each case and class, `(N, C)`, or `(N, 1)` where all classes share one."""
         by, device = self.options["by"], prediction.log_probs.device
-        if (groups is not None) != (by == "group"):
-            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
-            raise NescioError(f"sets calibrated by {by or 'all cases together'} {wanted}")
+        self.check_by(groups, "sets")
         if by == "group":
             given = limits.check_groups(groups, len(prediction)).to(device)
             return limits.cell_numbers(given, self.state["groups"])[:, None]
@@ -90,33 +85,6 @@ class Sets:
         """What is promised, in words, with what it rests on."""
         exact = self.options["randomise"] and not self.options["never_empty"]
         return promise("label", "set", self.options, self.state, exact=exact)
-
-    def manifest(self) -> dict[str, Any]:
-        """All but the tensors, as JSON."""
-        return {
-            "kind": KIND,
-            "nescio": VERSION,
-            "name": self.name,
-            "options": dict(self.options),
-            "guarantee": self.guarantee,
-        }
-
-    @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Sets":
-        """The value again from `manifest()` and `state`."""
-        check_manifest(manifest, state, KIND, scores)
-        return cls(manifest["name"], dict(manifest["options"]), dict(state))
-
-    def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with a manifest inside."""
-        save_tensors(Path(path), self.state, self.manifest())
-        return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Sets":
-        """Read what `save` wrote; a foreign or damaged file is refused."""
-        state, manifest = load_tensors(Path(path), KIND)
-        return cls.from_manifest(manifest, state)
 
 
 @torch.no_grad()
@@ -198,16 +166,6 @@ def as_classification(value: Classification | Array) -> Classification:
             "exchangeable with those of another: choose one a case"
         )
     return value
-
-
-def check_manifest(manifest: Mapping[str, Any], state: State, kind: str, known: Registry) -> None:
-    """Refuse a manifest of another kind, or one with parts missing."""
-    if manifest.get("kind") != kind:
-        raise NescioError(f"expected the manifest of {kind}, got {manifest.get('kind')!r}")
-    missing = {"name", "options"} - set(manifest) or {"low", "high", "steps", "sizes"} - set(state)
-    if missing or not isinstance(manifest["options"], Mapping):
-        raise NescioError(f"damaged {kind}: {', '.join(sorted(missing)) or 'options'} missing")
-    known[manifest["name"]]
 
 
 def _draws(

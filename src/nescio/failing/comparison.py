@@ -17,8 +17,9 @@ from nescio.errors import NescioError
 from nescio.files import load_tensors, make_folder, save_tensors, write_atomically
 from nescio.metrics.arrays import Numbers, numbers
 from nescio.metrics.intervals import percentiles
+from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
-from nescio.metrics.selective_intervals import difference, resampled
+from nescio.metrics.selective_intervals import resampled
 from nescio.prediction import Categorical
 from nescio.registry import unknown
 
@@ -176,7 +177,7 @@ def compare(
             "difference": None
             if i == 0
             else {
-                metric: asdict(difference(values[[i, 0], j], drawn[[i, 0], j], level))
+                metric: asdict(resampled_difference(values[[i, 0], j], drawn[[i, 0], j], level))
                 for j, metric in enumerate(NAMES)
             },
         }

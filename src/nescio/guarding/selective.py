@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.binomial import upper_bound as upper_bound
 
 STEPS = 200  # coverages of a grid
 SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice
@@ -84,16 +85,6 @@ def coverages(
     grid = values[places]
     grid[-1] = math.inf
     return np.unique(grid[able])
-
-
-def upper_bound(errors: Any, cases: Any, confidence: float) -> Array:
-    """The one-sided Clopper-Pearson bound of a rate: 1 where there are no cases."""
-    from scipy.special import betaincinv
-
-    errors, cases = np.asarray(errors, np.float64), np.asarray(cases, np.float64)
-    right = np.maximum(cases - errors, 1e-300)
-    found = betaincinv(errors + 1, right, confidence)
-    return np.where(errors >= cases, 1.0, found)
 
 
 def fewest(risk: float, confidence: float) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.binomial import lower_bound, upper_bound
 from nescio.metrics.classification import TOLERANCE
 from nescio.metrics.ranking import in_two
 from nescio.metrics.resampling import check_level
@@ -50,14 +51,10 @@ class Reliability:
 
     def bounds(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Exact bounds (Clopper and Pearson, 1934) on the accuracy in each bin."""
-        from scipy.stats import beta
-
         check_level(level)
-        hits, tail = self._hits, (1 - level) / 2
-        with np.errstate(invalid="ignore"):
-            low = np.where(hits > 0, beta.ppf(tail, hits, self.count - hits + 1), 0.0)
-            high = np.where(hits < self.count, beta.ppf(1 - tail, hits + 1, self.count - hits), 1.0)
-        return np.where(self.count > 0, low, np.nan), np.where(self.count > 0, high, np.nan)
+        full, sure = self.count > 0, (1 + level) / 2
+        low, high = (b(self._hits, self.count, sure) for b in (lower_bound, upper_bound))
+        return np.where(full, low, np.nan), np.where(full, high, np.nan)
 
     def expected(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Where the accuracy of each bin would lie if its cases were as right as they are sure.

@@ -64,7 +64,7 @@ def bootstrap_test(
     question = ask(of, tpr, positive)
     values, found = _resampled([first, second], question, resamples, seed)
     return {
-        name: _share(values[:, place], found[:, place], level)
+        name: resampled_difference(values[:, place], found[:, place], level)
         for place, name in enumerate(question.of)
     }
 
@@ -118,7 +118,7 @@ def against_best(
         values = table[:, 0]
 
         def p_of(i: int, j: int) -> float:
-            return _share(values[[i, j]], found[[i, j], 0], 0.95).p
+            return resampled_difference(values[[i, j]], found[[i, j], 0], 0.95).p
 
     best = int(values.argmax() if of in LARGER else values.argmin())
     return dict(zip(detectors, from_best(len(given), best, p_of).tolist(), strict=True))
@@ -153,7 +153,7 @@ def normal_difference(
     return Difference(value, value - margin, value + margin, p)
 
 
-def _share(values: Floats, found: Floats, level: float) -> Difference:
+def resampled_difference(values: Floats, found: Floats, level: float) -> Difference:
     """The difference of two values from those of their resamples, (2,) and (2, R)."""
     gaps = found[0] - found[1]
     interval = percentiles(float(values[0] - values[1]), gaps, level)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers
 from nescio.metrics.intervals import Interval, percentiles
-from nescio.metrics.paired import Difference
+from nescio.metrics.paired import Difference, resampled_difference
 from nescio.metrics.ranking import least_count
 from nescio.metrics.resampling import BLOCK, check
 from nescio.metrics.selective import STATISTICS, Counts, Floats, Tallies, grouped, mistaken, of_all
@@ -67,7 +67,8 @@ def selective_test(
         both, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
     )
     return {
-        name: difference(values[:, place], found[:, place], level) for place, name in enumerate(of)
+        name: resampled_difference(values[:, place], found[:, place], level)
+        for place, name in enumerate(of)
     }
 
 
@@ -102,15 +103,6 @@ def resampled(
             rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
         blocks.append(np.stack(rows))
     return values, np.concatenate(blocks, axis=2)
-
-
-def difference(values: Floats, found: Floats, level: float) -> Difference:
-    """The first number less the second, from those of their resamples, (2,) and (2, R)."""
-    gaps = found[0] - found[1]
-    interval = percentiles(float(values[0] - values[1]), gaps, level)
-    rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
-    p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
-    return Difference(interval.value, interval.low, interval.high, p)
 
 
 def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:

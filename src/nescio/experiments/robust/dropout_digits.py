@@ -7,10 +7,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.nn import functional as F
 
 from nescio import measures, predictors
 from nescio.checks import as_batch
+from nescio.data.shifted import rotation
 from nescio.experiments.experiment import Claim, Findings, Settings
 from nescio.experiments.images import InData
 from nescio.experiments.robust.dropout_errors import networks
@@ -78,12 +78,8 @@ def findings(settings: Settings, inside: InData) -> Findings:
 
 def turned(image: Tensor, angles: Sequence[float]) -> Tensor:
     """The image `(C, H, W)` turned anticlockwise by each angle in degrees, zero outside."""
-    rad = torch.deg2rad(torch.tensor(angles, dtype=torch.float64))
-    cos, sin, zero = rad.cos(), rad.sin(), torch.zeros_like(rad)
-    matrix = torch.stack([cos, -sin, zero, sin, cos, zero], 1).unflatten(1, (2, 3)).float()
-    images = as_batch(image[None]).expand(len(angles), -1, -1, -1)
-    grid = F.affine_grid(matrix, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, align_corners=False)
+    whole = as_batch(image[None])
+    return torch.cat([rotation(degrees=a)(whole, 1) if a else whole for a in angles])
 
 
 def _typical(model: Model, x: Tensor, y: Tensor) -> int:

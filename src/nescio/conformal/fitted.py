@@ -1,0 +1,71 @@
+"""What prediction sets and intervals share: a name, options and limits, kept in one file."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from nescio.conformal.limits import State
+from nescio.errors import NescioError
+from nescio.files import load_tensors, save_tensors
+from nescio.registry import Registry
+from nescio.version import VERSION
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(ABC):
+    """A calibrated value that can be saved."""
+
+    name: str  # of the function that made it
+    options: Mapping[str, Any]  # JSON
+    state: State  # limits of each cell, float64
+
+    kind: ClassVar[str]
+    known: ClassVar[Registry]  # names
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What is promised, in words, with what it rests on."""
+
+    def check_by(self, groups: Any, what: str) -> None:
+        """Refuse groups where none were calibrated, and their absence where some were."""
+        by = self.options["by"]
+        if (groups is not None) != (by == "group"):
+            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
+            raise NescioError(f"{what} calibrated by {by or 'all cases together'} {wanted}")
+
+    def manifest(self) -> dict[str, Any]:
+        """All but the tensors, as JSON."""
+        return {
+            "kind": self.kind,
+            "nescio": VERSION,
+            "name": self.name,
+            "options": dict(self.options),
+            "guarantee": self.guarantee,
+        }
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> Self:
+        """The value again from `manifest()` and `state`."""
+        if manifest.get("kind") != cls.kind:
+            raise NescioError(f"expected the manifest of {cls.kind}, got {manifest.get('kind')!r}")
+        parts, tensors = {"name", "options"}, {"low", "high", "steps", "sizes"}
+        missing = parts - set(manifest) or tensors - set(state)
+        if missing or not isinstance(manifest["options"], Mapping):
+            lost = ", ".join(sorted(missing)) or "options"
+            raise NescioError(f"damaged {cls.kind}: {lost} missing")
+        cls.known[manifest["name"]]
+        return cls(manifest["name"], dict(manifest["options"]), dict(state))
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, with a manifest inside."""
+        save_tensors(Path(path), self.state, self.manifest())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; a foreign or damaged file is refused."""
+        state, manifest = load_tensors(Path(path), cls.kind)
+        return cls.from_manifest(manifest, state)
