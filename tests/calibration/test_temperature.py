@@ -114,6 +114,22 @@ def test_a_mixture_that_is_always_right_can_have_members_that_are_not():
     assert fit_temperature(prediction, labels) == pytest.approx(searched, rel=1e-8)
 
 
+@pytest.mark.parametrize(("seed", "below_one"), [(18, 1.109), (19, 1.084), (26, 0.581)])
+def test_of_several_minima_it_is_the_one_below_one(seed, below_one):
+    """Few cases, three members: the least of all lies at T = 0, where members only vote."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(3, 12, 3, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial(logits.mean(0).softmax(-1), 1, generator=rng)[:, 0]
+
+    def loss(temperature):
+        return -Categorical(logits / temperature).log_prob(labels).mean().item()
+
+    fitted = fit_temperature(Categorical(logits), labels)
+    assert fitted == pytest.approx(below_one, rel=0.03)
+    assert loss(fitted) < min(loss(0.99 * fitted), loss(1.01 * fitted))
+    assert seed == 26 or loss(0.01) < loss(fitted)
+
+
 @pytest.mark.parametrize("members", [1, 3])
 def test_logits_that_speak_against_the_labels_have_no_best_temperature(members):
     """The flatter the better: the optimum is infinite, not the end of a search interval."""

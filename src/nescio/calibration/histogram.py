@@ -1,7 +1,7 @@
 """Histogram binning (Zadrozny and Elkan, 2001): the share of each bin, in bins of equal counts.
 
-One class against the rest, then divided by the sum. With one map for all classes, made one that
-does not fall, the order of the classes stays.
+One map for all classes, made one that does not fall, then divided by the sum: the order of the
+classes stays. Or one class against the rest, where classes tie within a bin.
 """
 
 from functools import partial
@@ -26,12 +26,12 @@ def histogram(
     data: tuple[Any, Any],
     *,
     bins: int = 15,
-    keep_argmax: bool = False,
+    keep_argmax: bool = True,
 ) -> Calibrated:
     """The share of held-out cases of the class in each bin of its probability.
 
     bins: of equal counts; equal probabilities share a bin.
-    keep_argmax: one map for all classes. Without it the most probable class may change.
+    keep_argmax: one map for all classes. False: one a class; the most probable class may change.
 
     Each bin counts one made-up case at its own mean probability, so that no share is 0 or 1.
     """
@@ -40,7 +40,7 @@ def histogram(
 
 @fits.named("histogram")
 def _fitted(
-    prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = False
+    prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = True
 ) -> Map:
     check_bins(bins)
     shares = partial(_shares, bins=bins, rising=keep_argmax)

@@ -1,7 +1,7 @@
 """Isotonic regression (Zadrozny and Elkan, 2002): any map that does not fall.
 
-One class against the rest, then divided by the sum. With one map for all classes (Zhang et al.,
-2020) the order of the classes stays.
+One map for all classes (Zhang et al., 2020), then divided by the sum: the order of the classes
+stays. Or one class against the rest, which may turn it round.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ from nescio.registry import calibrators
 
 @calibrators.register
 def isotonic(
-    predictor: Predictor | nn.Module, data: tuple[Any, Any], *, keep_argmax: bool = False
+    predictor: Predictor | nn.Module, data: tuple[Any, Any], *, keep_argmax: bool = True
 ) -> Calibrated:
-    """The best map of probabilities that does not fall, a class, from held-out `(x, y)`.
+    """The best map of probabilities that does not fall, from held-out `(x, y)`.
 
-    keep_argmax: one map for all classes. Without it the most probable class may change.
+    keep_argmax: one map for all classes. False: one a class; the most probable class may change.
 
     Two made-up cases, a right one of probability 0 and a wrong one of probability 1, keep what is
     fitted between 0 and 1. Between two steps it is linear.
@@ -33,7 +33,7 @@ def isotonic(
 
 
 @fits.named("isotonic")
-def _fitted(prediction: Classification, labels: Tensor, *, keep_argmax: bool = False) -> Map:
+def _fitted(prediction: Classification, labels: Tensor, *, keep_argmax: bool = True) -> Map:
     state = fit_rows(prediction, labels, _steps, keep_argmax=keep_argmax)
     return Map("isotonic", {"keep_argmax": keep_argmax}, state, prediction.classes)
 

@@ -6,6 +6,7 @@ closed-form derivatives, guarded by a bracket.
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -92,13 +93,19 @@ def _newton(
 
 
 def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """An interval of log(1 / T) around the best; one network is convex, a mixture need not be."""
+    """An interval of log(1 / T) around the best; one network is convex, a mixture need not be.
+
+    Of several minima it is the one below T = 1: where cases are few, another may be next to 0,
+    where members only vote and some vote is right by chance.
+    """
     if len(logits) == 1:
         return -LIMIT, LIMIT
     grid = torch.linspace(-LIMIT, LIMIT, 19).tolist()
-    values = [_derivatives(logits, labels, math.exp(x), torch.float32)[0] for x in grid]
-    best = values.index(min(values))
-    return grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    value = cache(lambda at: _derivatives(logits, labels, math.exp(grid[at]), torch.float32)[0])
+    best, last = len(grid) // 2, len(grid) - 1
+    while (lower := min((best, max(best - 1, 0), min(best + 1, last)), key=value)) != best:
+        best = lower
+    return grid[max(best - 1, 0)], grid[min(best + 1, last)]
 
 
 def _derivatives(

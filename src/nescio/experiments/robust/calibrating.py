@@ -33,6 +33,9 @@ COLUMNS = {
     "smooth_ece": "smooth ECE, %",
     "mce": "largest gap, %",
 }
+BY_CLASS = {
+    f"{kind}, class by class": (kind, {"keep_argmax": False}) for kind in ("isotonic", "histogram")
+}
 SHARES = ("error", "ece", "smooth_ece", "mce")  # printed in per cent
 Numbers = Mapping[str, Any]
 
@@ -90,16 +93,16 @@ def _calibrated(
     rows: dict[str, Any] = {BEFORE: _row(test, truth, settings)}
     bins = {BEFORE: _reliability(test, truth)}
     left_out = {}
-    for kind in calibrators:
+    for row, (kind, options) in ({kind: (kind, {}) for kind in calibrators} | BY_CLASS).items():
         try:
-            fitted: Map = calibration.fit(kind, there, labels)
+            fitted: Map = calibration.fit(kind, there, labels, **options)
         except NescioError as error:  # few held-out images: a class without one
-            left_out[kind] = str(error)
+            left_out[row] = str(error)
             continue
-        rows[kind] = _row(fitted(test), truth, settings)
-        if kind == USUAL:
+        rows[row] = _row(fitted(test), truth, settings)
+        if row == USUAL:
             bins[f"after, temperature {fitted.temperature:.2f}"] = _reliability(fitted(test), truth)
-            rows[kind]["temperature"] = fitted.temperature
+            rows[row]["temperature"] = fitted.temperature
     slope = rows.get(USUAL, {}).get("temperature", float("nan"))
     return {"held": len(labels), "temperature": slope, "rows": rows, "left_out": left_out}, bins
 
