@@ -1,6 +1,7 @@
 """Decisions about a million rows of 64 features, from a file to a file, against the bare network.
 
-The network is 64-256-256-10. Bare means: the rows are in memory, and their logits are computed a
+The network is 64-256-256-10, small, so that what is not the network shows; `networks` has larger
+ones. Bare means: the rows are in memory, and their logits are computed a
 batch at a time and dropped. The guard's side reads a file, decides and writes another one.
 """
 
@@ -24,28 +25,29 @@ BENCHMARK = Benchmark(
     peers=(Side("the bare network", "bare"),),
     rounds=3,
     quick={"rows": 20_000},
-    checks=("memory", "detectors"),
+    checks=("memory", "detectors", "networks"),
     note="`memory`: megabytes by which the process grew beyond those at its start, for a tenth of "
     "the rows and for all. `detectors`: seconds of processor time over those of the bare network, "
-    "by detector, for a tenth of the rows.",
+    "by detector, for a tenth of the rows. `networks`: the same by network, for two detectors; the "
+    "guard's own work does not grow with the network, so its share falls.",
 )
 
 
-def nescio_side(rows: int = ROWS, detector: str = "mahalanobis") -> Numbers:
+def nescio_side(rows: int = ROWS, detector: str = "mahalanobis", width: int = WIDTH) -> Numbers:
     from nescio.guarding.scoring import score
 
     with tempfile.TemporaryDirectory() as folder:
-        guard, path = _guard(detector), _file(Path(folder), rows)
+        guard, path = _guard(detector, width), _file(Path(folder), rows)
         score(guard, path, Path(folder) / "warm.csv")  # the file is in the cache then
         wall, used = _timed(lambda: score(guard, path, Path(folder) / "d.csv", progress=False))
     return {"warm": wall, "processor": used, "rows a second": rows / wall}
 
 
-def bare(rows: int = ROWS) -> Numbers:
+def bare(rows: int = ROWS, width: int = WIDTH) -> Numbers:
     """The logits alone, of rows in memory."""
     import torch
 
-    net, x = _net(), _rows(rows)
+    net, x = _net(width), _rows(rows)
 
     def run() -> None:
         with torch.inference_mode():
@@ -80,6 +82,17 @@ def detectors() -> Numbers:
     return {name: nescio_side(few, name)["processor"] / alone for name in names}
 
 
+def networks() -> Numbers:
+    """What the guard costs beside networks of two hidden layers."""
+    few, found = ROWS // 10, {}
+    for width in (256, 512, 1024):
+        alone = bare(few, width)["processor"]
+        for name in ("energy", "mahalanobis"):
+            ratio = nescio_side(few, name, width)["processor"] / alone
+            found[f"64-{width}-{width}-10, {name}"] = ratio
+    return found
+
+
 def _timed(work: Any) -> tuple[float, float]:
     """Seconds on the clock and of processor time, the latter fit for a busy machine."""
     wall, used = time.perf_counter(), time.process_time()
@@ -87,14 +100,14 @@ def _timed(work: Any) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - used
 
 
-def _net() -> "nn.Module":
+def _net(width: int = WIDTH) -> "nn.Module":
     import torch
 
     from nescio import nets
 
     use_threads()
     torch.manual_seed(0)
-    return nets.mlp(FEATURES, CLASSES, widths=(WIDTH, WIDTH)).eval()
+    return nets.mlp(FEATURES, CLASSES, widths=(width, width)).eval()
 
 
 def _rows(count: int, seed: int = 1) -> "Tensor":
@@ -103,14 +116,14 @@ def _rows(count: int, seed: int = 1) -> "Tensor":
     return torch.randn(count, FEATURES, generator=torch.Generator().manual_seed(seed))
 
 
-def _guard(detector: str) -> Any:
+def _guard(detector: str, width: int = WIDTH) -> Any:
     """Of a network that is right in 98 of 100 cases: labels are its own, but for those."""
     import torch
 
     from nescio.commands.inputs import detector_named
     from nescio.guarding import guard
 
-    net, parts = _net(), []
+    net, parts = _net(width), []
     for seed, count in ((2, TRAIN), (3, HELD)):
         x = _rows(count, seed)
         with torch.inference_mode():

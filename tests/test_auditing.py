@@ -208,6 +208,14 @@ def test_saving_writes_a_page_and_the_numbers(labelled, tmp_path: Path) -> None:
     assert "AUROC" in str(findings)
 
 
+def test_a_guard_of_an_earlier_audit_does_not_stay(labelled, tmp_path: Path) -> None:
+    (tmp_path / "guard.safetensors").write_bytes(b"of another network")
+    findings = audit(linear(), labelled, rays=0, attack_steps=0, progress=False)
+    assert findings.guard is None
+    findings.save(tmp_path)
+    assert not (tmp_path / "guard.safetensors").exists()
+
+
 def test_the_same_seed_gives_the_same_audit(labelled) -> None:
     first, second = (audit(linear(), labelled, seed=4).result for _ in range(2))
     assert first == second

@@ -69,6 +69,8 @@ class Audit:
         if self.guard is not None:
             path = self.guard.save(folder / GUARD, weights=True)
             result = {**result, "guard": {**result["guard"], "file": str(path)}}
+        else:  # one of an earlier audit would speak for another network
+            (folder / GUARD).unlink(missing_ok=True)
         write_json(folder / "audit.json", result)
         write_atomically(folder / "audit.html", audit_page(result))
         return folder / "audit.html"

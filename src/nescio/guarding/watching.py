@@ -15,7 +15,7 @@ from nescio.observing.layers import place
 from nescio.observing.network import Network, linear_layer
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
-BATCH = 1 << 17  # numbers of the inputs of a batch, at least: calling a network is not free
+BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
 
 
 @dataclass(frozen=True, eq=False)
