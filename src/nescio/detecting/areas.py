@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
-from nescio.metrics.delong import logit_interval
+from nescio.metrics.delong import logit_interval, share_below
 from nescio.metrics.paired import from_best, normal_difference
 
 Array: TypeAlias = NDArray[Any]
@@ -67,15 +67,8 @@ def mean_areas(detectors: Sequence[Scores]) -> Areas:
 def _placements(inside: Array, outsides: Sequence[Array]) -> tuple[Floats, list[Floats]]:
     """Shares of outside scores above each inside one, averaged over the sets; the reverse."""
     ordered = np.sort(inside)
-    above = np.mean([1 - _share(np.sort(scores), inside) for scores in outsides], axis=0)
-    return above, [_share(ordered, scores) for scores in outsides]
-
-
-def _share(ordered: Array, scores: Array) -> Floats:
-    """The share of sorted numbers below each score; equal ones count one half."""
-    below = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
-    share: Floats = below / (2 * len(ordered))
-    return share
+    above = np.mean([1 - share_below(np.sort(scores), inside) for scores in outsides], axis=0)
+    return above, [share_below(ordered, scores) for scores in outsides]
 
 
 def _covariance(rows: Floats) -> Floats:

@@ -107,10 +107,16 @@ def _centred(
         for ranking, pair in zip(rankings, pairs, strict=True):
             others = (ranking.outside, ranking.inside)[side]
             scores = pair[side][start : start + step].astype(others.dtype, copy=False)
-            below = np.searchsorted(others, scores, "left")
-            share = (below + np.searchsorted(others, scores, "right")) / (2 * len(others))
+            share = share_below(others, scores)
             rows.append((share if side else 1 - share) - ranking.auroc)
         yield np.stack(rows)
+
+
+def share_below(ordered: NDArray[Any], scores: NDArray[Any]) -> Floats:
+    """The share of sorted numbers below each score; equal ones count one half."""
+    below = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    share: Floats = below / (2 * len(ordered))
+    return share
 
 
 def _logistic(value: float) -> float:
