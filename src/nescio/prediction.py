@@ -172,7 +172,7 @@ class Classification(Prediction, ABC):
             return self.member_log_probs[0]
         return self.member_log_probs.logsumexp(0) - math.log(self.members)
 
-    @property
+    @cached_property
     def labels(self) -> Tensor:
         """The most probable class of each case, `(*batch,)`."""
         return self.log_probs.argmax(-1)

@@ -27,11 +27,13 @@ def test_columns_are_in_words():
     assert found["rule"].tolist() == ["sure enough", "doubt", "p-value"] * 2
 
 
-def test_sets_are_written_class_by_class():
-    value = made(50, 12, tuple("abcdefghijkl"))
-    wanted = [" | ".join(np.array(list("abcdefghijkl"))[row]) for row in value.sets.numpy()]
+@pytest.mark.parametrize("classes", [2, 12, 16, 17, 26])
+def test_sets_are_written_class_by_class(classes):
+    words = tuple("abcdefghijklmnopqrstuvwxyz"[:classes])
+    value = made(50, classes, words)
+    wanted = [" | ".join(np.array(words)[row]) for row in value.sets.numpy()]
     assert value.columns()["set"].tolist() == wanted
-    numbered = made(50, 12).columns()["set"]
+    numbered = made(50, classes).columns()["set"]
     assert numbered[0] == " | ".join(map(str, np.flatnonzero(value.sets[0].numpy())))
 
 

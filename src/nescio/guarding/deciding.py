@@ -171,7 +171,7 @@ class Guard:
     ) -> Decisions:
         prediction = self.prediction(activations)
         score, doubt = self.scores(activations, prediction)
-        label, probs = prediction.labels, prediction.probs
+        label = prediction.labels
         belongs = label if self.by == CLASS else groups
         p_value = torch.full_like(score, torch.nan)
         rule = torch.full_like(label, CODES["unknown group"])
@@ -185,7 +185,7 @@ class Guard:
         in_range = torch.ones_like(label, dtype=torch.bool)
         if ranged and self.range is not None and activations.inputs is not None:
             in_range = self.range.inside(activations.inputs)
-        probability = probs.gather(1, label[:, None])[:, 0]
+        probability = prediction.log_probs.gather(1, label[:, None])[:, 0].exp()
         sets = None if self.sets is None else self._sets(prediction, groups, rule)
         return Decisions(
             decided(rule), label, probability, p_value, score, doubt, rule, in_range, sets,

@@ -28,6 +28,7 @@ RULES = {  # which rule spoke, and its decision
 RULE_NAMES = tuple(RULES)
 CODES = {name: code for code, name in enumerate(RULES)}
 SHOWN = 20  # rows of a printed table
+FEW = 16  # classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,11 +186,18 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[Any]:
 def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any]:
     """Sets as words, `3 | 8`; each distinct set is written once."""
     words = names or tuple(map(str, range(sets.shape[1])))
-    packed = np.ascontiguousarray(np.packbits(sets, axis=1))
-    keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
-    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    texts = [" | ".join(words[i] for i in np.flatnonzero(row)) for row in sets[first]]
-    return np.array(texts, dtype=str)[places.reshape(-1)] if texts else np.array([], dtype=str)
+    if sets.shape[1] <= FEW:  # each set has a number
+        numbers = sets @ (1 << np.arange(sets.shape[1], dtype=np.int32))
+        known = np.flatnonzero(np.bincount(numbers))
+        rows = (known[:, None] >> np.arange(sets.shape[1])) & 1 > 0
+        places = known.searchsorted(numbers)
+    else:
+        packed = np.ascontiguousarray(np.packbits(sets, axis=1))
+        keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+        rows, places = sets[first], places.reshape(-1)
+    texts = [" | ".join(words[i] for i in np.flatnonzero(row)) for row in rows]
+    return np.array(texts, dtype=str)[places] if texts else np.array([], dtype=str)
 
 
 def _said(value: Any) -> str:

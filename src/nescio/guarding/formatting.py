@@ -6,7 +6,7 @@ significant digits, as the format %.9g writes them: enough to tell any two float
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +15,27 @@ from numpy.typing import NDArray
 from nescio.errors import NescioError
 
 Values = NDArray[np.generic]
+Whole = NDArray[np.uint32] | NDArray[np.uint64]
 Letters = NDArray[np.uint8]  # (N, width), 0 is no character
 
+ROWS = 1 << 14  # that are written at a time
 DIGITS = 9
-EXACT = 22  # powers of ten up to this one are exact in float64
-POWERS = 10.0 ** np.arange(EXACT + 1)
-THREE = np.array([list(f"{number:03d}".encode()) for number in range(1000)], np.uint8)
+LOW, HIGH = 1e-4, 10.0**DIGITS - 1  # between them %.9g writes no power of ten
+EDGES = 10.0 ** np.arange(-4, DIGITS)
+POWERS = 10.0 ** np.arange(DIGITS + 4)  # exact
+
+
+def _packed(words: Iterable[str]) -> NDArray[np.uint32]:
+    """Words of up to four characters, a number each."""
+    return np.frombuffer(b"".join(word.encode().ljust(4, b"\0") for word in words), np.uint32)
+
+
+THREE = [f"{number:03d}" for number in range(1000)]
+FIRST = _packed(["", *map(str, range(1, 1000)), *THREE])  # + 1000: after other figures
+UNITS = _packed(
+    [*map(str, range(1000)), *THREE, *(f"{n}." for n in range(1000)), *(f"{t}." for t in THREE)]
+)  # + 2000: before a fraction
+AFTER = _packed([*THREE, *(three.rstrip("0") for three in THREE)])  # + 1000: the last figures
 
 
 @dataclass(frozen=True)
@@ -49,11 +64,7 @@ JSON = Style("null", "1e999", _json_word, '"\\', always=True)  # 1e999 is read a
 
 def csv_lines(columns: Mapping[str, Values]) -> bytes:
     """Rows of a CSV file, without the header."""
-    parts: list[Letters] = []
-    for place, values in enumerate(columns.values()):
-        parts += [_mark(",", len(values))] if place else []
-        parts.append(letters(values, CSV))
-    return _text([*parts, _mark("\n", len(parts[0]))])
+    return _lines(columns, ["", *[","] * (len(columns) - 1)], "\n", CSV)
 
 
 def csv_header(columns: Mapping[str, Values]) -> bytes:
@@ -63,11 +74,20 @@ def csv_header(columns: Mapping[str, Values]) -> bytes:
 
 def json_lines(columns: Mapping[str, Values]) -> bytes:
     """Rows as JSON objects, one a line."""
-    parts: list[Letters] = []
-    for place, (name, values) in enumerate(columns.items()):
-        mark = f"{',' if place else '{'}{_json_word(name)}:"
-        parts += [_mark(mark, len(values)), letters(values, JSON)]
-    return _text([*parts, _mark("}\n", len(parts[0]))])
+    names = [f"{',' if place else '{'}{_json_word(name)}:" for place, name in enumerate(columns)]
+    return _lines(columns, names, "}\n", JSON)
+
+
+def _lines(columns: Mapping[str, Values], marks: list[str], end: str, style: Style) -> bytes:
+    """Each column after its mark, some rows at a time: they stay in the cache."""
+    found = []
+    for start in range(0, max(map(len, columns.values())), ROWS):
+        parts: list[Letters] = []
+        for mark, values in zip(marks, columns.values(), strict=True):
+            own = letters(values[start : start + ROWS], style)
+            parts += [_mark(mark, len(own)), own]
+        found.append(_text([*parts, _mark(end, len(parts[0]))]))
+    return b"".join(found)
 
 
 def letters(values: Values, style: Style) -> Letters:
@@ -120,77 +140,76 @@ def _quoted(values: Values, style: Style) -> Letters:
 def _whole(values: NDArray[np.int64]) -> Letters:
     """Whole numbers, without leading zeros."""
     size = np.abs(values).astype(np.uint64)  # of the smallest one too
-    width = len(str(int(size.max(initial=0))))
-    found = np.zeros((len(values), width + 1), np.uint8)
-    found[:, 0] = np.where(values < 0, ord("-"), 0)
-    found[:, 1:] = _figures(size, width)
-    shown = size[:, None] >= np.array([10**k for k in range(width - 1, 0, -1)], np.uint64)
-    found[:, 1:-1] *= shown
-    return found
-
-
-def _figures(size: NDArray[np.uint64], width: int) -> Letters:
-    """The last `width` figures of whole numbers, three at a time."""
-    groups = -(-width // 3)
-    found = np.empty((len(size), groups, 3), np.uint8)
-    rest = size.astype(np.uint32) if width <= DIGITS else size
-    for place in range(groups - 1, -1, -1):
-        above = rest // rest.dtype.type(1000)
-        found[:, place] = THREE[rest - above * rest.dtype.type(1000)]
-        rest = above
-    return found.reshape(len(size), 3 * groups)[:, 3 * groups - width :]
+    return _joined([*_signs(values < 0), *_figures(size)])
 
 
 def _decimal(values: NDArray[np.float64], style: Style) -> Letters:
-    """Numbers as %.9g writes them; values of one power of ten at a time."""
+    """Numbers as %.9g writes them."""
     size = np.abs(values)
-    usual = (size >= 1e-13) & (size < 1e21)
-    mantissa, power = _scientific(np.where(usual, size, 1.0))
-    figures = _figures(mantissa, DIGITS)
-    found = np.zeros((len(values), DIGITS + 7), np.uint8)
-    found[:, 0] = np.where(np.signbit(values) & ~np.isnan(values), ord("-"), 0)
-    counts = np.bincount(power[usual] + EXACT)
-    for one in (np.flatnonzero(counts) - EXACT).tolist():
-        chosen = np.flatnonzero((power == one) & usual)
-        part = _placed(figures[chosen], one)
-        found[chosen, 1 : 1 + part.shape[1]] = part
+    usual = (size >= LOW) & (size < HIGH)
+    whole, fraction = _split(size if usual.all() else np.where(usual, size, 1.0))
+    negative = np.signbit(values) & ~np.isnan(values)
+    found = _joined([*_signs(negative), *_figures(whole, fraction > 0), *_fraction(fraction)])
     rare = np.flatnonzero(~usual)
-    if len(rare):
-        words = _words(np.array(_rare(size[rare], style)))
-        found[rare, 1 : 1 + words.shape[1]] = words
+    if not len(rare):
+        return found
+    words = _words(np.array(_rare(np.abs(values[rare]), style)))
+    sign = np.where(negative[rare], ord("-"), 0).astype(np.uint8)[:, None]
+    words = np.concatenate([sign, words], axis=1)
+    found = np.pad(found, ((0, 0), (0, max(0, words.shape[1] - found.shape[1]))))
+    found[rare] = 0
+    found[rare, : words.shape[1]] = words
     return found
 
 
-def _scientific(size: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Numbers as a whole mantissa of nine figures and the power of ten of the first."""
-    power = np.floor(np.log10(size)).astype(np.int64)
-    mantissa = _scaled(size, power)
-    power += (mantissa >= 10**DIGITS).astype(np.int64) - (mantissa < 10 ** (DIGITS - 1))
-    return _scaled(size, power).astype(np.uint64), power
+def _split(size: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Numbers rounded to nine figures: what is before the point, and twelve figures after it."""
+    after = len(POWERS) - np.searchsorted(EDGES, size, "right")  # figures after the point
+    scale = POWERS[after]
+    figures = np.rint(size * scale)
+    whole = np.floor(figures / scale)
+    fraction = (figures - whole * scale) * POWERS[len(POWERS) - 1 - after]
+    return whole.astype(np.uint32), fraction.astype(np.uint64)
 
 
-def _scaled(size: NDArray[np.float64], power: NDArray[np.int64]) -> NDArray[np.float64]:
-    shift = DIGITS - 1 - power
-    up, down = POWERS[np.clip(shift, 0, EXACT)], POWERS[np.clip(-shift, 0, EXACT)]
-    scaled: NDArray[np.float64] = np.rint(size * up / down)
-    return scaled
+def _figures(size: Whole, point: NDArray[np.bool_] | None = None) -> list[NDArray[np.uint32]]:
+    """Whole numbers, three figures a column, without leading zeros; a point where one follows."""
+    most = int(size.max(initial=0))
+    rest = size.astype(np.uint32) if most < 1 << 32 else size
+    found: list[NDArray[np.uint32]] = []
+    for place in range(-(-len(str(most)) // 3)):
+        above = rest // rest.dtype.type(1000)
+        own = (rest - above * rest.dtype.type(1000)).astype(np.intp)
+        if place * 3 + 3 < len(str(most)):
+            own += 1000 * (above > 0)
+        if point is not None and not place:
+            own += 2000 * point
+        found.insert(0, (FIRST if place else UNITS)[own])
+        rest = above
+    return found
 
 
-def _placed(figures: Letters, power: int) -> Letters:
-    """Figures with their point, and the power of ten where %g writes it; no zeros at the end."""
-    zero = ord("0")
-    positional = -5 < power < DIGITS
-    ahead = power if positional and power >= 0 else 0  # figures before the point, but one
-    kept = np.logical_or.accumulate(figures[:, ::-1] != zero, axis=1)[:, ::-1]
-    kept[:, : ahead + 1] = True
-    figures = figures * kept
-    if positional and power < 0:
-        start = np.frombuffer(b"0." + b"0" * (-power - 1), np.uint8)
-        return np.concatenate([np.broadcast_to(start, (len(figures), len(start))), figures], axis=1)
-    point = np.where(kept[:, ahead + 1 : ahead + 2].any(1), ord("."), 0).astype(np.uint8)
-    parts = [figures[:, : ahead + 1], point[:, None], figures[:, ahead + 1 :]]
-    parts += [] if positional else [_mark(f"e{power:+03d}", len(figures))]
-    return np.concatenate(parts, axis=1)
+def _fraction(twelve: NDArray[np.uint64]) -> list[NDArray[np.uint32]]:
+    """Twelve figures after the point, three a column, without zeros at the end."""
+    high = (twelve // np.uint64(10**6)).astype(np.uint32)
+    low = (twelve - high * np.uint64(10**6)).astype(np.uint32)
+    found: list[NDArray[np.uint32]] = []
+    ends = np.ones(len(twelve), bool)  # whether only zeros follow
+    for half in (low, high):
+        above = half // np.uint32(1000)
+        for own in (half - above * np.uint32(1000), above):
+            found.insert(0, AFTER[own + np.uint32(1000) * ends])
+            ends = ends & (own == 0)
+    return found if low.any() else found[:2]
+
+
+def _signs(negative: NDArray[np.bool_]) -> list[NDArray[np.uint32]]:
+    return [_packed(["", "-"])[negative.astype(np.intp)]] if negative.any() else []
+
+
+def _joined(columns: list[NDArray[np.uint32]]) -> Letters:
+    """Columns of packed characters side by side."""
+    return np.stack(columns, axis=1).view(np.uint8)
 
 
 def _rare(size: NDArray[np.float64], style: Style) -> list[str]:
