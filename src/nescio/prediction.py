@@ -72,6 +72,11 @@ class Prediction(ABC):
         return self._tensors()[0].shape[0]
 
     @property
+    def device(self) -> torch.device:
+        """Where its numbers are."""
+        return self._tensors()[0].device
+
+    @property
     def batch_shape(self) -> torch.Size:
         """The shape of the batch: `(N,)`, or `(N, H, W)` for maps."""
         return self._tensors()[0].shape[1:-1]
@@ -180,7 +185,7 @@ class Classification(Prediction, ABC):
     def log_prob(self, target: Tensor) -> Tensor:
         """Log probability of the class labels `target`, `(*batch,)`, under the mixture."""
         target = check_labels(target, self.classes, self.batch_shape)
-        return self.log_probs.gather(-1, target.to(self.log_probs.device)[..., None])[..., 0]
+        return self.log_probs.gather(-1, target.to(self.device)[..., None])[..., 0]
 
 
 def check_labels(labels: Tensor, classes: int, shape: Sequence[int]) -> Tensor:

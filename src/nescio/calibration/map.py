@@ -49,8 +49,7 @@ class Map:
                 f"{self.name} was fitted on {self.classes} classes, this prediction has "
                 f"{given.classes}; use the network it was fitted for"
             )
-        first = given.member_log_probs
-        state = {name: tensor.to(first.device) for name, tensor in self.state.items()}
+        state = {name: tensor.to(given.device) for name, tensor in self.state.items()}
         return maps[self.name](given, state, **self.options)  # type: ignore[no-any-return]
 
     @property

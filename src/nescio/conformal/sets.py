@@ -72,7 +72,7 @@ class Sets(Fitted):
 
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
         """The cell of each case and class, `(N, C)`, or `(N, 1)` where all classes share one."""
-        by, device = self.options["by"], prediction.log_probs.device
+        by, device = self.options["by"], prediction.device
         self.check_by(groups, "sets")
         if by == "group":
             given = limits.check_groups(groups, len(prediction)).to(device)

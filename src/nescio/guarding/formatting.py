@@ -59,7 +59,8 @@ def _json_word(text: str) -> str:
 
 
 CSV = Style("", "inf", _csv_word, '",\r\n', always=False)
-JSON = Style("null", "1e999", _json_word, '"\\', always=True)  # 1e999 is read as infinity
+CONTROLS = "".join(map(chr, range(1, 32)))
+JSON = Style("null", "1e999", _json_word, '"\\' + CONTROLS, always=True)  # 1e999: infinity
 
 
 def csv_lines(columns: Mapping[str, Values]) -> bytes:
@@ -126,9 +127,8 @@ def _words(values: Values) -> Letters:
 
 def _quoted(values: Values, style: Style) -> Letters:
     found = _words(values)
-    odd = found < 32 if style.always else np.zeros_like(found, dtype=bool)
-    odd = (odd & (found > 0)) | np.isin(found, list(style.quoted.encode()))
-    if odd.any():  # each distinct word once
+    text = found.tobytes()
+    if any(mark in text for mark in style.quoted.encode()):  # each distinct word once
         words, places = np.unique(values, return_inverse=True)
         return _words(np.array([style.quote(str(word)) for word in words])[places])
     if not style.always:
