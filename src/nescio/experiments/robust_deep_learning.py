@@ -23,6 +23,6 @@ def robust_deep_learning() -> Experiment:
         "Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang et al. "
         "(2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
         "data sets: see `nescio data list`; what is absent is left out",
-        (1, 40),
+        (3, 150),
         tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )
