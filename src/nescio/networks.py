@@ -1,6 +1,7 @@
 """A user's own network on the command line: `package.module:factory` and a weights file."""
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -17,11 +18,10 @@ def factory_named(text: str) -> Callable[[], nn.Module]:
     """The factory that `package.module:factory` names; the current folder is searched first."""
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name):
-        raise NescioError(f"a network is named package.module:factory, got {text!r}")
+        raise NescioError(f"a network is named package.module:factory, got {text!r}{likely(text)}")
     if module_name.endswith(".py"):
         raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    _search_here()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -33,8 +33,32 @@ def factory_named(text: str) -> Callable[[], nn.Module]:
         own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
         there = ", ".join(n for n in own if callable(own[n])) or "none of its own"
         raise NescioError(f"{module_name} has no function {name!r}; its functions: {there}")
+    if isinstance(factory, nn.Module):
+        kind = type(factory).__name__
+        raise NescioError(
+            f"{text} is a network, a {kind}; name a function that returns it, such as "
+            f"def make_net(): return {kind}(...)"
+        )
     made: Callable[[], nn.Module] = factory
     return made
+
+
+def likely(text: str) -> str:
+    """For a message: what `package.module.factory`, a dot in place of the colon, may have meant."""
+    module_name, _, name = text.rpartition(".")
+    if not all(part.isidentifier() for part in text.split(".")) or not module_name or name == "py":
+        return ""
+    _search_here()
+    try:
+        there = importlib.util.find_spec(module_name) is not None
+    except (ImportError, ValueError):
+        there = False
+    return f"; did you mean {module_name}:{name}?" if there else ""
+
+
+def _search_here() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def load_network(text: str, weights: str | Path | None = None) -> nn.Module:

@@ -136,3 +136,14 @@ def test_what_was_calibrated_does_not_follow_its_data(name):
         tensor.zero_()
     truth.zero_()
     assert all(torch.equal(fitted.state[key], value) for key, value in before.items())
+
+
+@pytest.mark.parametrize("name", conformals)
+def test_it_is_short_to_look_at(name):
+    fitted = make(name, by="groups", miscoverage=0.2)
+    kind = type(fitted).__name__
+    assert str(fitted) == f"{kind}({name}, miscoverage=0.2)\n- {fitted.guarantee}"
+    assert "at least 80 %, for each group by itself" in str(fitted)
+    assert repr(fitted).startswith(f"{kind}(name='{name}', options={{")
+    assert "tensor" not in repr(fitted)
+    assert len(repr(fitted)) < 300

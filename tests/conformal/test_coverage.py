@@ -43,6 +43,24 @@ def test_large_sets_have_their_strata():
     assert list(found.by_size) == ["4 to 10", "11 to 100", "101 or more"]
 
 
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        (1, ["1"]),
+        (2, ["1", "2"]),
+        (3, ["1", "2 to 3"]),
+        (4, ["1", "2 to 3", "4"]),
+        (30, ["1", "2 to 3", "4 to 10", "11 to 30"]),
+        (101, ["1", "2 to 3", "4 to 10", "11 to 100", "101"]),
+        (102, ["1", "2 to 3", "4 to 10", "11 to 100", "101 or more"]),
+    ],
+)
+def test_sizes_end_at_the_number_of_classes(classes, words):
+    sets = torch.ones(classes, classes).bool().tril()  # of 1 to all classes
+    found = coverage(sets, torch.zeros(classes, dtype=torch.int64))
+    assert list(found.by_size) == words
+
+
 def test_intervals_by_hand():
     low = torch.tensor([[0.0, 0.0], [0.0, 5.0]])
     found = interval_coverage(low, low + 1, [[1.0, -1.0], [2.0, 5.5]], groups=[0, 1])

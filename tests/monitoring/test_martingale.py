@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nescio
 from nescio.errors import NescioError
 from nescio.files import save_tensors
-from nescio.monitoring import load, monitor
+from nescio.monitoring import load, merge, monitor
 from nescio.monitoring.betting import COUNT, grow
 from nescio.monitoring.history import CELLS, Peaks
 
@@ -190,3 +191,27 @@ def test_bad_scores_are_refused():
     with pytest.raises(NescioError, match="one-dimensional"):
         good.update(np.zeros((3, 2)))
     assert good.update([]) is good
+
+
+def test_it_is_short_to_look_at():
+    rng = np.random.default_rng(0)
+    start = monitor(rng.normal(size=1000))
+    assert repr(start) == "Monitor(0 scores seen, no alarm, p-value 1, false_alarm=0.01)"
+    far = start.update(rng.normal(9, 1, size=20_000))
+    text = f"Monitor(20000 scores seen, ALARM at score {far.alarm}, from 0, p-value < 1e-300, "
+    assert repr(far) == f"{text}false_alarm=0.01)"
+    merged = "Merged(1 monitor(s), 20000 scores seen, ALARM now, false_alarm=0.01)"
+    assert repr(merge([far])) == merged
+
+
+@pytest.mark.parametrize("by", [None, "class"])
+def test_a_guard_says_what_is_usual(by):
+    rng = np.random.default_rng(0)
+    y = torch.arange(900) % 2
+    logits = torch.from_numpy(rng.normal(size=(900, 2))) + 6 * torch.nn.functional.one_hot(y)
+    held = nescio.Activations(logits=logits, labels=y)
+    guard = nescio.guard(None, held, detector="energy", false_alarm=0.05, risk=0.2, by=by)
+    usual = torch.cat([rule.scores for rule in guard.rules])
+    made = monitor(guard, false_alarm=0.05, seed=3)
+    alike(made, monitor(usual, false_alarm=0.05, seed=3))
+    assert made.update(guard.decide(held).score[:300]).alarm is None

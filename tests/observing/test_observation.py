@@ -385,6 +385,42 @@ def test_the_last_layer_is_known_only_where_its_output_is_the_networks(wrap, kno
     assert list(found.features) == ["input of fc"]
 
 
+class Ends(nn.Module):
+    def __init__(self, end):
+        super().__init__()
+        self.inp, self.fc, self.end = nn.Linear(4, 4), nn.Linear(4, 3), end
+
+    def forward(self, x):
+        return self.end(self.fc(self.inp(x)))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda z: z.log_softmax(-1),
+        lambda z: z.softmax(-1).log(),
+        lambda z: z - z.logsumexp(-1, keepdim=True),
+        nn.LogSoftmax(1),
+    ],
+)
+def test_the_features_before_log_probabilities_are_known(end):
+    torch.manual_seed(0)
+    x = torch.randn(9, 4)
+    net = Ends(end)
+    found = nescio.observe(net, x, layers=["inp", None])
+    assert found.layer() == found.last == "input of fc"
+    assert torch.equal(found.features[found.last][0], net.inp(x).detach())
+    assert found.weight is None  # the layer's logits are not the network's
+    assert found.made["linear"] is None
+    close(found.logits[0].logsumexp(-1), torch.zeros(9))
+    both = nescio.observe([net, Ends(nn.Identity())], x, layers=["inp", None])
+    assert both.last == "input of fc"
+    assert both.weight is None
+    assert both.made["linear"] is None
+    with pytest.raises(NescioError, match="changes its logits after that layer"):
+        nescio.detectors.react(found)
+
+
 def test_a_linear_layer_of_its_own_kind_is_not_taken_for_a_plain_one():
     class Cosine(nn.Linear):
         def forward(self, x):
@@ -533,6 +569,11 @@ def test_networks_must_be_alike(x):
 def test_what_is_no_network_is_refused(source, x):
     with pytest.raises(NescioError, match="expected an nn.Module, a nescio model"):
         nescio.observe(source, x)
+
+
+def test_a_sampler_has_no_one_set_of_features(net, x):
+    with pytest.raises(NescioError, match=r"got MCDropout; MC dropout and .*nescio.guard\(net, "):
+        nescio.observe(nescio.predictors.mc_dropout(net, passes=2), x)
 
 
 def test_one_pass_is_enough(net, x, y):

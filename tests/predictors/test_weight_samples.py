@@ -136,7 +136,7 @@ def test_a_trained_recipe_is_loaded_as_it_was(tmp_path):
 
 
 def test_wrong_calls_are_said_to_be_wrong():
-    with pytest.raises(NescioError, match="passes must be at least 1, got 0"):
+    with pytest.raises(NescioError, match="passes must be a whole number from 1 up, got 0"):
         weight_samples(model(), passes=0)
     with pytest.raises(NescioError, match=r"variational layers, such as nets\.bayesian_mlp"):
         weight_samples(predictors.plain(nets.mlp(3, 2)))

@@ -62,7 +62,8 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
     y = check_labels(as_tensor(labels, "labels").cpu(), sets.shape[1], (len(sets),))
     inside, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
     strata = torch.bucketize(sizes, torch.tensor([low for low, _ in STRATA]), right=True) - 1
-    by_size = {_stratum(place): share for place, share in shares(inside, strata, level).items()}
+    found, classes = shares(inside, strata, level), sets.shape[1]
+    by_size = {_stratum(place, classes): share for place, share in found.items()}
     given = None if groups is None else check_groups(groups, len(sets)).cpu()
     return Coverage(
         binomial_interval(int(inside.sum()), len(inside), level=level),
@@ -124,6 +125,10 @@ def binomial_interval(successes: int, cases: int, *, level: float = 0.95) -> Int
     return Interval(successes / cases, float(low), float(high))
 
 
-def _stratum(place: int) -> str:
+def _stratum(place: int, classes: int) -> str:
+    """The sizes of a stratum in words; no set is larger than there are classes."""
     low, high = STRATA[place]
-    return str(low) if low == high else f"{low} or more" if high is None else f"{low} to {high}"
+    if high is None and low < classes:
+        return f"{low} or more"
+    high = classes if high is None else min(high, classes)
+    return str(low) if low == high else f"{low} to {high}"

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ class Fitted(ABC):
 
     name: str  # of the function that made it
     options: Mapping[str, Any]  # JSON
-    state: State  # limits of each cell, float64
+    state: State = field(repr=False)  # limits of each cell, float64
 
     kind: ClassVar[str]
     known: ClassVar[Registry]  # names
@@ -28,6 +28,10 @@ class Fitted(ABC):
     @abstractmethod
     def guarantee(self) -> str:
         """What is promised, in words, with what it rests on."""
+
+    def __str__(self) -> str:
+        head = f"{type(self).__name__}({self.name}, miscoverage={self.options['miscoverage']:g})"
+        return f"{head}\n- {self.guarantee}"
 
     def check_by(self, groups: Any, what: str) -> None:
         """Refuse groups where none were calibrated, and their absence where some were."""

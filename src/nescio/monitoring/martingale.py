@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nescio.data import bits
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors
+from nescio.guarding import Guard
 from nescio.metrics.arrays import Numbers, numbers
 from nescio.monitoring.betting import COUNT, grow
 from nescio.monitoring.history import Peaks
@@ -31,7 +32,7 @@ PIECE = 128 * BLOCK  # scores in one go
 KIND, BETS = "monitor", 1  # the second goes up when the bets change
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Monitor:
     """Where a stream of scores stands; `update` gives a new value, of the same size.
 
@@ -51,6 +52,11 @@ class Monitor:
     log_martingale: float  # the capital now, 0 at the start
     alarm: int | None  # the place in the stream, from 0, at which the capital first sufficed
     peaks: Peaks
+
+    def __repr__(self) -> str:
+        alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
+        p = f"p-value {said(self.p_value)}"
+        return f"Monitor({self.seen} scores seen, {alarm}, {p}, false_alarm={self.false_alarm:g})"
 
     @property
     def threshold(self) -> float:
@@ -88,7 +94,7 @@ class Monitor:
 
 
 def monitor(
-    calibration_scores: Numbers,
+    calibration_scores: Numbers | Guard,
     *,
     false_alarm: float = 0.01,
     bins: int = 256,
@@ -98,6 +104,7 @@ def monitor(
 ) -> Monitor:
     """A monitor for a stream of scores like these, of data that nothing was fitted on.
 
+    Of a guard, the scores of the samples of its promises, for a stream of `guard(x).score`.
     A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
     shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
 
@@ -108,6 +115,8 @@ def monitor(
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
     """
+    if isinstance(calibration_scores, Guard):
+        calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
     scores = _scores("calibration_scores", calibration_scores)
     _check(false_alarm, bins, shard, shards)
     if len(scores) < LEAST * shards:
@@ -144,6 +153,11 @@ def load(path: str | Path) -> Monitor:
     peaks = Peaks(arrays.pop("heights"), manifest.pop("stride"))
     manifest |= {"shard": tuple(manifest["shard"]), "peaks": peaks, **arrays}
     return Monitor(**{field.name: manifest[field.name] for field in fields(Monitor)})
+
+
+def said(p_value: float) -> str:
+    """A p-value for people: below the smallest numbers, only that."""
+    return "< 1e-300" if p_value < 1e-300 else f"{p_value:.3g}"
 
 
 def _after(now: Monitor, scores: Floats) -> Monitor:
@@ -190,7 +204,10 @@ def _scores(name: str, scores: Numbers) -> Floats:
     values = np.ascontiguousarray(values, np.float64)
     if np.isnan(values).any():
         place = int(np.isnan(values).argmax())
-        raise NescioError(f"`{name}` holds NaN, first at {place}; a score says how far out")
+        raise NescioError(
+            f"`{name}` holds NaN, first at {place}; a score says how far out: what has none, such "
+            "as an input that is not finite, is infinitely far, scores.nan_to_num(nan=math.inf)"
+        )
     return values
 
 

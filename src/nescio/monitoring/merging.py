@@ -17,13 +17,18 @@ from nescio.errors import NescioError
 from nescio.monitoring.martingale import Monitor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Merged:
     """Several monitors now; watch `alarm` whenever they are merged, as often as wanted."""
 
     monitors: tuple[Monitor, ...]
     log_martingale: float
     false_alarm: float
+
+    def __repr__(self) -> str:
+        alarm = "ALARM" if self.alarm else "no alarm"
+        count, bound = len(self.monitors), f"false_alarm={self.false_alarm:g}"
+        return f"Merged({count} monitor(s), {self.seen} scores seen, {alarm} now, {bound})"
 
     @property
     def alarm(self) -> bool:

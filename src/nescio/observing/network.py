@@ -102,9 +102,14 @@ def networks(source: Any) -> list[nn.Module]:
         return [source.member(index) for index in range(source.members)]
     if isinstance(source, (list, tuple)) and source:
         return [net for part in source for net in networks(part)]
-    raise NescioError(
-        f"expected an nn.Module, a nescio model, or a list of modules, got {type(source).__name__}"
-    )
+    kind = type(source).__name__
+    message = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
+    if callable(getattr(source, "answer", None)):  # a sampler, or another predictor
+        message += (
+            "; MC dropout and other samplers have no one set of features: give the network itself, "
+            "nescio.guard(net, ...), and read measures of the sampler's own answers beside it"
+        )
+    raise NescioError(message)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class Seen:
     logits: Tensor  # (n, C)
     rows: dict[str, Tensor]  # by place, (n, F)
     last: str | None  # the place that enters the last linear layer
-    linear: str | None  # the last linear layer, where its output is the network's
+    linear: str | None  # the last linear layer, where its output is the network's to the bit
 
     @property
     def widths(self) -> dict[str, int]:
@@ -121,7 +121,7 @@ def observe(
         "pool": named(pool),
         "output": named(output),
         "dtype": str(nets[0].dtype).removeprefix("torch."),
-        "linear": seen[0].linear,
+        "linear": seen[0].linear if all(one.linear for one in seen) else None,
         "data": digest(found["hashes"]),
         "bytes": size,
         "stored": "files" if mapped else "memory",
@@ -154,16 +154,29 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
     with reading(ends, hold):
         logits, rows = reader(x)
     check_outputs(logits)
-    if linear is None or not _equal(logits, held[linear]):
-        return Seen(reader, logits, rows, None, None)
-    entering = held[BEFORE + linear]
-    exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
+    nothing = Seen(reader, logits, rows, None, None)
+    if linear is None:
+        return nothing
+    entering, given = held[BEFORE + linear], held[linear]
     near = 1e-2 if entering.dtype in HALVES else 1e-4
-    if not torch.allclose(exact, logits.double(), rtol=near, atol=near):  # a layer of its own kind
-        return Seen(reader, logits, rows, None, None)
+    normed = not _equal(logits, given)
+    if normed and not _log_softmax(logits, given, near):
+        return nothing
+    exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
+    if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
+        return nothing
     same = [name for name, row in rows.items() if _equal(row, entering)]
     own = BEFORE + linear
-    return Seen(reader, logits, rows, own if own in same else same[-1] if same else None, linear)
+    last = own if own in same else same[-1] if same else None
+    # Of logits less their log-sum-exp, the features are known; weights would give other logits.
+    return Seen(reader, logits, rows, last, None if normed else linear)
+
+
+def _log_softmax(ours: Tensor, theirs: Tensor, near: float) -> bool:
+    """Whether outputs are the log probabilities of logits."""
+    if ours.shape != theirs.shape or ours.shape[1] < 2:
+        return False
+    return torch.allclose(ours.double(), theirs.double().log_softmax(1), rtol=near, atol=near)
 
 
 def _equal(ours: Tensor, theirs: Tensor) -> bool:
@@ -210,6 +223,8 @@ def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
     """Weight and bias of the last linear layer, where its input was observed."""
     if any(one.last is None or one.last != seen[0].last for one in seen):
         return {}
+    if any(one.linear is None for one in seen):
+        return {"last": seen[0].last}
     layers = [linear_layer(one.linear or "", one.network.net, like) for one in seen]
     weights, biases = zip(*layers, strict=True)
     return {"weight": torch.stack(weights), "bias": torch.stack(biases), "last": seen[0].last}

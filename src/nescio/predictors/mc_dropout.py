@@ -17,10 +17,10 @@ from torch.func import functional_call
 from nescio.checks import as_inputs
 from nescio.dropout import MaskPerPass
 from nescio.errors import NescioError
-from nescio.heads import Head, categorical
-from nescio.model import Model, refusing_shapes
+from nescio.heads import Head
+from nescio.model import Model, check_logits, refusing_shapes
 from nescio.prediction import Prediction
-from nescio.predictors.predictor import evaluating
+from nescio.predictors.predictor import as_head, check_passes, evaluating
 from nescio.randomness import generator
 from nescio.registry import predictors
 
@@ -30,20 +30,22 @@ CASES = 512  # at most so many in one go
 
 @predictors.register
 def mc_dropout(
-    net: nn.Module | Model, *, passes: int = 100, seed: int = 0, head: Head | None = None
+    net: nn.Module | Model, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
 ) -> "MCDropout":
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
-    Of a model with M networks, each gives `passes` members.
+    Of a model with M networks, each gives `passes` members, read by the model's own head.
+    head: how the outputs of a network are read, a head or its name; None for class logits.
     """
-    if not isinstance(passes, int) or passes < 1:
-        raise NescioError(f"passes must be a whole number from 1 up, got {passes}")
+    check_passes(passes)
     if not isinstance(net, (nn.Module, Model)) or not list(_weights(net)):
         raise NescioError("mc_dropout reads an nn.Module with weights, or a model")
     if isinstance(net, Model):
+        if head is not None:
+            raise NescioError("a model has a head of its own; leave head= out, or give its network")
         nets = tuple(net.member(i) for i in range(net.members))
         return MCDropout(nets, net.head, passes, seed, net.notes)
-    return MCDropout((net,), head or categorical(), passes, seed)
+    return MCDropout((net,), as_head(head, net), passes, seed)
 
 
 def _weights(net: nn.Module | Model) -> Iterable[Tensor]:
@@ -61,7 +63,9 @@ class MCDropout:
     notes: Mapping[str, Any] = field(default_factory=dict)  # how the networks were trained
 
     def __call__(self, x: Any) -> Prediction:
-        return self.head(self.outputs(x))
+        outputs = self.outputs(x)
+        check_logits(outputs, self.head)
+        return self.head(outputs)
 
     def answer(self, x: Tensor) -> Prediction:
         """The prediction with gradients with respect to the inputs; passes together if they fit."""
@@ -78,7 +82,9 @@ class MCDropout:
                     self._run(call, x, range(t, min(t + together, self.passes)))[0]
                     for t in range(0, self.passes, together)
                 ]
-        return self.head(torch.cat(parts))
+        outputs = torch.cat(parts)
+        check_logits(outputs.detach(), self.head)
+        return self.head(outputs)
 
     @torch.no_grad()
     def outputs(self, x: Any) -> Tensor:

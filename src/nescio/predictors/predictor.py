@@ -6,7 +6,10 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from nescio.errors import NescioError
+from nescio.heads import Head, categorical
 from nescio.prediction import Prediction
+from nescio.registry import heads
 
 
 class Predictor(Protocol):
@@ -29,3 +32,37 @@ def evaluating(net: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+def as_head(head: Head | str | None, net: nn.Module) -> Head:
+    """The head that is meant: a value, a name, or without one that of class logits."""
+    if isinstance(head, str):
+        found: Head = heads[head]()
+        return found
+    if isinstance(head, Head):
+        return head
+    if head is not None:
+        raise NescioError(
+            "head= takes a head, such as nescio.heads.gaussian(), or its name, one of "
+            f"{', '.join(heads)}; got a {type(head).__name__}"
+        )
+    if _has_one_output(net):
+        raise NescioError(
+            "the network has one output; classes need one logit for each class, and for a "
+            "regression say how outputs are read: head='fixed_variance' for means, or "
+            "head='gaussian' for a mean and a spread"
+        )
+    return categorical()
+
+
+def _has_one_output(net: nn.Module) -> bool:
+    """Whether it is known, without inputs, that the network ends in a single number."""
+    while type(net) is nn.Sequential and len(net):
+        net = net[-1]
+    return isinstance(net, nn.Linear) and net.out_features == 1
+
+
+def check_passes(passes: object) -> None:
+    """Refuse numbers of draws that are not whole, or below 1."""
+    if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
+        raise NescioError(f"passes must be a whole number from 1 up, got {passes!r}")

@@ -10,6 +10,7 @@ from nescio.errors import NescioError
 from nescio.model import Model
 from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.nets.network import made_by
+from nescio.predictors.predictor import check_passes
 from nescio.randomness import generator
 from nescio.registry import predictors
 
@@ -17,8 +18,9 @@ from nescio.registry import predictors
 @predictors.register
 def weight_samples(model: Model, *, passes: int = 100, seed: int = 0) -> Model:
     """Members are `passes` draws of the weights of each network: ordinary networks, stacked."""
-    if passes < 1:
-        raise NescioError(f"passes must be at least 1, got {passes}")
+    check_passes(passes)
+    if not isinstance(model, Model):
+        raise NescioError(f"weight_samples reads a trained model, got {type(model).__name__}")
     layers = [n for n, m in model.net.named_modules() if isinstance(m, VariationalLinear)]
     if not layers:
         raise NescioError(
