@@ -66,6 +66,14 @@ def csv_stream(
     return Stream(str(path), (len(names),), None, identity, read, columns=names)
 
 
+def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, ...]:
+    """The names of all columns; those of a file without a header are 0, 1, ..."""
+    try:
+        return _layout(Path(path), None, None, header).names
+    except BROKEN as error:
+        raise _broken(Path(path), error) from None
+
+
 def _first(chunks: Iterator[bytes]) -> list[bytes]:
     return [chunk for chunk, _ in zip(chunks, range(1), strict=False)]
 
