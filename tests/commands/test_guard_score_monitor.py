@@ -157,6 +157,137 @@ def test_a_guard_from_a_table_takes_its_columns_by_name(home: Path) -> None:
     assert "unknown column 'b'" in nescio(*words, "--out", "u.csv").output
 
 
+def table_guard(*words: str) -> Result:
+    start = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data"]
+    end = ["--target", "class", "--detector", "mahalanobis", "--risk", "0.08"]
+    return nescio(*start, *words, *end)
+
+
+def test_train_and_test_take_the_columns_of_data_by_name(home: Path) -> None:
+    for seed, name in ((0, "train"), (2, "test")):
+        x, y = draw(800, seed)
+        write_csv(home / f"{name}.csv", x, y)  # id, b, class, a
+        rows = np.column_stack([x, np.zeros(800), y])
+        np.savetxt(home / f"{name}2.csv", rows, "%.9g", ",", header="a,b,more,class", comments="")
+    found = []
+    for train, test in (("train.csv", "test.csv"), ("train2.csv", "test2.csv:without=more")):
+        words = ["held.csv:columns=a,b", "--train", train, "--test", test, "--out", "n.safetensors"]
+        result = table_guard(*words)
+        assert result.exit_code == 0, result.output
+        found.append(json.loads((home / "n.safetensors.json").read_text()))
+    assert found[0]["test"] == found[1]["test"]
+    assert found[0]["groups"] == found[1]["groups"]
+    assert found[0]["test"]["risk"] < 0.08
+    (home / "less.csv").write_text("a,class\n1,0\n2,1\n")
+    for option in ("--train", "--test"):
+        result = table_guard("held.csv:columns=a,b", option, "less.csv", "--out", "y.safetensors")
+        assert "less.csv: unknown column 'b'" in result.output
+    assert not (home / "y.safetensors").exists()
+
+
+def test_scored_columns_are_those_of_the_guard_also_where_some_are_named(home: Path) -> None:
+    result = table_guard("held.csv:columns=a,b", "--out", "c.safetensors")
+    assert result.exit_code == 0, result.output
+    x, y = draw(900, 2)
+    write_csv(home / "other.csv", x, y)
+    text = (home / "other.csv").read_text()
+    (home / "renamed.csv").write_text(text.replace("id,b,class,a", "id,second,class,first"))
+    written = []
+    for number, name in enumerate(
+        ["other.csv", "other.csv:without=id", "other.csv:columns=b,a",
+         "renamed.csv:columns=first,second"]
+    ):  # fmt: skip
+        words = ["score", "c.safetensors", name, "--net", f"{NAME}:make_net"]
+        result = nescio(*words, "--out", f"c{number}.csv")
+        assert result.exit_code == 0, result.output
+        written.append((home / f"c{number}.csv").read_bytes())
+    assert len(set(written)) == 1
+    words = ["score", "c.safetensors", "other.csv:without=b", "--net", f"{NAME}:make_net"]
+    assert "unknown column 'b'" in nescio(*words, "--out", "x.csv").output
+
+
+def test_a_parquet_with_text_can_calibrate(home: Path) -> None:
+    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    x, y = draw(900, 1)
+    columns = {"name": [f"p{i}" for i in range(900)], "a": x[:, 0], "b": x[:, 1], "class": y}
+    parquet.write_table(pa.table(columns), home / "held.parquet")
+    result = table_guard("held.parquet:without=name", "--out", "q.safetensors")
+    assert result.exit_code == 0, result.output
+    start = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data", "held.parquet"]
+    assert "its columns: name, a, b, class" in nescio(*start).output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        ("dropout", ["-o", "passes=2", "--calibrate", "temperature"]),
+        ("deep_ensemble", ["-o", "members=2", "--calibrate", "temperature"]),
+        ("bayes_by_backprop", ["-o", "passes=2"]),
+    ],
+)
+def test_a_run_of_any_recipe_knows_its_training_data(
+    home: Path, recipe: str, options: list[str]
+) -> None:
+    words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "1", *options]
+    assert nescio(*words).exit_code == 0
+    words = ["guard", recipe, "--data", "half_moons", "--detector", "energy", "--risk", "0.5"]
+    words += ["--false-alarm", "0.1", "--no-weights", "--out", f"{recipe}.safetensors"]
+    refused = nescio(*words, "--part", "train")
+    assert "are among the data the model was trained on" in refused.output
+    made = nescio(*words, "--part", "test")
+    assert made.exit_code == 0, made.output
+    assert f"INPUTS --net {recipe} --out" in made.output
+    words = ["score", f"{recipe}.safetensors", "half_moons", "--out", f"{recipe}.csv"]
+    lone = nescio(*words)
+    assert "holds no weights; say where they are: --net RUN_FOLDER" in lone.output
+    done = nescio(*words, "--net", recipe)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_scaled_ensemble_of_ones_own_network_is_scored(home: Path) -> None:
+    net = f"{NAME}:make_net"
+    words = ["train", "deep_ensemble", "--data", "half_moons", "--net", net, "--run", "own"]
+    done = nescio(*words, "--epochs", "1", "--standardise", "-o", "members=2")
+    assert done.exit_code == 0, done.output
+    words = ["guard", "own", "--net", net, "--data", "half_moons", "--detector", "energy"]
+    made = nescio(*words, "--risk", "0.5", "--false-alarm", "0.1", "--out", "own.safetensors")
+    assert made.exit_code == 0, made.output
+    assert f"INPUTS --net {net} --out" in made.output
+    words = ["score", "own.safetensors", "half_moons", "--net", net, "--out", "own.csv"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "ndjson", "parquet"])
+def test_monitor_reads_what_score_writes(home: Path, guard: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    x = np.load(home / "new.npy")
+    x[3] = np.nan
+    np.save(home / "holes.npy", x)
+    net = ["--net", f"{NAME}:make_net"]
+    for words in (["holes.npy", *net], [f"w.{ending}"]):
+        if len(words) == 1:
+            out = nescio("score", guard, "holes.npy", *net, "--out", f"w.{ending}")
+            assert out.exit_code == 0, out.output
+        state = f"{ending}{len(words)}.safetensors"
+        result = nescio("monitor", guard, *words, "--state", state)
+        assert result.exit_code == 0, result.output
+        assert "900 scores" in result.output
+    one, two = ((home / f"{ending}{n}.safetensors.json").read_text() for n in (1, 3))
+    assert one == two
+
+
+def test_lines_of_scores_may_be_the_reference(home: Path) -> None:
+    rng = np.random.default_rng(1)
+    for name, count in (("u", 5000), ("v", 300)):
+        lines = [json.dumps({"case": i, "score": s}) for i, s in enumerate(rng.normal(size=count))]
+        (home / f"{name}.jsonl").write_text("\n".join(lines))
+    result = nescio("monitor", "u.jsonl", "v.jsonl", "--state", "u.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "300 scores" in result.output
+
+
 def test_monitor_is_quiet_on_the_same_and_fires_on_another(home: Path, guard: Path) -> None:
     net = ["--net", f"{NAME}:make_net"]
     assert nescio("score", guard, "new.npy", *net, "--out", "m.csv").exit_code == 0
@@ -206,8 +337,21 @@ def test_monitor_reads_plain_scores(home: Path) -> None:
         (["score", "GUARD", "new.npy", "--net", "OTHER", "--out", "x.csv"], "not the network"),
         (["score", "GUARD", "new.csv", "--net", "NET", "--out", "x.csv"], "choose the columns"),
         (["score", "GUARD", "a/no.npy", "--net", "NET", "--out", "x.csv"], "no file a/no.npy"),
+        (["score", "GUARD", "no.csv", "--net", "NET", "--out", "x.csv"], "no file no.csv"),
+        (["score", "GUARD", "no.npz", "--net", "NET", "--out", "x.csv"], "no file no.npz"),
+        (["score", "GUARD", "no.parquet:columns=a", "--net", "NET", "--out", "x.csv"], "no file"),
+        (["score", "GUARD", "lone.jsonl", "--net", "NET", "--out", "x.csv"], "cannot tell what"),
+        (["score", "GUARD", "new.npy", "--net", "NET", "--out", "."], "is a folder"),
+        (["score", "held.csv", "GUARD", "--out", "x.csv"], "held.csv is no guard file; the guard"),
+        (["score", ".", "GUARD", "--out", "x.csv"], ". is no guard file; the guard comes first"),
         (["score", "GUARD", "digits", "--net", "NET", "--out", "x.csv"], "calibrated on (2,)"),
-        (["monitor", "GUARD", "lone.jsonl", "--state", "x"], ".csv, .parquet or .npy"),
+        (["monitor", "GUARD", "lone.jsonl", "--state", "x"], "lone.jsonl holds no scores from"),
+        (["monitor", "GUARD", "empty.jsonl", "--state", "x"], "at least one line"),
+        (["monitor", "empty.jsonl", "scores.npy", "--state", "x"], "at least one line"),
+        (["monitor", "GUARD", "none.jsonl", "--state", "x"], "none.jsonl"),
+        (["monitor", "GUARD", "broken.npy", "--state", "x"], "cannot read broken.npy"),
+        (["monitor", "GUARD", "words.npy", "--state", "x"], "must hold real numbers"),
+        (["monitor", "scores.npy", "scores.npy", "--state", "held.csv"], "choose another --state"),
         (["monitor", "scores.npy", "held.csv", "--state", "x"], "holds no scores"),
     ],
 )
@@ -218,6 +362,9 @@ def test_bad_calls_say_what_to_do(home: Path, guard: Path, words: list[str], sai
     (home / "newer.safetensors").write_bytes(newer)
     np.save(home / "scores.npy", np.arange(100.0))
     (home / "lone.jsonl").write_text("{}\n")
+    (home / "empty.jsonl").write_text("")
+    (home / "broken.npy").write_bytes(b"none")
+    np.save(home / "words.npy", np.array(["a", "b"]))
     real = {"NET": f"{NAME}:make_net", "OTHER": f"{NAME}:other", "GUARD": str(guard)}
     result = nescio(*(real.get(word, word) for word in words))
     assert result.exit_code not in (0, 3)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from nescio.data import Table, read_table
+from nescio.data.streams import open_stream
 from nescio.errors import NescioError
 
 TEXT = 'age,sex,"note, long"\n63, F ,a\n?,M,\n\n41.5,?,"b,c"\n'
@@ -35,6 +36,38 @@ def test_a_file_without_a_header_and_with_other_marks(tmp_path):
     table = read_table(path, names=["a", "b"], missing=["-9"])
     np.testing.assert_array_equal(table["a"], [1, np.nan])
     assert table["b"].tolist() == ["None", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "names", "rows"),
+    [
+        ("0,1,2\n5,6,7\n", None, ("0", "1", "2"), [[5, 6, 7]]),  # pandas, without names
+        (",0,1\n0,6,7\n", None, ("", "0", "1"), [[0, 6, 7]]),  # and with its index
+        ("0,1\n5,6\n", False, ("0", "1"), [[0, 1], [5, 6]]),
+        ("1,0\n5,6\n", None, ("0", "1"), [[1, 0], [5, 6]]),
+        (",0\n5,6\n", None, ("0", "1"), [[np.nan, 0], [5, 6]]),
+        ("2019,2020\n5,6\n", None, ("0", "1"), [[2019, 2020], [5, 6]]),
+        ("2019,2020\n5,6\n", True, ("2019", "2020"), [[5, 6]]),
+        ("0\n5\n", None, ("0",), [[0], [5]]),
+    ],
+)
+def test_both_readers_agree_on_what_a_header_is(tmp_path, text, header, names, rows):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    table, stream = read_table(path, header=header), open_stream(path, header=header)
+    assert table.names == stream.columns == names
+    np.testing.assert_array_equal(np.stack([table[name] for name in names], axis=1), rows)
+    np.testing.assert_array_equal(next(stream.blocks(9))[1].numpy(), rows)
+
+
+def test_names_are_for_files_without_a_header(tmp_path):
+    (tmp_path / "t.csv").write_text("0,1\n2,3\n")
+    assert read_table(tmp_path / "t.csv", names=["a", "b"])["b"].tolist() == [1, 3]
+    with pytest.raises(NescioError, match="not both"):
+        read_table(tmp_path / "t.csv", names=["a", "b"], header=True)
+    (tmp_path / "t.csv").write_text("")
+    with pytest.raises(NescioError, match="is empty"):
+        read_table(tmp_path / "t.csv", names=["a"])
 
 
 def test_dicts_and_structured_arrays_are_the_same():

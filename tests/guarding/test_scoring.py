@@ -147,17 +147,54 @@ def test_a_crash_at_the_end_loses_nothing(tmp_path, made, inputs, monkeypatch, f
     assert summary_path(out).read_text() == summary_path(whole).read_text()
 
 
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_crash_while_parts_are_removed_loses_nothing(tmp_path, made, inputs, monkeypatch, resume):
+    out, folder = tmp_path / "d.csv", tmp_path / "d.csv.parts"
+    remove = parts.shutil.rmtree
+
+    def dying(path):
+        (path / "00000000.csv").unlink()
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.shutil, "rmtree", dying)
+        with pytest.raises(KilledError):
+            score(made, inputs, out, batch_bytes=1000)
+        if not resume:  # and again, where what is left is removed before a new run
+            patch.setattr(parts.shutil, "rmtree", remove)
+            with pytest.raises(KilledError):
+                score(until(made, 2), inputs, out, batch_bytes=1000, resume=False)
+            patch.setattr(parts.shutil, "rmtree", dying)
+            with pytest.raises(KilledError):
+                score(made, inputs, out, batch_bytes=1000, resume=False)
+    assert folder.exists()
+    assert score(made, inputs, out, batch_bytes=1000).inputs == 500
+    assert not folder.exists()
+    score(made, inputs, tmp_path / "whole.csv", batch_bytes=1000)
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_part_that_is_gone_is_named(tmp_path, made, inputs):
+    out = tmp_path / "d.csv"
+    with pytest.raises(KilledError):
+        score(until(made, 4), inputs, out, batch_bytes=400)
+    (tmp_path / "d.csv.parts" / "00000001.csv").unlink()
+    with pytest.raises(NescioError, match=r"00000001.csv is missing.*--restart.*resume=False"):
+        score(made, inputs, out, batch_bytes=400)
+    assert score(made, inputs, out, batch_bytes=400, resume=False).inputs == 500
+
+
 def test_changed_inputs_or_guards_are_refused(tmp_path, made, inputs):
     out = tmp_path / "d.csv"
     with pytest.raises(KilledError):
         score(until(made, 2), inputs, out, batch_bytes=1000)
-    with pytest.raises(NescioError, match="another run .inputs:"):
+    with pytest.raises(NescioError, match=r"another run .inputs:.*--restart.*resume=False"):
         score(made, inputs[::-1].copy(), out, batch_bytes=1000)
     other = replace(made, rules=(replace(made.rules[0], limit=made.rules[0].limit + 1),))
     with pytest.raises(NescioError, match="another run .guard:"):
         score(other, inputs, out, batch_bytes=1000)
     score(made, inputs, out)
-    with pytest.raises(NescioError, match="another run .guard:"):
+    with pytest.raises(NescioError, match=r"another run .guard:.*--restart.*resume=False"):
         score(other, inputs, out)
     assert score(other, inputs, out, resume=False).seconds is not None
     (tmp_path / "mine.csv").write_text("something of mine")
@@ -181,6 +218,25 @@ def test_a_fingerprint_sees_what_decides(made):
     assert len(found | {fingerprint(made)}) == 6
 
 
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("sets", {"options": {"never_empty": False}}),
+        ("map", {"name": "platt"}),
+        ("map", {"options": {"option": 1}}),
+        ("head", {"options": {"option": 1}}),
+        ("detector", {"made": {"pool": "max"}}),
+        ("detector", {"made": {"output": "logits"}}),
+    ],
+)
+def test_a_fingerprint_sees_options(made, part, changes):
+    own = getattr(made, part)
+    ((name, value),) = changes.items()
+    changed = value if isinstance(value, str) else {**getattr(own, name), **value}
+    other = replace(made, **{part: replace(own, **{name: changed})})
+    assert fingerprint(other) != fingerprint(made)
+
+
 def test_inputs_that_do_not_fit_are_refused(tmp_path, made, inputs):
     (tmp_path / "t.csv").write_text("a,b,c,y\n1,2,3,0\n")
     with pytest.raises(NescioError, match="without=.*"):
@@ -190,6 +246,9 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path, made, inputs):
         score(made, inputs[:, :2].copy(), tmp_path / "e.csv")
     with pytest.raises(NescioError, match="written as .csv, .jsonl or .parquet"):
         score(made, inputs, tmp_path / "e.txt")
+    for folder in (tmp_path, ".", ""):
+        with pytest.raises(NescioError, match="is a folder; name a file in it"):
+            score(made, inputs, folder)
     with pytest.raises(NescioError, match="batch_bytes"):
         score(made, inputs, tmp_path / "e.csv", batch_bytes=0)
     with pytest.raises(NescioError, match="made with groups"):

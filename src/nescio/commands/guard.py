@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nescio.commands.network import NET_OF_RUN, WEIGHTS, named_predictor
+from nescio.commands.network import NET_OF_RUN, WEIGHTS, named_networks
 from nescio.errors import NescioError
 
 
@@ -79,7 +79,8 @@ def guard(
         --detector mahalanobis --out guard.safetensors
 
     Names of data are those of `nescio audit`; .csv and .parquet are possible too, with
-    --target. Their columns are kept in the guard: `nescio score` takes them by name.
+    --target. The columns of --data are kept in the guard: --train, --test and `nescio score` take
+    them by name.
     """
     from nescio.commands.inputs import detector_named, labelled_data
     from nescio.files import make_folder, write_json
@@ -89,12 +90,14 @@ def guard(
     if path.suffix != ".safetensors":
         raise NescioError(f"--out must end in .safetensors, got {out!r}")
     make_folder(path.parent)  # before the work, not after it
-    source = _networks(named_predictor(network, weights, net_name))
+    source = named_networks(network, weights, net_name)
     x, y, columns = labelled_data(data_name, target=target, part=part)
     train = None
     if train_name is not None:
-        train = labelled_data(train_name, target=target, part="train")[:2]
-    test = None if test_name is None else labelled_data(test_name, target=target)[:2]
+        train = labelled_data(train_name, target=target, part="train", columns=columns)[:2]
+    test = None
+    if test_name is not None:
+        test = labelled_data(test_name, target=target, columns=columns)[:2]
     layers, by_class = list(options.pop("layer")) or None, options.pop("by_class")
     names, sets = options.pop("class_names"), options.pop("sets")
     for name in ("detector", "failure"):
@@ -119,20 +122,11 @@ def guard(
         click.echo("\n".join(f"  {name:<14} {value:.6g}" for name, value in found["test"].items()))
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**found, "command": ["nescio", *sys.argv[1:]]})
-    own = f" --net {network if ':' in network else net_name}" if _is_own(made) else ""
-    click.echo(f"saved; use it with: nescio score {path} INPUTS{own} --out decisions.csv")
-
-
-def _networks(source: Any) -> Any:
-    """What a guard is made from: the networks behind calibrated or sampled ones."""
-    from nescio.calibration import Calibrated
-    from nescio.predictors.mc_dropout import MCDropout
-
-    inner = source.predictor if isinstance(source, Calibrated) else source
-    inner = list(inner.nets) if isinstance(inner, MCDropout) else inner
-    if inner is not source:
-        click.echo("the guard calibrates the network itself, without passes of dropout", err=True)
-    return inner
+    net = ""
+    if no_weights or _is_own(made):
+        net = f" --net {network if ':' in network or not _is_own(made) else net_name}"
+    net += f" --weights {weights}" if no_weights and weights is not None else ""
+    click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
 
 
 def _groups(made: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """`nescio monitor`: whether a stream of scores has drifted, with few false alarms."""
 
+import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from nescio.errors import NescioError
 
 ALARM = 3  # exit code
 BLOCK = 1 << 16  # scores at a time
+LINES = 1 << 12  # of JSON at a time
 COLUMN = "score"
 
 
@@ -44,7 +47,8 @@ def monitor(
 
     REFERENCE is a guard, whose calibration scores say what is usual, or a file of such scores.
     STREAMS come one after the other: decisions that `nescio score` wrote (their column score is
-    read), .npy files of scores, or inputs, which the guard then scores.
+    read, of a .csv, .parquet or .jsonl), .npy files of scores, or inputs, which the guard then
+    scores.
 
     \b
     nescio monitor guard.safetensors monday.csv --state drift.safetensors
@@ -59,7 +63,6 @@ def monitor(
     exit code 3   an alarm, now or before; a new state file starts anew
     """
     from nescio.files import write_json
-    from nescio.monitoring import load
     from nescio.monitoring import monitor as start
 
     is_guard = reference.endswith(".safetensors")
@@ -67,7 +70,7 @@ def monitor(
     now = start(usual, false_alarm=false_alarm, seed=seed)
     path = Path(state)
     if path.exists():
-        there = load(path)
+        there = _there(path)
         if (there.source, there.false_alarm, there.seed) != (now.source, false_alarm, seed):
             raise NescioError(
                 f"{state} belongs to another reference, --false-alarm or --seed; choose another "
@@ -100,6 +103,17 @@ def monitor(
     click.get_current_context().exit(ALARM)
 
 
+def _there(path: Path) -> Any:
+    from nescio.monitoring import load
+
+    try:
+        return load(path)
+    except NescioError:
+        if path.suffix == ".safetensors":
+            raise
+        raise NescioError(f"{path} is no state of a monitor; choose another --state") from None
+
+
 def _calibration(path: str) -> NDArray[np.float64]:
     """The scores of a guard on the samples of its promises, as single precision holds them."""
     from nescio.files import load_tensors
@@ -125,17 +139,20 @@ def _scores(
     """Scores of a file, block by block, in single precision, as files of text hold them."""
     from nescio.arguments import named
     from nescio.commands.inputs import is_table, stream_named
-    from nescio.data.streams import array_stream, open_stream
+    from nescio.data.streams import array_stream, columns_of, open_stream
 
-    source = named(text).source
+    found = named(text)
+    source = found.source
+    if source.endswith((".jsonl", ".ndjson")):
+        return _lines(Path(source))
     if source.endswith(".npy") and Path(source).exists():
-        values = np.load(source, mmap_mode="r", allow_pickle=False)
+        values = _array(Path(source))
         if values.ndim == 1:
             return _rows(array_stream(np.asarray(values, np.float32)[:, None]))
-    if is_table(source) and COLUMN in (_columns(source) or ()):
-        return _rows(open_stream(source, columns=COLUMN))
-    if source.endswith(".jsonl"):
-        raise NescioError(f"{source}: scores are read from .csv, .parquet or .npy")
+    if is_table(source):
+        kept = {name: value for name, value in found.options.items() if name == "header"}
+        if COLUMN in (columns_of(source, **kept) or ()):
+            return _rows(open_stream(source, columns=COLUMN, **kept))
     if guard is None:
         raise NescioError(
             f"{source} holds no scores: expected a column {COLUMN!r}, or an .npy (N,)"
@@ -161,10 +178,35 @@ def _far(scores: Any) -> NDArray[np.float64]:
     return values
 
 
-def _columns(path: str) -> tuple[str, ...] | None:
-    from nescio.data.streams import open_stream
+def _array(path: Path) -> NDArray[Any]:
+    try:
+        values: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise NescioError(f"cannot read {path}: {error}; write it with numpy.save") from None
+    if values.dtype.kind not in "biuf":
+        raise NescioError(f"{path} must hold real numbers, got {values.dtype}; convert it")
+    return values
 
-    return open_stream(path).columns
+
+def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
+    """Scores of decisions that were written as JSON, one a line; null is none."""
+    import torch
+
+    first = 0
+    try:
+        with path.open("rb") as file:
+            while lines := list(islice(file, LINES)):
+                rows = json.loads(b"[" + b",".join(lines) + b"]")
+                scores = np.array([row[COLUMN] for row in rows], np.float64)
+                yield _far(torch.from_numpy(scores))
+                first += len(lines)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NescioError(
+            f"{path} holds no scores from line {first} on ({error!r}); expected an object with "
+            f"{COLUMN!r} on every line, as `nescio score` writes them"
+        ) from None
+    if not first:
+        raise NescioError(f"{path} holds no scores; expected at least one line")
 
 
 def _draw(now: Any, path: Path) -> None:

@@ -1,5 +1,6 @@
 """The network that a command works on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,25 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
             f"{network!r} is neither package.module:factory nor a folder written by nescio train"
         )
     return load(network, net=None if net_name is None else load_network(net_name))
+
+
+def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
+    """The same without a calibration or passes of dropout: a module, or a model.
+
+    A model of a run folder knows the data it was trained on.
+    """
+    from nescio.calibration import Calibrated
+    from nescio.model import Model
+    from nescio.networks import load_network
+    from nescio.predictors.mc_dropout import MCDropout
+
+    found = named_predictor(network, weights, net_name)
+    inner: Any = found.predictor if isinstance(found, Calibrated) else found
+    sampled = isinstance(inner, MCDropout)
+    if ":" not in network and (sampled or inner.seen is None):
+        net = None if net_name is None else load_network(net_name)
+        trained = Model.load(network, net=net)
+        inner = trained if sampled else replace(inner, seen=trained.seen)
+    if sampled or isinstance(found, Calibrated):
+        click.echo("the networks alone are guarded: no passes, no earlier calibration", err=True)
+    return inner

@@ -1,5 +1,6 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def score(
 
     After a colon stand options: columns= and without= of tables, header=no of a .csv, array= of an
     .npz, size= and mode= of images, or a change such as crop=28. Where the guard was made from a
-    table, its columns are taken by name.
+    table, its columns are taken by name; columns= of other names takes those instead.
 
     One row an input: case, decision, label, probability, p_value, score, doubt, rule (which spoke),
     in_range, set. The shares are printed, and written beside as .json.
@@ -69,12 +70,10 @@ def score(
 
 def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
     """A guard with its network; weights in the file go into a network of the user's."""
-    from nescio.commands.network import named_predictor
-    from nescio.files import load_tensors
-    from nescio.guarding import Guard, about
-    from nescio.networks import load_network
+    from nescio.commands.network import named_networks
+    from nescio.guarding import Guard
 
-    manifest = about(path)
+    manifest = _about(path)
     if net_name is None:
         if weights is not None:
             raise NescioError("--weights goes with --net package.module:factory")
@@ -83,21 +82,52 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
             first = own[0].split("(")[0]
             raise NescioError(
                 f"{path} guards a network of yours, a {first}; say what makes it: "
-                "--net package.module:factory"
+                f"--net package.module:factory{'' if manifest['weights'] else ' --weights FILE'}"
+            )
+        if manifest["networks"] and not manifest["weights"]:
+            raise NescioError(
+                f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
+                "package.module:factory --weights FILE"
             )
         return Guard.load(path)
     if ":" in net_name and weights is None and manifest["weights"]:
-        if len(manifest["networks"]) > 1:
-            raise NescioError(f"{path} guards several networks; load it in Python")
-        tensors, _ = load_tensors(Path(path), "guard")
-        begin = "weights/0/"
-        state = {n.removeprefix(begin): t for n, t in tensors.items() if n.startswith(begin)}
-        net = load_network(net_name)
+        return Guard.load(path, net=_filled(path, manifest["networks"], net_name))
+    return Guard.load(path, net=named_networks(net_name, weights, None))
+
+
+def _about(path: str) -> dict[str, Any]:
+    """What a guard file says; another file, as where arguments are swapped, is named as such."""
+    from nescio.guarding import about
+
+    try:
+        return about(path)
+    except NescioError:
+        if Path(path).suffix == ".safetensors" or not Path(path).exists():
+            raise
+        raise NescioError(
+            f"{path} is no guard file; the guard comes first, a .safetensors that `nescio guard` "
+            "wrote, then the inputs"
+        ) from None
+
+
+def _filled(path: str, about: Sequence[dict[str, Any]], net_name: str) -> list[Any]:
+    """Networks of a factory with the weights and the scaling of a guard file."""
+    from nescio.files import load_tensors
+    from nescio.model import rebuilt
+    from nescio.networks import load_network
+
+    tensors, _ = load_tensors(Path(path), "guard")
+    nets = []
+    for member, one in enumerate(about):
+        begin = f"weights/{member}/"
+        net = rebuilt(one, load_network(net_name))
         try:
-            net.load_state_dict(state)
+            net.load_state_dict(
+                {n.removeprefix(begin): t for n, t in tensors.items() if n.startswith(begin)}
+            )
         except RuntimeError as error:
             raise NescioError(
                 f"{net_name} is not the network that {path} guards: {error}; name the same factory"
             ) from None
-        return Guard.load(path, net=net)
-    return Guard.load(path, net=named_predictor(net_name, weights, None))
+        nets.append(net)
+    return nets

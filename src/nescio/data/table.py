@@ -76,15 +76,19 @@ def read_table(
     source: str | Path | Mapping[str, Any] | NDArray[Any],
     *,
     names: Sequence[str] | None = None,
+    header: bool | None = None,
     missing: Sequence[str] = MISSING,
 ) -> Table:
     """A table from a CSV file (plain, .gz or .xz), a dict of arrays or a structured array.
 
-    names: of the columns, where the file has no header. missing: texts that stand for no value;
-    blanks around a value do not count. A column whose values are all numbers holds numbers.
+    names: of the columns, where the file has no header. header: whether the first row holds names;
+    None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
+    value; blanks around a value do not count. A column whose values are all numbers holds numbers.
     """
+    if names is not None and header:
+        raise NescioError("give names= for a file without a header, or header=True, not both")
     if isinstance(source, (str, Path)):
-        return _read_csv(Path(source), names, missing)
+        return _read_csv(Path(source), names, False if names is not None else header, missing)
     if isinstance(source, np.ndarray):
         if source.dtype.names is None:
             raise NescioError(
@@ -98,6 +102,35 @@ def read_table(
             f"got {type(source).__name__}"
         )
     return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether a first row holds names: one is no number, or they are 0, 1, 2, ... in order.
+
+    So pandas writes columns without names; with its index a column without a name comes first.
+    A row of one 0 is a number.
+    """
+    counted = list(map(str, range(len(cells))))
+    index = ["", *counted[:-1]]
+    if (len(cells) > 1 and list(cells) == counted) or (len(cells) > 2 and list(cells) == index):
+        return True
+    return not all(map(is_number, cells))
+
+
+def is_number(cell: str) -> bool:
+    """Whether a text is a number, or stands for no value."""
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def number(cell: str) -> float:
+    """The number that a text holds; NaN where it stands for no value."""
+    if "_" in cell:  # Python reads 1_000 as a number, nobody else does
+        raise ValueError(cell)
+    return np.nan if cell in MISSING else float(cell)
 
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
@@ -147,7 +180,9 @@ def _finite(name: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return numbers
 
 
-def _read_csv(path: Path, names: Sequence[str] | None, missing: Sequence[str]) -> Table:
+def _read_csv(
+    path: Path, names: Sequence[str] | None, header: bool | None, missing: Sequence[str]
+) -> Table:
     try:
         with _opened(path) as file:
             rows = list(_lines(path, csv.reader(file), names))
@@ -155,13 +190,18 @@ def _read_csv(path: Path, names: Sequence[str] | None, missing: Sequence[str]) -
         raise NescioError(
             f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
         ) from None
-    header, *body = rows
+    if not rows:
+        raise NescioError(f"{path} is empty; expected a header and rows")
+    first = [cell.strip() for cell in rows[0]]
+    named = is_header(first) if header is None else header
+    known = first if named else list(map(str, names or range(len(first))))
+    body = rows[1:] if named else rows
     if not body:
         raise NescioError(f"{path} has a header but no rows; expected at least one")
-    if len(set(header)) < len(header):
-        raise NescioError(f"{path} has two columns of one name: {', '.join(header)}")
-    cells = zip(*body, strict=True)
-    return Table({n: column(n, list(v), missing) for n, v in zip(header, cells, strict=True)})
+    if len(set(known)) < len(known):
+        raise NescioError(f"{path} has two columns of one name: {', '.join(known)}")
+    values = zip(*body, strict=True)
+    return Table({n: column(n, list(v), missing) for n, v in zip(known, values, strict=True)})
 
 
 def _opened(path: Path) -> TextIO:
@@ -173,15 +213,13 @@ def _opened(path: Path) -> TextIO:
 def _lines(
     path: Path, reader: Iterator[list[str]], names: Sequence[str] | None
 ) -> Iterator[list[str]]:
-    """The header, then rows of its length; empty lines are no rows."""
-    header = next(reader, None) if names is None else list(names)
-    if not header:
-        raise NescioError(f"{path} is empty; expected a header and rows")
-    yield [name.strip() for name in header]
-    for number, row in enumerate(reader, 1 if names else 2):
-        if row and len(row) != len(header):
+    """Rows of one length, the header among them; empty lines are none."""
+    length = 0 if names is None else len(names)
+    for place, row in enumerate(reader, 1):
+        length = length or len(row)
+        if row and len(row) != length:
             raise NescioError(
-                f"row {number} of {path} has {len(row)} values, expected {len(header)}: "
+                f"row {place} of {path} has {len(row)} values, expected {length}: "
                 "quote values that hold commas"
             )
         if row:

@@ -1,7 +1,8 @@
 """A long table that is written part by part, so that a run that was killed goes on.
 
 Beside the table stands a folder with its finished parts and a journal. A part is there as soon as
-the journal counts it; what a crash left behind is written over. At the end the parts are joined.
+the journal counts it; what a crash left behind is written over. At the end the parts are joined,
+and the journal is the first to go: parts without one are leftovers.
 """
 
 import io
@@ -10,13 +11,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.checkpoints import check_same_run
 from nescio.data.streams.parquet import parquet
 from nescio.errors import NescioError
 from nescio.files import make_folder, write_atomically, write_json, writing_atomically
@@ -63,7 +64,7 @@ class Table:
         with writing_atomically(self.out) as file:
             join([self._part(number) for number in range(self.parts)], file)
         write_json(self.summary, {**summary, "run": dict(self.identity)})
-        shutil.rmtree(self.folder)
+        _remove(self.folder)
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}{self.out.suffix}"
@@ -74,6 +75,7 @@ class Table:
 
 
 JOURNAL = "journal.json"
+ANEW = "begin anew with --restart, in Python resume=False"
 
 
 def summary_path(out: Path) -> Path:
@@ -90,10 +92,12 @@ def begin(out: Path, identity: Mapping[str, Any], *, resume: bool) -> Table:
     if resume and journal.exists():
         there = _read(journal)
         known = {**identity, "part": there["run"].get("part")}  # parts stay as large as they were
-        check_same_run(fresh.folder, there["run"], known)
-        return Table(out, known, there["rows"], there["parts"], there["counts"])
-    if fresh.folder.exists():
-        shutil.rmtree(fresh.folder)
+        _check_same(fresh.folder, there["run"], known)
+        table = Table(out, known, there["rows"], there["parts"], there["counts"])
+        for lost in (path for path in map(table._part, range(table.parts)) if not path.exists()):
+            raise NescioError(f"{lost} is missing, a part of a stopped run; {ANEW}")
+        return table
+    _remove(fresh.folder)
     make_folder(fresh.folder)
     write_json(journal, fresh._journal())
     return fresh
@@ -104,14 +108,34 @@ def finished(out: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
 
     A table of other inputs or of another guard is refused.
     """
-    if not out.exists() or (Table(out, {}).folder / JOURNAL).exists():
+    folder = Table(out, {}).folder
+    if not out.exists() or (folder / JOURNAL).exists():
         return None
     if not summary_path(out).exists():
-        raise NescioError(f"{out} is there already; choose another name, or delete it")
+        raise NescioError(f"{out} is there already; choose another name, or {ANEW}")
     there = _read(summary_path(out))
     known = {**identity, "part": there["run"].get("part")}
-    check_same_run(out, there["run"], json.loads(json.dumps(known)))
+    _check_same(out, there["run"], json.loads(json.dumps(known)))
+    _remove(folder)
     return there
+
+
+def _remove(folder: Path) -> None:
+    """Remove parts; the journal first, as it must not count what is gone."""
+    (folder / JOURNAL).unlink(missing_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse what another guard or other inputs left."""
+    differ = [name for name in here if there.get(name) != here[name]]
+    if differ:
+        both = [(n, *(shorten(str(run.get(n)), 60) for run in (there, here))) for n in differ]
+        shown = "; ".join(f"{name}: {one} there, {two} here" for name, one, two in both)
+        raise NescioError(
+            f"{path} belongs to another run ({shown}); choose another name, or {ANEW}"
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -119,12 +143,14 @@ def _read(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text())
         found["run"].get("part")
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise NescioError(f"{path} is damaged ({error!r}); delete it to start again") from None
+        raise NescioError(f"{path} is damaged ({error!r}); {ANEW}") from None
     return found
 
 
 def format_of(out: Path) -> tuple[Callable[[Columns, bool], bytes], Join]:
     """How a part is written, given its columns and whether it is the first; and how parts join."""
+    if out.is_dir():
+        raise NescioError(f"{out} is a folder; name a file in it, as in {out / 'decisions.csv'}")
     if out.suffix == ".parquet":
         package = parquet()
         return lambda columns, _: _parquet(package, columns), _join_parquet
@@ -132,7 +158,7 @@ def format_of(out: Path) -> tuple[Callable[[Columns, bool], bytes], Join]:
         return _csv, _append
     if out.suffix in (".jsonl", ".ndjson"):
         return lambda columns, _: json_lines(columns), _append
-    raise NescioError(f"decisions are written as .csv, .jsonl or .parquet, got {out.name!r}")
+    raise NescioError(f"decisions are written as .csv, .jsonl or .parquet, got {str(out)!r}")
 
 
 def _csv(columns: Columns, first: bool) -> bytes:

@@ -19,7 +19,7 @@ from nescio.errors import NescioError
 from nescio.guarding.deciding import Guard
 from nescio.guarding.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guarding.filing import weights_digest
-from nescio.guarding.parts import Table, begin, finished
+from nescio.guarding.parts import ANEW, Table, begin, finished, format_of
 from nescio.progress import progress as bar
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
@@ -80,6 +80,7 @@ def score(
     """
     stream, out = _stream(source), Path(out)
     _check(guard, stream, batch_bytes)
+    format_of(out)
     size = max(1, batch_bytes // stream.case_bytes)
     size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
@@ -105,7 +106,7 @@ def score(
     if stream.total is not None and table.rows != stream.total:
         raise NescioError(
             f"{stream.name} gave {table.rows} inputs where {stream.total} were expected; was it "
-            "changed meanwhile? Start again with resume=False"
+            f"changed meanwhile? If so, {ANEW}"
         )
     result = _summary(out, table.rows, table.counts, time.perf_counter() - began)
     table.finish(
@@ -122,14 +123,16 @@ def score(
 def fingerprint(guard: Guard) -> str:
     """What tells a guard from any that decides differently."""
     tensors: list[torch.Tensor] = []
-    said: list[object] = [guard.groups, guard.by, guard.names, guard.head.name]
+    said: list[object] = [guard.groups, guard.by, guard.names]
+    said += [guard.head.name, dict(guard.head.options)]
     for part in (guard.map, guard.sets):
         tensors += [] if part is None else [t for _, t in sorted(part.state.items())]
-        said.append(part is None)
+        said.append(None if part is None else [part.name, dict(part.options)])
     for one in (guard.detector, guard.failure):
         if one is not None:
             tensors += [t for state in one.states for _, t in sorted(state.items())]
-            said += [one.name, dict(one.options), one.layers]
+            read = [one.made.get(name) for name in ("pool", "output")]
+            said += [one.name, dict(one.options), one.layers, read]
     for rule in guard.rules:
         limits = [rule.limit, rule.coverage.threshold]
         tensors += [rule.scores, torch.tensor(limits, dtype=torch.float64)]

@@ -212,9 +212,12 @@ def _scores(name: str, scores: Numbers) -> Floats:
 
 
 def _check(false_alarm: float, bins: int, shard: int, shards: int) -> None:
-    if not 0 < false_alarm < 1:
-        raise NescioError(f"`false_alarm` must be between 0 and 1, got {false_alarm}; try 0.01")
+    if not (isinstance(false_alarm, (int, float, np.floating)) and 0 < false_alarm < 1):
+        raise NescioError(f"`false_alarm` must be between 0 and 1, got {false_alarm!r}; try 0.01")
     if isinstance(bins, bool) or not isinstance(bins, int) or not 4 <= bins <= 4096:
         raise NescioError(f"`bins` must be a whole number from 4 to 4096, got {bins!r}")
+    for name, value in {"shard": shard, "shards": shards}.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise NescioError(f"`{name}` must be a whole number, got {value!r}")
     if not 0 <= shard < shards:
         raise NescioError(f"`shard` must be in 0..{shards - 1} for {shards} shards, got {shard}")

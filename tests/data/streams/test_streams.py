@@ -1,6 +1,7 @@
 """Every reader gives the same numbers in the same blocks, from any case on."""
 
 import gzip
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from nescio.data.streams import array_stream, is_streamed, open_stream, text
+from nescio.data.streams import array_stream, columns_of, is_streamed, open_stream, text
 from nescio.errors import NescioError
 
 X = np.random.default_rng(0).normal(size=(103, 5)).astype(np.float32)
@@ -149,6 +150,31 @@ def test_images_are_the_files_in_the_order_of_their_paths(tmp_path):
         list(open_stream(tmp_path).blocks(1))
 
 
+def test_a_file_name_of_other_letters_is_shown_with_their_bytes(tmp_path):
+    name = os.fsdecode(b"caf\xe9.png")
+    try:
+        Image.fromarray(np.zeros((2, 2), np.uint8)).save(tmp_path / name)
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    found = open_stream(tmp_path)
+    assert list(found.files) == ["caf\\xe9.png"]
+    assert next(found.blocks(1))[1].shape == (1, 1, 2, 2)
+    (tmp_path / name).rename(tmp_path / os.fsdecode(b"caf\xe8.png"))
+    assert open_stream(tmp_path).identity != found.identity
+
+
+def test_names_of_columns_are_read_without_the_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("name,a\nx,1\n")
+    assert columns_of(tmp_path / "t.csv") == ("name", "a")
+    assert columns_of(tmp_path / "t.csv", header=False) == ("0", "1")
+    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    parquet.write_table(pa.table({"name": ["x"], "a": [1]}), tmp_path / "t.parquet")
+    assert columns_of(tmp_path / "t.parquet") == ("name", "a")
+    assert columns_of(write(tmp_path, "npy")) is None
+    with pytest.raises(NescioError, match="no file"):
+        columns_of(tmp_path / "none.csv")
+
+
 def test_bytes_of_images_stay_and_others_become_shares(tmp_path):
     np.save(tmp_path / "images.npy", np.full((3, 1, 2, 2), 255, np.uint8))
     images = open_stream(tmp_path / "images.npy")
@@ -196,9 +222,14 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path):
     np.save(tmp_path / "t.npy", np.array(["a"]))
     with pytest.raises(NescioError, match="real numbers"):
         open_stream(tmp_path / "t.npy")
-    np.save(tmp_path / "t.npy", X[:, 0])
-    with pytest.raises(NescioError, match="shape"):
-        open_stream(tmp_path / "t.npy")
+    for odd, said in {
+        (103,): r"one row a case, got \(103,\); .*x\[:, None\]",
+        (0, 5): r"is empty, shape \(0, 5\); expected \(N, ...\)",
+    }.items():
+        np.save(tmp_path / "t.npy", np.zeros(odd))
+        with pytest.raises(NescioError, match=said) as caught:
+            open_stream(tmp_path / "t.npy")
+        assert "ascontiguousarray" not in str(caught.value)
     np.save(tmp_path / "t.npy", X)
     whole = (tmp_path / "t.npy").read_bytes()
     (tmp_path / "t.npy").write_bytes(whole[:-100])

@@ -1,5 +1,6 @@
 """Inputs of any size in bounded memory: files and folders, a block at a time."""
 
+from nescio.data.streams.opening import columns_of as columns_of
 from nescio.data.streams.opening import is_streamed as is_streamed
 from nescio.data.streams.opening import open_stream as open_stream
 from nescio.data.streams.stream import Stream as Stream

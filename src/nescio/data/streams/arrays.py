@@ -70,11 +70,17 @@ def _stream(
         raise _damaged(path, error) from None
     if kind.kind not in "biuf":
         raise NescioError(f"{name} must hold real numbers, got {kind}; convert it")
-    if columns_first or len(shape) < 2 or not math.prod(shape):
+    if len(shape) < 2:
         raise NescioError(
-            f"{name} must have shape (N, ...), row after row, and not be empty, got {shape}"
-            f"{', column after column' if columns_first else ''}; write it as "
-            "numpy.ascontiguousarray(x)"
+            f"{name} must have shape (N, ...), one row a case, got {shape}; write one number a "
+            "case as x[:, None], one case of many numbers as x[None]"
+        )
+    if not math.prod(shape):
+        raise NescioError(f"{name} is empty, shape {shape}; expected (N, ...), at least one case")
+    if columns_first:
+        raise NescioError(
+            f"{name}, shape {shape}, is written column after column, expected row after row; write "
+            "it as numpy.ascontiguousarray(x)"
         )
 
     def read(start: int, size: int) -> Iterator[Tensor]:

@@ -1,6 +1,7 @@
 """Image files of a folder, a block at a time."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from nescio.errors import NescioError
 def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = None) -> Stream:
     """All image files of a folder and of the folders in it, in the order of their paths.
 
-    size, mode: what they are resized and converted to, as for `image_folder`.
+    size, mode: what they are resized and converted to, as for `image_folder`. In the names of
+    files, bytes that are no UTF-8 are written as \\xe9.
     """
     folder = Path(folder)
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
@@ -32,10 +34,14 @@ def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = N
                 )
             yield block
 
-    names = [path.relative_to(folder).as_posix() for path in files]
+    names = [_readable(path.relative_to(folder)) for path in files]
     total = hashlib.blake2b(digest_size=16)
     for name, path in zip(names, files, strict=True):
         found = path.stat()
         total.update(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
     identity = {"files": len(files), "digest": total.hexdigest(), "size": size, "mode": mode}
     return Stream(str(folder), shape, len(files), identity, read, files=names, bytes_each=1)
+
+
+def _readable(path: Path) -> str:
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")

@@ -7,9 +7,9 @@ from typing import Any
 
 from nescio.data.streams.arrays import npy_stream, npz_stream
 from nescio.data.streams.images import folder_stream
-from nescio.data.streams.parquet import parquet_stream
+from nescio.data.streams.parquet import parquet_columns, parquet_stream
 from nescio.data.streams.stream import Stream
-from nescio.data.streams.text import csv_stream
+from nescio.data.streams.text import csv_columns, csv_stream
 from nescio.errors import NescioError
 
 READERS: dict[str, Callable[..., Stream]] = {
@@ -34,14 +34,7 @@ def open_stream(path: str | Path, **options: Any) -> Stream:
     .npz, size and mode of images.
     """
     path = Path(path)
-    if not path.exists():
-        raise NescioError(f"there is no file {path}; check the name")
-    endings = [ending for ending in READERS if path.name.lower().endswith(ending)]
-    if not endings and not path.is_dir():
-        raise NescioError(
-            f"cannot tell what {path} holds; expected {', '.join(READERS)} or a folder of images"
-        )
-    reader = folder_stream if path.is_dir() else READERS[max(endings, key=len)]
+    reader = _reader(path)
     known = list(inspect.signature(reader).parameters)[1:]
     wrong = sorted(set(options) - set(known))
     if wrong:
@@ -49,3 +42,26 @@ def open_stream(path: str | Path, **options: Any) -> Stream:
             f"{path} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
         )
     return reader(path, **options)
+
+
+def columns_of(path: str | Path, *, header: bool | None = None) -> tuple[str, ...] | None:
+    """The names of all columns of a table, of numbers or not; None: it is no table.
+
+    header: of a CSV, whether its first row holds names.
+    """
+    path = Path(path)
+    reader = _reader(path)
+    if reader is csv_stream:
+        return csv_columns(path, header=header)
+    return parquet_columns(path) if reader is parquet_stream else None
+
+
+def _reader(path: Path) -> Callable[..., Stream]:
+    if not path.exists():
+        raise NescioError(f"there is no file {path}; check the name")
+    endings = [ending for ending in READERS if path.name.lower().endswith(ending)]
+    if not endings and not path.is_dir():
+        raise NescioError(
+            f"cannot tell what {path} holds; expected {', '.join(READERS)} or a folder of images"
+        )
+    return folder_stream if path.is_dir() else READERS[max(endings, key=len)]

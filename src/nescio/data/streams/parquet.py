@@ -37,12 +37,8 @@ def parquet_stream(
     columns: only these, in this order. without: all but these.
     """
     path, package = Path(path), parquet()
-    try:
-        with package.ParquetFile(path) as file:
-            known, total = list(file.schema_arrow.names), file.metadata.num_rows
-            kinds = {field.name: field.type for field in file.schema_arrow}
-    except (OSError, ValueError) as error:
-        raise NescioError(f"cannot read {path} as Parquet: {error}; write it again") from None
+    schema, total = _schema(path)
+    known, kinds = list(schema.names), {field.name: field.type for field in schema}
     names = [known[place] for place in chosen_columns(path, known, columns, without)]
     text = [name for name in names if not _is_number(kinds[name])]
     if text:
@@ -58,6 +54,20 @@ def parquet_stream(
 
     identity = same_file(path, columns=names)
     return Stream(str(path), (len(names),), total, identity, read, columns=tuple(names))
+
+
+def parquet_columns(path: str | Path) -> tuple[str, ...]:
+    """The names of all columns, of numbers or not."""
+    return tuple(_schema(Path(path))[0].names)
+
+
+def _schema(path: Path) -> tuple[Any, int]:
+    """What the columns hold, and how many rows there are."""
+    try:
+        with parquet().ParquetFile(path) as file:
+            return file.schema_arrow, file.metadata.num_rows
+    except (OSError, ValueError) as error:
+        raise NescioError(f"cannot read {path} as Parquet: {error}; write it again") from None
 
 
 def _parts(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nescio.data.streams.choosing import Names, chosen_columns
 from nescio.data.streams.stream import Stream, exactly, same_file
-from nescio.data.table import MISSING
+from nescio.data.table import MISSING, is_header, is_number, number
 from nescio.errors import NescioError
 
 CHUNK = 1 << 23  # bytes of text that are read at a time
@@ -46,7 +46,8 @@ def csv_stream(
     """Rows of numbers; a missing value is NaN. The file is plain, .gz or .xz.
 
     columns: only these, in this order. without: all but these. header: whether the first row holds
-    names; None: it does where one of its values is no number. Without it, columns are 0, 1, ...
+    names; None: it does where one of its values is no number, or where they are 0, 1, 2, ... in
+    order, as pandas numbers columns. Without it, columns are 0, 1, ...
     """
     path = Path(path)
     try:
@@ -65,6 +66,14 @@ def csv_stream(
     return Stream(str(path), (len(names),), None, identity, read, columns=names)
 
 
+def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, ...]:
+    """The names of all columns; those of a file without a header are 0, 1, ..."""
+    try:
+        return _layout(Path(path), None, None, header).names
+    except BROKEN as error:
+        raise _broken(Path(path), error) from None
+
+
 def _first(chunks: Iterator[bytes]) -> list[bytes]:
     return [chunk for chunk, _ in zip(chunks, range(1), strict=False)]
 
@@ -77,7 +86,7 @@ def _layout(path: Path, columns: Names, without: Names, header: bool | None) -> 
         raise NescioError(f"{path} is empty; expected rows of numbers, with a header or without")
     separator = max((chr(mark) for mark in SEPARATORS), key=line.count)
     cells = [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
-    named = not all(map(_is_number, cells)) if header is None else header
+    named = is_header(cells) if header is None else header
     names = cells if named else [str(place) for place in range(len(cells))]
     places = chosen_columns(path, names, columns, without)
     return Layout(path, separator, named, tuple(names), tuple(places))
@@ -191,10 +200,10 @@ def _is_even(layout: Layout, chunk: bytes) -> bool:
 def _careful(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
     """Value by value: missing ones are NaN, and what is no number is named."""
     rows = list(_records(layout, chunk))
-    for number, row in enumerate(rows, first):
+    for place, row in enumerate(rows, first):
         if len(row) != len(layout.names):
             raise NescioError(
-                f"row {number} of {layout.path} has {len(row)} values, expected "
+                f"row {place} of {layout.path} has {len(row)} values, expected "
                 f"{len(layout.names)}: quote values that hold {layout.separator!r}"
             )
     return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
@@ -206,27 +215,13 @@ def _column(
     name = layout.names[place]
     cells = [row[place].strip() for row in rows]
     try:
-        return np.array([_value(cell) for cell in cells])
+        return np.array([number(cell) for cell in cells])
     except ValueError:
-        bad = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+        bad = next(i for i, cell in enumerate(cells) if not is_number(cell))
         raise NescioError(
             f"column {name!r} of {layout.path} holds {cells[bad]!r} in row {first + bad}, expected "
             f"a number; leave it out: {layout.path}:without={name}"
         ) from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        _value(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _value(cell: str) -> float:
-    if "_" in cell:  # Python reads 1_000 as a number, nobody else does
-        raise ValueError(cell)
-    return np.nan if cell in MISSING else float(cell)
 
 
 def _opened(path: Path) -> IO[bytes]:
