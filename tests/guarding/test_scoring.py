@@ -62,6 +62,23 @@ def written(path: Path) -> list[dict[str, object]]:
     return pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_do_not_change_a_byte(tmp_path, made, inputs, threads):
+    """Each part has layers of its own to read from, with the weights of the guard."""
+    before, weights = torch.get_num_threads(), [p for net in made.nets for p in net.parameters()]
+    texts = []
+    try:
+        for count in (1, threads):
+            torch.set_num_threads(count)
+            out = tmp_path / f"{count}-{len(texts)}.csv"
+            score(made, np.tile(inputs, (20, 1)), out, batch_bytes=1500)
+            texts.append(out.read_bytes())
+    finally:
+        torch.set_num_threads(before)
+    assert texts[0] == texts[1]
+    assert all(p is q for p, q in zip(weights, made.nets[0].parameters(), strict=True))
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_file_holds_the_decisions_of_the_guard_in_order(tmp_path, made, inputs, ending):
     if ending == "parquet":

@@ -3,15 +3,19 @@
 import json
 import time
 import warnings
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from nescio.checkpoints import digest
 from nescio.data.streams import Stream, array_stream, open_stream
@@ -21,8 +25,10 @@ from nescio.guarding.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guarding.filing import weights_digest
 from nescio.guarding.parts import ANEW, Table, begin, finished, format_of
 from nescio.progress import progress as bar
+from nescio.threads import in_order
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+WORKERS = 8  # parts that are decided at a time, at most
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ def score(
 
     source: an array (N, ...), a path (see `nescio.data.streams.open_stream`), or a stream.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
-    batch_bytes: of inputs that are held at a time. Beside the network and what the detector keeps,
-      memory does not grow with the number of inputs.
+    batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
+      the detector keeps, memory does not grow with the number of inputs.
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
@@ -91,16 +97,12 @@ def score(
     began = time.perf_counter()
     with (
         bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance,
-        ThreadPoolExecutor(1) as writer,  # writes one part while the next is decided
+        quiet(),
     ):
         advance(table.rows, str)
-        waiting: Future[Table] | None = None
-        for first, x in stream.blocks(table.identity["part"], start=table.rows):
-            found = quietly(guard, x)
-            table = waiting.result() if waiting is not None else table
-            waiting = writer.submit(_add, table, stream, first, found)
-            advance(len(found), lambda: f"case {first + len(found)}")  # noqa: B023
-        table = waiting.result() if waiting is not None else table
+        for part in _parts(guard, stream, table):
+            table = table.add(part.text, part.rows, part.counts)
+            advance(part.rows, lambda: f"case {table.rows}")  # noqa: B023
     if not table.rows:
         raise NescioError(f"{stream.name} holds no inputs; expected at least one")
     if stream.total is not None and table.rows != stream.total:
@@ -167,16 +169,61 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
         )
 
 
-def _add(table: Table, stream: Stream, first: int, found: Decisions) -> Table:
-    return table.add(_columns(stream, first, found), _counts(found))
+@dataclass(frozen=True)
+class Part:
+    """Decisions about some inputs, as they are written."""
+
+    text: bytes
+    rows: int
+    counts: Mapping[str, int]
 
 
-def quietly(guard: Guard, x: Any) -> Decisions:
-    """Decisions without the warnings about odd inputs, which a summary counts."""
+def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
+    """Decisions about all inputs that are left, in order.
+
+    Of several parts each has one thread: how many threads there are, or where a run was stopped,
+    does not change a bit of them.
+    """
+    write, _ = format_of(table.out)
+    free: SimpleQueue[Guard] = SimpleQueue()
+
+    def decide(block: tuple[int, Any]) -> Part:
+        first, x = block
+        own = free.get()
+        try:
+            found = own(x)
+        finally:
+            free.put(own)
+        return Part(write(_columns(stream, first, found), first == 0), len(found), _counts(found))
+
+    blocks = stream.blocks(table.identity["part"], start=table.rows)
+    ahead = list(islice(blocks, 2))
+    threads = min(torch.get_num_threads(), WORKERS)
+    several = len(ahead) == 2 or table.rows > 0
+    if not several or threads == 1 or not _on_cpu(guard):
+        free.put(guard)
+        return map(decide, chain(ahead, blocks))
+    for _ in range(threads):
+        free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
+    return in_order(decide, chain(ahead, blocks), threads)
+
+
+def _on_cpu(guard: Guard) -> bool:
+    return all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
+
+
+def _twin(net: nn.Module) -> nn.Module:
+    """The same weights in other layers: a layer is read by one thread at a time."""
+    return deepcopy(net, {id(t): t for t in chain(net.parameters(), net.buffers())})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings about odd inputs, which a summary counts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*outside the range of the calibration", UserWarning)
         warnings.filterwarnings("ignore", ".*NaN or infinite numbers: outside", UserWarning)
-        return guard(x)
+        yield
 
 
 def _columns(stream: Stream, first: int, found: Decisions) -> dict[str, NDArray[Any]]:
