@@ -7,11 +7,13 @@ from nescio.report.advice import advice, range_warning
 
 
 def test_temperature_score_and_risk(trusted):
+    curve = {"coverage": [0.1, 0.5, 0.6, 1.0], "risk": [0.0, 0.01, 0.04, 0.1]}
+    trusted["predictors"]["plain"]["failure"]["curves"]["recommended score"] = curve
     assert advice(trusted)[1:] == [
         "The recommended score finds errors better than the log-odds, gain in AP of errors +10.0 "
         "(+9.5 to +10.5): keep it.",
-        "Errors among the surest answers, as measured: 1 % at 50 %, 2 % at 50 %, 5 % at 50 % of "
-        "inputs answered; 10.0 % at all.",
+        "Answering the surest 50 % leaves 1 % errors, 60 % leaves 5 %; answering all leaves 10.0 % "
+        "(measured, not promised).",
     ]
 
 

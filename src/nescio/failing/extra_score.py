@@ -1,7 +1,8 @@
 """The score that a network was trained to give beside its classes, read from its last output."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from nescio.heads import classes_of
 from nescio.registry import unknown
 
 EXTRA = "extra_score"
+Answer: TypeAlias = Callable[[Tensor], Tensor]
 LOSSES = ("learned_confidence", "reject_class")
 
 
@@ -38,13 +40,14 @@ def score(view: View, state: State, layers: tuple[str, ...], *, loss: str) -> Te
 def without_score(activations: Activations) -> Activations:
     """The activations of the classes alone, for detectors that read all outputs as classes."""
     _refuse_classes(next(iter(activations.answers), None))
-    weight, bias, members = activations.weight, activations.bias, activations.members
+    weight, bias = activations.weight, activations.bias
+    answers: Sequence[Answer | None] = activations.answers or [None] * activations.members
     return replace(
         activations,
         logits=classes_of(activations.logits),
         weight=None if weight is None else weight[:, :-1],
         bias=None if bias is None else bias[:, :-1],
-        answers=[_Classes(answer) for answer in activations.answers or [None] * members],
+        answers=[_Classes(answer) for answer in answers],
     )
 
 
@@ -52,7 +55,7 @@ def without_score(activations: Activations) -> Activations:
 class _Classes:
     """What a network answers, without the score."""
 
-    answer: Callable[[Tensor], Tensor] | None
+    answer: Answer | None
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.answer is None:
@@ -60,7 +63,7 @@ class _Classes:
         return classes_of(self.answer(x))
 
 
-def _refuse_classes(answer: Callable[[Tensor], Tensor] | None) -> None:
+def _refuse_classes(answer: Answer | None) -> None:
     if isinstance(answer, _Classes):
         raise NescioError(
             "these activations went through without_score: the score is no longer among them; "

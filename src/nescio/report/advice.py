@@ -80,15 +80,14 @@ def _risks(curves: Result) -> str:
     curve = min(curves.values(), key=lambda one: sum(one["risk"]) / len(one["risk"]))
     pairs = list(zip(curve["coverage"], curve["risk"], strict=True))
     total = curve["risk"][-1]
-    shares = [
-        (risk, max((share for share, wrong in pairs if wrong <= risk), default=0.0))
-        for risk in RISKS
-        if risk < total
+    shares: dict[float, float] = {}  # a share is named once, with the least risk
+    for risk in (risk for risk in RISKS if risk < total):
+        shares.setdefault(max((c for c, wrong in pairs if wrong <= risk), default=0.0), risk)
+    reached = [
+        f"{100 * share:.0f} % leaves {100 * risk:g} %" for share, risk in shares.items() if share
     ]
-    reached = [f"{100 * risk:g} % at {100 * share:.0f} %" for risk, share in shares if share > 0]
     if not reached:
         return ""
-    return (
-        f"Errors among the surest answers, as measured: {', '.join(reached)} of inputs answered; "
-        f"{100 * total:.1f} % at all."
-    )
+    first, *others = reached
+    said = ", ".join([f"Answering the surest {first} errors", *others])
+    return f"{said}; answering all leaves {100 * total:.1f} % (measured, not promised)."
