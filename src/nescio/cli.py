@@ -60,7 +60,8 @@ def main() -> None:
 @click.option(
     "--train",
     "train_path",
-    help="Training data, an .npz or a data set: for the range of the noise, and for --recipe.",
+    help="Training data, an .npz or a data set: fits the guard's detector, gives the range of the "
+    "noise, and trains --recipe.",
 )
 @click.option(
     "--outside",

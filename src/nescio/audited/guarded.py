@@ -65,7 +65,7 @@ def guarded(
     wish = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
     least = least_cases(training=train is not None)
     about = {"predictor": name, **wish, "cases": len(held.fitting[0]), "needed": least}
-    about["halved"] = held.halved
+    about |= {"halved": held.halved, "left_out": held.left_out}
     try:
         if len(held.fitting[0]) < least:
             raise NescioError(f"{len(held.fitting[0])} held-out cases, it takes {least}")
