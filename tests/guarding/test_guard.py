@@ -117,6 +117,23 @@ def test_parts_and_batches_do_not_matter(guard, decisions):
     assert torch.allclose(small.score, decisions.score[:50], atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("detector", [None, "mahalanobis", "knn"])
+def test_an_input_that_repeats_is_decided_alike_alone_and_in_a_batch(model, detector, seed):
+    """One in twenty calibration inputs is the same, far out and wrong."""
+    blank = 20.0 * torch.randn(1, WIDTH, generator=torch.Generator().manual_seed(seed))
+    x, y = blobs(1500, 1)
+    x[::20], y[::20] = blank, (model(blank).labels + 1) % CLASSES
+    made = nescio.guard(model, (x, y), train=blobs(600, 0), detector=detector, false_alarm=0.02,
+                        risk=0.2)  # fmt: skip
+    found = [made(blank.expand(count, -1)) for count in (1, 3, 256)]
+    for name in ("decision", "rule", "label", "p_value", "sets"):
+        values = torch.cat([getattr(one, name) for one in found])
+        assert len(values.unique(dim=0)) == 1, name
+    if detector == "mahalanobis":  # nothing is further out, so the limit is its score
+        assert found[0].columns()["rule"][0] == "tie"
+
+
 def test_activations_are_decided_like_inputs(guard, model, decisions):
     x, _ = blobs(3000, 2)
     found = guard.decide(nescio.observe(model, x[:100], layers=guard.layers))
@@ -172,7 +189,8 @@ def test_promises_for_each_predicted_class(model):
         rate = (found.decision[own] == 2).double().mean()
         assert rate < 0.1
         rule = made.rules[place]
-        brute = 1 + (rule.scores[None] >= found.score[own][:20, None]).sum(1)
+        score = found.score[own][:20, None]
+        brute = 1 + (rule.scores[None] >= score - 1e-4 * score.clamp_min(1)).sum(1)
         assert torch.allclose(found.p_value[own][:20], brute.double() / (len(rule.scores) + 1))
         wrong = (found.label != y) & found.answered & own
         assert binom.sf(int(wrong.sum()) - 1, int((found.answered & own).sum()), 0.1) > 1e-3

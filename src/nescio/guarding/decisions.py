@@ -20,7 +20,7 @@ RULES = {  # which rule spoke, and its decision
     "not finite": OUTSIDE,  # the input, or what the network gives for it
     "doubt": UNSURE,  # it is above the threshold
     "no promise": UNSURE,  # the calibration data hold no threshold
-    "tie": UNSURE,  # the detector's score is exactly that where inputs begin to be outside
+    "tie": UNSURE,  # the detector's score is, up to rounding, that where outside begins
     "unknown group": UNSURE,  # no calibration sample was of this group
     "batch": OUTSIDE,  # by the p-values of a whole batch
     "p-value alone": UNSURE,  # outside by its own p-value, but not by those of the batch
