@@ -68,7 +68,9 @@ def combined(
             own |= {f"{place}.{name}": t for name, t in _calibrated(found, part.name).items()}
     options = {"rule": rule, "weights": shares, "parts": [_manifest(part) for part in parts]}
     layers = tuple(dict.fromkeys(layer for part in parts for layer in part.layers))
-    return Detector("combined", options, layers, tuple(states), calibration.made)
+    seen = [one for one in (*(part.seen for part in parts), calibration.hashes) if one is not None]
+    known = torch.cat(seen).unique() if seen else None
+    return Detector("combined", options, layers, tuple(states), calibration.made, known)
 
 
 @scores.named("combined")

@@ -65,7 +65,7 @@ def trust_score(
         sizes = torch.tensor([len(part) for part in parts])
         states.append({"bank": torch.cat(parts), "sizes": sizes, "classes": known.clone()})
     options = {"alpha": float(alpha), "k": k, "normalise": normalise}
-    return Detector("trust_score", options, (name,), tuple(states), train.made)
+    return Detector("trust_score", options, (name,), tuple(states), train.made, train.hashes)
 
 
 @scores.named("trust_score")
