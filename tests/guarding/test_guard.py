@@ -199,6 +199,7 @@ def test_promises_for_each_predicted_class(model):
         assert binom.sf(int(wrong.sum()) - 1, int((found.answered & own).sum()), 0.1) > 1e-3
     assert set(found.columns()["label"]) == set(names)
     assert "for each predicted class by itself" in made.guarantees[1]
+    assert ": for each class it fails for at most 5 %" in made.guarantees[1]
 
 
 def test_promises_for_each_group(model):

@@ -66,7 +66,7 @@ def _unsure(guard: "Guard") -> str:
         "class": " for each predicted class by itself (those listed)",
         "groups": " for each group by itself (those listed)",
     }
-    whose = {"class": "of each class, ", "groups": "of each group, "}.get(guard.by or "", "")
+    whose = {"class": "for each class ", "groups": "for each group "}.get(guard.by or "", "")
     cases = sum(rule.coverage.cases for rule in holding)
     answered = sum(rule.coverage.answered for rule in holding)
     return (
