@@ -124,7 +124,7 @@ def _why_not(guard: "Guard", rule: "Rule") -> str:
             "larger risk."
         )
     said += " At this share of errors more samples would not help; allow more risk."
-    if found.answered < found.cases:
+    if found.cases >= least:
         return said
     return f"{said} Only from {total} samples on could fewer and surer answers be tried."
 
