@@ -1,6 +1,7 @@
 """`nescio guard`: from a network and held-out data to a guard file."""
 
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,16 +103,20 @@ def guard(
     names, sets = options.pop("class_names"), options.pop("sets")
     for name in ("detector", "failure"):
         options[name] = None if options[name] is None else detector_named(options[name])
-    made = make(
-        source,
-        (x, y),
-        train=train,
-        layers=layers,
-        by="class" if by_class else None,
-        names=None if names is None else [name.strip() for name in names.split(",")],
-        sets=sets or None,
-        **options,
-    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        made = make(
+            source,
+            (x, y),
+            train=train,
+            layers=layers,
+            by="class" if by_class else None,
+            names=None if names is None else [name.strip() for name in names.split(",")],
+            sets=sets or None,
+            **options,
+        )
+    for one in said:
+        click.echo(f"WARNING: {one.message}", err=True)
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))

@@ -68,7 +68,7 @@ def trust_score(
         rows = F.normalize(rows, dim=1) if normalise else rows
         states.append(_prepared([rows[mask] for mask in own], known, alpha, k))
     options = {"alpha": float(alpha), "k": k, "normalise": normalise}
-    return Detector("trust_score", options, (name,), tuple(states), train.made)
+    return Detector("trust_score", options, (name,), tuple(states), train.made, train.hashes)
 
 
 @scores.named("trust_score")

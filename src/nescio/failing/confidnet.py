@@ -104,7 +104,7 @@ def confidnet(
         states.append({ENCODER + key: value for key, value in whole.state_dict().items()})
     kept = {"residual": residual, "net": made, "widths": list(widths)}
     layers = (name,) if tuned is None else ()
-    return Detector("confidnet", kept, layers, tuple(states), train.made)
+    return Detector("confidnet", kept, layers, tuple(states), train.made, train.hashes)
 
 
 @scores.named("confidnet")

@@ -42,6 +42,7 @@ def watched_layers(
 
 def default_detector(train: Activations, tuning: Activations) -> Detector:
     """Mahalanobis of the early layer with neighbours in the last one, by Fisher's rule."""
+    train.layer()  # where there are no features, it says what to do
     early = next(iter(train.features))
     fitted = train
     if not is_labelled(train):  # the network's own labels will do
