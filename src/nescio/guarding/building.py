@@ -68,8 +68,9 @@ def guard(
       calibration data does.
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
-    failure: how doubtful a label is: a fitted detector, the name of one, or a function; none is,
-      beside the default detector, the recommended failure score, otherwise the log-odds.
+    failure: how doubtful a label is: a fitted detector, the name of one, or a function. None: the
+      log-odds, or, beside the default detector, the recommended failure score where that orders
+      the errors of the tuning part better.
     false_alarm: how often an input like the calibration data may be called outside.
     risk, confidence: how many answers may be wrong, and how sure that is.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
@@ -101,7 +102,7 @@ def guard(
     groups = _groups(by, held.cases)
     tuning = held[parts.tuning]
     base = seen if seen is not None else held[parts.fitting] if fitting else None
-    fitted, doubt = _detectors(detector, failure, base, tuning)
+    fitted, doubt = _detectors(detector, failure, base, (tuning, labels[parts.tuning]))
     head = source.head if isinstance(source, Model) else categorical()
     bare = Guard(
         fitted, doubt, None, (), (), head, nets, false_alarm, risk, confidence,
@@ -190,14 +191,17 @@ def _groups(by: Any, cases: int) -> Tensor | None:
 
 
 def _detectors(
-    detector: Fitted | None, failure: Fitted | None, base: Activations | None, tuning: Activations
+    detector: Fitted | None,
+    failure: Fitted | None,
+    base: Activations | None,
+    tuning: tuple[Activations, Tensor],
 ) -> tuple[Detector, Detector | None]:
     """What tells inputs outside, and doubtful labels."""
     doubt = None if failure is None else _fitted(failure, base)
     if detector is not None:
         return _fitted(detector, base), doubt
     assert base is not None
-    return default_detector(base, tuning), default_failure(base) if doubt is None else doubt
+    return default_detector(base, tuning[0]), doubt or default_failure(base, *tuning)
 
 
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:

@@ -9,13 +9,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from nescio import metrics
 from nescio.activations import Activations
 from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.errors import NescioError
 from nescio.failing.recommended import recommended
+from nescio.measures import log_odds
 from nescio.observing.layers import Call, last_linear, place, traced
 from nescio.observing.network import Network, Output
 from nescio.observing.pooling import Pool
+from nescio.prediction import Categorical
 from nescio.randomness import generator
 
 NEIGHBOURS = 50  # k, with enough training data; a twentieth of it otherwise
@@ -52,9 +55,23 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
     return combined([neighbours, mahalanobis(fitted, layers=early)], tuning)
 
 
-def default_failure(train: Activations) -> Detector | None:
-    """The failure score that is recommended; none where the training data have no labels."""
-    return recommended(some(train)) if is_labelled(train) else None
+def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
+    """The failure score that is recommended; none where it is not better than the log-odds.
+
+    Better: a smaller area under risk and coverage on the tuning part. Without labels of the
+    training data, or errors to judge by, there is nothing to choose.
+    """
+    if not is_labelled(train):
+        return None
+    made = recommended(some(train))
+    answers = Categorical(tuning.logits.double())
+    wrong = (answers.labels != labels.to(answers.device)).cpu()
+    if not wrong.any() or wrong.all():
+        return made
+    plain, better = (
+        metrics.aurc(score.cpu(), wrong) for score in (log_odds(answers), made(tuning))
+    )
+    return made if better <= plain else None
 
 
 def is_labelled(train: Activations) -> bool:
