@@ -123,6 +123,18 @@ def test_fits_are_repeatable_and_do_not_see_the_scale_of_precision(name):
 
 
 @pytest.mark.parametrize("name", calibrators)
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened_first(name, kind):
+    (x, y), model = data(), predictor("ensemble")
+    for made in (model(x), nescio.Dirichlet(model(x).logits.exp() + 0.1)):
+        half = made.to(kind)
+        found = calibration.fit(name, half, y)
+        wide = found(half.to(torch.float32)).probs
+        assert found(half).probs.dtype == wide.dtype
+        torch.testing.assert_close(found(half).probs, wide, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", calibrators)
 def test_logits_probabilities_and_predictions_say_the_same(name):
     (x, y), model = data(), predictor("ensemble")
     logits = model(x).logits
@@ -261,7 +273,7 @@ def test_an_unknown_name_and_a_damaged_file_are_refused(tmp_path):
 
 def test_matrices_refuse_classes_that_are_ruled_out():
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
-    for name in ("vector", "matrix", "dirichlet"):
+    for name in ("platt", "vector", "matrix", "dirichlet"):
         with pytest.raises(NescioError, match="probability 0"):
             calibration.fit(name, probs, torch.tensor([1, 0, 1, 2]), probs=True)
 

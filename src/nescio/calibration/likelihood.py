@@ -27,17 +27,17 @@ def fit_weights(
     start: Tensor,
     apart: Callable[[Tensor], Tensor],
     *,
-    spread: float,
-    shift: float,
+    spread: float | None = None,
+    shift: float | None = None,
 ) -> dict[str, Tensor]:
     """`weight`, like `start`, and `intercept` for logits `(M, *batch, C)`.
 
     apart: the part of the weights that is expected to be near 0; linear, and its own adjoint.
-    spread: the standard deviation expected of it; `shift` that of the intercepts.
+    spread: the standard deviation expected of it; `shift` that of the intercepts. None: any.
     """
     from scipy.optimize import minimize
 
-    check_positive(spread=spread, shift=shift)
+    weak = [_penalty(name, value) for name, value in (("spread", spread), ("shift", shift))]
     refuse_perfect(logits, labels)
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
@@ -52,8 +52,7 @@ def fit_weights(
     def objective(values: "np.ndarray[Any, Any]") -> tuple[float, "np.ndarray[Any, Any]"]:
         at = state(values)
         loss, weight, intercept = _likelihood(logits, labels, at)
-        off = apart(at["weight"]) / (spread**2 * cases)
-        down = at["intercept"] / (shift**2 * cases)
+        off, down = weak[0] / cases * apart(at["weight"]), weak[1] / cases * at["intercept"]
         loss += 0.5 * ((off * apart(at["weight"])).sum() + down @ at["intercept"]).item()
         slope = torch.cat([(weight + off).flatten() / unit, intercept + down])
         return loss, slope.numpy()
@@ -90,15 +89,17 @@ def _likelihood(
         if state["weight"].ndim == 2:
             by_weight += (rest.flatten(0, 1).T @ z.flatten(0, 1)).cpu()
         else:
-            by_weight += (rest * z).sum((0, 1)).cpu()
+            by_weight += (rest * z).sum((0, 1)).cpu().sum_to_size(by_weight.shape)
     return loss / cases, by_weight / cases, by_intercept / cases
 
 
-def check_positive(**options: float) -> None:
-    """Refuse a standard deviation that is none."""
-    for name, value in options.items():
-        if not 0 < value < math.inf:
-            raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+def _penalty(name: str, value: float | None) -> float:
+    """One over the square of a standard deviation."""
+    if value is None:
+        return 0.0
+    if not 0 < value < math.inf:
+        raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+    return value**-2
 
 
 def off_diagonal(weight: Tensor) -> Tensor:
