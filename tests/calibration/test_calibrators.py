@@ -271,6 +271,59 @@ def test_an_unknown_name_and_a_damaged_file_are_refused(tmp_path):
         calibration.Map("platt", {}, {"weight": torch.tensor(float("nan")).double()}, 3)
 
 
+@pytest.mark.parametrize("name", calibrators)
+def test_numbers_that_do_not_belong_to_a_map_are_refused_when_it_is_made(name):
+    model, (x, y) = predictor("ensemble"), data()
+    found = calibrators[name](model, (x, y)).map
+    for key, tensor in found.state.items():
+        rest = {other: value for other, value in found.state.items() if other != key}
+        odd = torch.zeros(5, 7, dtype=torch.float64)
+        for state in (rest, {**rest, key: odd}):
+            with pytest.raises(NescioError, match=f"^{name}: options .* not those of 3 classes"):
+                calibration.Map(name, found.options, state, 3)
+        assert tensor.shape != odd.shape
+    with pytest.raises(NescioError, match="not those of 3 classes"):
+        calibration.Map("isotonic", {}, found.state, 3)
+
+
+@pytest.mark.parametrize("name", calibrators)
+def test_a_wrong_byte_of_a_file_is_seen(name, tmp_path):
+    model, (x, y) = predictor("ensemble"), data()
+    path = calibrators[name](model, (x, y)).map.save(tmp_path / "map.safetensors")
+    whole = bytearray(path.read_bytes())
+    whole[-5] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(NescioError, match="damaged"):
+        calibration.load(path)
+
+
+def test_files_without_a_digest_are_read(tmp_path):
+    from nescio.files import load_tensors, save_tensors
+
+    model, (x, y) = predictor("one network"), data()
+    found = calibration.temperature(model, (x, y)).map
+    tensors, manifest = load_tensors(found.save(tmp_path / "new"), "calibration")
+    save_tensors(tmp_path / "old", tensors, {k: v for k, v in manifest.items() if k != "digest"})
+    assert calibration.load(tmp_path / "old").temperature == found.temperature
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("temperature", "none"), ("histogram", "bins, keep_argmax"), ("vector", "spread, shift")],
+)
+def test_an_unknown_option_is_refused(name, known):
+    logits, labels = torch.randn(9, 3), torch.arange(9) % 3
+    with pytest.raises(NescioError, match=f"^{name} has no option bin; its options: {known}$"):
+        calibration.fit(name, logits, labels, bin=3)
+
+
+def test_labels_of_any_whole_numbers_are_taken():
+    model, (x, y) = predictor("one network"), data()
+    truth = calibration.fit("temperature", model(x), y).temperature
+    for kind in (torch.uint8, torch.uint16, torch.uint32, torch.int16):
+        assert calibration.fit("temperature", model(x), y.to(kind)).temperature == truth
+
+
 def test_matrices_refuse_classes_that_are_ruled_out():
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
     for name in ("platt", "vector", "matrix", "dirichlet"):

@@ -40,7 +40,7 @@ def widened(prediction: Classification) -> Classification:
 
 
 def check_finite(logits: Tensor) -> None:
-    """Refuse classes that are ruled out: no finite weight moves them, but by a matrix all others."""
+    """Refuse classes that are ruled out: no weight moves them, and a matrix spreads them."""
     if logits.isinf().any():
         lost = int(logits.isinf().any(-1).any(0).sum())
         raise NescioError(
