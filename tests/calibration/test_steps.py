@@ -71,6 +71,7 @@ def test_histogram_counts_by_the_book():
         order = np.argsort(probs[:, c])
         for rows in np.array_split(order, 10):  # 500 cases: bins of 50
             hits, mean = truth[rows, c].sum(), probs[rows, c].mean()
+            mean = min(max(mean, 1 / 104), 1 - 1 / 104)
             expected[rows, c] = (hits + mean) / (len(rows) + 1)
     expected /= expected.sum(1, keepdims=True)
     fitted = calibration.fit("histogram", logits, labels, bins=10, keep_argmax=False)
@@ -109,6 +110,21 @@ def test_probabilities_beyond_those_seen_have_a_place(name):
     assert (after > 0).all()
     torch.testing.assert_close(after.sum(-1), torch.ones(2, dtype=torch.float64))
     assert after[0].argmax() == 0
+
+
+@pytest.mark.parametrize("keep_argmax", [True, False])
+def test_no_share_of_a_bin_is_0_or_1_where_probabilities_are(keep_argmax):
+    """Each case has two classes of 300; to a flat answer every class gives the share of a bin."""
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.arange(900) % 300
+    other = (labels + torch.randint(1, 300, (900,), generator=rng)) % 300
+    probs = torch.zeros(900, 300, dtype=torch.float64)
+    probs[torch.arange(900), labels], probs[torch.arange(900), other] = 0.7, 0.3
+    found = calibration.fit("histogram", probs, labels, probs=True, keep_argmax=keep_argmax)
+    assert found.state["y"].min() > 0
+    assert found.state["y"].max() < 1
+    flat = torch.full((1, 300), 1 / 300, dtype=torch.float64)
+    assert found(flat, probs=True).probs.sum().item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("bins", [0, 1.5, True])

@@ -33,7 +33,8 @@ def histogram(
     bins: of equal counts; equal probabilities share a bin.
     keep_argmax: one map for all classes. False: one a class; the most probable class may change.
 
-    Each bin counts one made-up case at its own mean probability, so that no share is 0 or 1.
+    Each bin of n cases counts one made-up case at its own mean probability, but at least
+    1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
     """
     return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)
 
@@ -53,10 +54,11 @@ def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[F
     """The upper ends of the bins, and their shares."""
     ends = np.append(equal_counts(probs, bins), 1.0)
     slots = np.minimum(np.searchsorted(ends, probs), len(ends) - 1)
-    count, mean, hits = (
+    count, total, hits = (
         np.bincount(slots, weights=weights, minlength=len(ends)) for weights in (None, probs, truth)
     )
-    shares = (hits + mean / count) / (count + 1)
+    least = 1 / (2 * count + 4)
+    shares = (hits + np.clip(total / count, least, 1 - least)) / (count + 1)
     if rising:
         from sklearn.isotonic import IsotonicRegression
 
