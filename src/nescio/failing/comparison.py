@@ -17,10 +17,9 @@ from nescio.errors import NescioError
 from nescio.failing.extra_score import EXTRA, without_score
 from nescio.files import load_tensors, make_folder, save_tensors, write_atomically
 from nescio.metrics.arrays import Numbers, numbers
-from nescio.metrics.intervals import percentiles
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
-from nescio.metrics.selective_intervals import resampled
+from nescio.metrics.selective_intervals import interval, resampled
 from nescio.prediction import Categorical
 from nescio.registry import unknown
 
@@ -177,7 +176,7 @@ def compare(
     rows = {
         one: {
             "metrics": {
-                metric: asdict(percentiles(float(values[i, j]), drawn[i, j], level))
+                metric: asdict(interval(metric, float(values[i, j]), drawn[i, j], level))
                 for j, metric in enumerate(NAMES)
             },
             "difference": None
