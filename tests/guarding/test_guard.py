@@ -15,7 +15,7 @@ import nescio
 from nescio import Activations, Guard, NescioError, detectors, nets
 from nescio.files import load_tensors, save_tensors
 from nescio.guarding import DECISIONS, RULES, about
-from nescio.guarding.default import watched_layers
+from nescio.guarding.default import default_failure, watched_layers
 from nescio.guarding.wording import rate_interval
 
 CLASSES, WIDTH = 3, 4
@@ -56,7 +56,30 @@ def test_the_default_watches_an_early_layer_and_the_last_but_one(guard, model):
     names = [name for name, _ in model.member(0).named_modules()]
     assert early[0] in names
     assert last[0].startswith("input of ")
-    assert guard.failure.name == "recommended"
+
+
+@pytest.mark.parametrize(("telling", "wanted"), [(True, "recommended"), (False, None)])
+def test_the_default_doubt_is_the_better_one_on_the_tuning_part(telling, wanted):
+    """Features that know the class beat log-odds of noise; features of noise do not."""
+
+    def seen(count, seed):
+        rng = torch.Generator().manual_seed(seed)
+        labels = torch.arange(count) % 3
+        wrong = torch.rand(count, generator=rng) < 0.2
+        sure = torch.rand(count, generator=rng) + (4.0 if telling else 1.0 + 5.0 * ~wrong)
+        answers = nn.functional.one_hot(torch.where(wrong, (labels + 1) % 3, labels), 3)
+        noise = torch.randn(count, 6, generator=rng)
+        features = noise + (4.0 * torch.eye(3, 6)[labels] if telling else 0.0)
+        logits = answers * sure[:, None]
+        return nescio.Activations(
+            logits=logits, features={"last": features}, labels=labels, last="last"
+        )
+
+    tuning = seen(300, 1)
+    made = default_failure(seen(600, 0), tuning, tuning.labels)
+    assert (None if made is None else made.name) == wanted
+    unlabelled = replace(seen(600, 0), labels=None)
+    assert default_failure(unlabelled, tuning, tuning.labels) is None
 
 
 @pytest.mark.parametrize(
