@@ -69,8 +69,8 @@ def guard(
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
     failure: how doubtful a label is: a fitted detector, the name of one, or a function. None: the
-      log-odds, or, beside the default detector, the recommended failure score where that orders
-      the errors of the tuning part better.
+      log-odds, or, beside the default detector, the recommended failure score, unless the
+      log-odds order the errors of the tuning part clearly better.
     false_alarm: how often an input like the calibration data may be called outside.
     risk, confidence: how many answers may be wrong, and how sure that is.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.

@@ -23,6 +23,7 @@ from nescio.randomness import generator
 
 NEIGHBOURS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbours are searched among, at most
+CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
@@ -56,10 +57,10 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
 
 
 def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
-    """The failure score that is recommended; none where it is not better than the log-odds.
+    """The failure score that is recommended; none where the log-odds are clearly better.
 
-    Better: a smaller area under risk and coverage on the tuning part. Without labels of the
-    training data, or errors to judge by, there is nothing to choose.
+    Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
+    resamples. Without labels of the training data, or errors to judge by, there is no choice.
     """
     if not is_labelled(train):
         return None
@@ -68,10 +69,9 @@ def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> 
     wrong = (answers.labels != labels.to(answers.device)).cpu()
     if not wrong.any() or wrong.all():
         return made
-    plain, better = (
-        metrics.aurc(score.cpu(), wrong) for score in (log_odds(answers), made(tuning))
-    )
-    return made if better <= plain else None
+    plain, better = log_odds(answers).cpu(), made(tuning).cpu()
+    found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
+    return None if found["aurc"].low > 0 else made
 
 
 def is_labelled(train: Activations) -> bool:
