@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio import calibration
+from nescio import calibration, metrics
 from nescio.errors import NescioError
 
 
@@ -25,6 +25,12 @@ def pooled(x, y):
             hits, count, values = blocks.pop()
             blocks[-1] = [blocks[-1][0] + hits, blocks[-1][1] + count, blocks[-1][2] + values]
     return {value: hits / count for hits, count, values in blocks for value in values}
+
+
+def pooled_weights(values):
+    """Violators pooled in a row of values, by value."""
+    steps = pooled(np.arange(len(values)), np.array(values))
+    return {value: steps[place] for place, value in enumerate(values)}
 
 
 @given(
@@ -91,6 +97,36 @@ def test_one_map_for_all_classes_keeps_their_order(name, seed):
     assert (
         -after.log_prob(labels).mean() < -logits.log_softmax(-1).gather(1, labels[:, None]).mean()
     )
+
+
+def test_one_histogram_for_all_classes_counts_by_the_book():
+    """Bins of equal width, those without a case joined to the next, made rising by pooling."""
+    logits, labels = problem()
+    probs = logits.softmax(-1).numpy()
+    truth = np.eye(4)[labels.numpy()]
+    slots = np.minimum((probs * 10).astype(int), 9)
+    shares = []
+    for slot in np.unique(slots):
+        hits, mean, count = (
+            truth[slots == slot].sum(),
+            probs[slots == slot].mean(),
+            (slots == slot).sum(),
+        )
+        shares += [(hits + mean) / (count + 1)] * count
+    steps = pooled_weights(shares)
+    found = calibration.fit("histogram", logits, labels, bins=10).state["y"][0].numpy()
+    np.testing.assert_allclose(found, [steps[share] for share in dict.fromkeys(shares)], rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_one_histogram_for_all_classes_keeps_sure_answers_calibrated(scale):
+    """Of many classes most probabilities are near 0; bins must tell those of the answers apart."""
+    rng = torch.Generator().manual_seed(0)
+    logits = scale * torch.randn(4000, 10, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(-1), 1, generator=rng)[:, 0]
+    after = calibration.fit("histogram", logits[:2000], labels[:2000])(logits[2000:])
+    right = after.labels == labels[2000:]
+    assert metrics.ece(after.probs.amax(-1), right) < 0.05
 
 
 def test_maps_class_by_class_may_change_the_label():
