@@ -98,7 +98,7 @@ def entropy_histograms(found: Mapping[str, Entropies], *, inside: str, outside: 
         axis.set_title(label(name), loc="left")
         axis.set(xlabel="entropy, nats (dotted: log 2)", xlim=(0, one.edges[-1]))
         axis.set_ylim(0, 1.05 * top)
-        per_cent(axis.yaxis, decimals=1)
+        per_cent(axis.yaxis)
     axes[0].set_ylabel("share of inputs")
     axes[0].legend(fontsize=9)
     return figure
