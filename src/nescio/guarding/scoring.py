@@ -23,6 +23,8 @@ from nescio.guarding.parts import ANEW, Table, begin, finished, format_of
 from nescio.progress import progress as bar
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+OWN = ("case", "file", "decision", "label", "probability", "p_value", "score", "doubt", "rule",
+       "in_range", "set")  # columns of the table  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Summary:
     rules: Mapping[str, int]  # which rule spoke; those that never did are left out
     out_of_range: int  # finite, with numbers that calibration data did not have
     seconds: float | None = None  # None: all was there already
+    unreadable: int = 0  # files that could not be read, among those that are not finite
 
     @property
     def not_finite(self) -> int:
@@ -46,6 +49,8 @@ class Summary:
         lines = [f"{self.inputs} inputs", *shares]
         if self.not_finite:
             lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+        if self.unreadable:
+            lines.append(f"WARNING: {self.unreadable} of them are files that cannot be read")
         if self.out_of_range:
             lines.append(
                 f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
@@ -75,8 +80,8 @@ def score(
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
-    Rows have the number of the case, the file of an image, and the columns of `Decisions`. Numbers
-    in text have nine significant digits.
+    Rows have the number of the case, the file of an image, columns that the stream keeps, and the
+    columns of `Decisions`. Numbers in text have nine significant digits.
     """
     stream, out = _stream(source), Path(out)
     _check(guard, stream, batch_bytes)
@@ -157,10 +162,21 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             "this guard was made with groups, which a file of inputs does not say; decide in "
             "Python: guard(x, groups=...)"
         )
+    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in OWN]
+    if taken:
+        raise NescioError(
+            f"decisions have a column {taken[0]!r} of their own; rename that of {stream.name}, or "
+            "keep others"
+        )
     if guard.range is not None and stream.shape != guard.range.shape:
         hint = ""
         if stream.columns is not None:
             hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+        elif stream.files is not None and len(guard.range.shape) == 3:
+            colours, height, width = guard.range.shape
+            size = height if height == width else (height, width)
+            mode = "grey" if colours == 1 else "colour"
+            hint = f"; write {stream.name}:size={size}:mode={mode}"
         raise NescioError(
             f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
@@ -168,7 +184,11 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
 
 
 def _add(table: Table, stream: Stream, first: int, found: Decisions) -> Table:
-    return table.add(_columns(stream, first, found), _counts(found))
+    counts = _counts(found)
+    wrong = sum(first <= case < first + len(found) for case in tuple(stream.unreadable))
+    return table.add(
+        _columns(stream, first, found), {**counts, **({"unreadable": wrong} if wrong else {})}
+    )
 
 
 def quietly(guard: Guard, x: Any) -> Decisions:
@@ -183,7 +203,8 @@ def _columns(stream: Stream, first: int, found: Decisions) -> dict[str, NDArray[
     columns: dict[str, NDArray[Any]] = {"case": np.arange(first, first + len(found))}
     if stream.files is not None:
         columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
-    return columns | found.columns()
+    kept = {} if stream.kept is None else stream.kept(first, len(found))
+    return columns | dict(kept) | found.columns()
 
 
 def _counts(found: Decisions) -> dict[str, int]:
@@ -200,4 +221,5 @@ def _counts(found: Decisions) -> dict[str, int]:
 def _summary(out: Path, inputs: int, counts: Mapping[str, Any], seconds: float | None) -> Summary:
     rules = {name: counts[f"rule: {name}"] for name in RULE_NAMES if f"rule: {name}" in counts}
     decisions = {name: counts[name] for name in DECISIONS}
-    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds)
+    wrong = counts.get("unreadable", 0)
+    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds, wrong)
