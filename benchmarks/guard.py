@@ -29,7 +29,7 @@ ANSWERED = {0.005: 0.96, 0.002: 0.93}  # to be reached
 REFUSED = {"Fashion-MNIST": 0.98, "noise": 0.98, "uniform noise": 0.98, "grey CIFAR-10": 0.98}
 
 
-def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS) -> nescio.Model:
+def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS, seed: int = 0) -> nescio.Model:
     """The network, trained once and kept."""
     return nescio.train(
         lambda: nets.small_cnn((1, 28, 28), 10),
@@ -38,6 +38,7 @@ def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS) -> nescio.Mod
         batch_size=128,
         learning_rate=2e-3,
         schedule="cosine",
+        seed=seed,
         run=run,
     )
 
@@ -138,11 +139,12 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="folder of the network; trained if it is empty")
     parser.add_argument("--output", type=Path, help="file for the numbers as JSON")
     parser.add_argument("--seed", type=int, default=0, help="of the split of the calibration data")
+    parser.add_argument("--network-seed", type=int, default=0, help="of the network")
     parser.add_argument("--count", type=int, default=10_000, help="images of each other set")
     options = parser.parse_args()
     digits = data.load("mnist", validation=HELD)
     with tempfile.TemporaryDirectory() as folder:
-        model = trained(options.run or Path(folder), digits)
+        model = trained(options.run or Path(folder), digits, seed=options.network_seed)
     outside = out_sets(digits, options.count)
     results = []
     for risk in RISKS:

@@ -1,9 +1,15 @@
-"""Fewer threads where the work is small: two would wait for each other."""
+"""Threads: fewer where the work is small, as two would wait for each other, or a piece each."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -15,3 +21,21 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """What `work` makes of the items, in their order; some are worked on at a time, a thread each.
+
+    At most one item more than there are threads is taken ahead.
+    """
+    with one_thread(), ThreadPoolExecutor(threads) as pool:
+        under_way: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                under_way.append(pool.submit(work, item))
+                if len(under_way) > threads:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)

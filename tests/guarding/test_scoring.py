@@ -65,6 +65,23 @@ def written(path: Path) -> list[dict[str, object]]:
     return pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_do_not_change_a_byte(tmp_path, made, inputs, threads):
+    """Each part has layers of its own to read from, with the weights of the guard."""
+    before, weights = torch.get_num_threads(), [p for net in made.nets for p in net.parameters()]
+    texts = []
+    try:
+        for count in (1, threads):
+            torch.set_num_threads(count)
+            out = tmp_path / f"{count}-{len(texts)}.csv"
+            score(made, np.tile(inputs, (20, 1)), out, batch_bytes=1500)
+            texts.append(out.read_bytes())
+    finally:
+        torch.set_num_threads(before)
+    assert texts[0] == texts[1]
+    assert all(p is q for p, q in zip(weights, made.nets[0].parameters(), strict=True))
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_file_holds_the_decisions_of_the_guard_in_order(tmp_path, made, inputs, ending):
     if ending == "parquet":
@@ -226,7 +243,8 @@ def test_rows_that_are_done_are_counted(tmp_path, made, inputs):
     assert parts.rows_done(out) == 0
     with pytest.raises(KilledError):
         score(until(made, 3), inputs, out, batch_bytes=400)
-    assert parts.rows_done(out) == 96
+    journal = json.loads((tmp_path / "d.csv.parts" / "journal.json").read_text())
+    assert parts.rows_done(out) == journal["rows"] == 32 * journal["parts"] > 0
     score(made, inputs, out)
     assert parts.rows_done(out) == 0
 

@@ -167,9 +167,11 @@ def _rows(stream: Any) -> Iterator[NDArray[np.float64]]:
 
 
 def _decided(made: Any, stream: Any) -> Iterator[NDArray[np.float64]]:
-    from nescio.guarding.scoring import quietly
+    from nescio.guarding.scoring import quiet
 
-    return (_far(quietly(made, x).score) for _, x in stream.blocks(BLOCK))
+    with quiet():
+        for _, x in stream.blocks(BLOCK):
+            yield _far(made(x).score)
 
 
 def _far(scores: Any) -> NDArray[np.float64]:

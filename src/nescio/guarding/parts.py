@@ -47,11 +47,9 @@ class Table:
         """The file beside the table that says what is in it."""
         return summary_path(self.out)
 
-    def add(self, columns: Columns, counts: Mapping[str, int]) -> "Table":
-        """The table with one more part, which is then safe."""
-        rows = len(next(iter(columns.values())))
-        write, _ = format_of(self.out)
-        write_atomically(self._part(self.parts), write(columns, self.parts == 0))
+    def add(self, part: bytes, rows: int, counts: Mapping[str, int]) -> "Table":
+        """The table with one more part, as `format_of` writes it, which is then safe."""
+        write_atomically(self._part(self.parts), part)
         known = {name: self.counts.get(name, 0) for name in (*self.counts, *counts)}
         summed = {name: value + counts.get(name, 0) for name, value in known.items()}
         done = replace(self, rows=self.rows + rows, parts=self.parts + 1, counts=summed)

@@ -3,15 +3,19 @@
 import json
 import time
 import warnings
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from nescio.checkpoints import digest
 from nescio.data.streams import Stream, array_stream, open_stream
@@ -21,10 +25,13 @@ from nescio.guarding.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guarding.filing import weights_digest
 from nescio.guarding.parts import ANEW, Table, begin, finished, format_of
 from nescio.progress import progress as bar
+from nescio.threads import in_order
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
 OWN = ("case", "file", "decision", "label", "probability", "p_value", "score", "doubt", "rule",
        "in_range", "set")  # columns of the table  # fmt: skip
+WORKERS = 8  # parts that are decided at a time, at most
+Words = Mapping[str, NDArray[np.str_]]  # columns by name
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,8 @@ def score(
 
     source: an array (N, ...), a path (see `nescio.data.streams.open_stream`), or a stream.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
-    batch_bytes: of inputs that are held at a time. Beside the network and what the detector keeps,
-      memory does not grow with the number of inputs.
+    batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
+      the detector keeps, memory does not grow with the number of inputs.
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
@@ -96,16 +103,12 @@ def score(
     began = time.perf_counter()
     with (
         bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance,
-        ThreadPoolExecutor(1) as writer,  # writes one part while the next is decided
+        quiet(),
     ):
         advance(table.rows, str)
-        waiting: Future[Table] | None = None
-        for first, x in stream.blocks(table.identity["part"], start=table.rows):
-            found = quietly(guard, x)
-            table = waiting.result() if waiting is not None else table
-            waiting = writer.submit(_add, table, stream, first, found)
-            advance(len(found), lambda: f"case {first + len(found)}")  # noqa: B023
-        table = waiting.result() if waiting is not None else table
+        for part in _parts(guard, stream, table):
+            table = table.add(part.text, part.rows, part.counts)
+            advance(part.rows, lambda: f"case {table.rows}")  # noqa: B023
     if not table.rows:
         raise NescioError(f"{stream.name} holds no inputs; expected at least one")
     if stream.total is not None and table.rows != stream.total:
@@ -183,38 +186,87 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
         )
 
 
-def _add(table: Table, stream: Stream, first: int, found: Decisions) -> Table:
-    counts = _counts(found)
-    wrong = sum(first <= case < first + len(found) for case in tuple(stream.unreadable))
-    return table.add(
-        _columns(stream, first, found), {**counts, **({"unreadable": wrong} if wrong else {})}
-    )
+@dataclass(frozen=True)
+class Part:
+    """Decisions about some inputs, as they are written."""
+
+    text: bytes
+    rows: int
+    counts: Mapping[str, int]
 
 
-def quietly(guard: Guard, x: Any) -> Decisions:
-    """Decisions without the warnings about odd inputs, which a summary counts."""
+def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
+    """Decisions about all inputs that are left, in order.
+
+    Of several parts each has one thread: how many threads there are, or where a run was stopped,
+    does not change a bit of them.
+    """
+    write, _ = format_of(table.out)
+    free: SimpleQueue[Guard] = SimpleQueue()
+
+    def decide(block: tuple[int, Any, Words]) -> Part:
+        first, x, kept = block
+        own = free.get()
+        try:
+            found = own(x)
+        finally:
+            free.put(own)
+        text = write(_columns(stream, first, kept, found), first == 0)
+        return Part(text, len(found), _counts(stream, first, found))
+
+    blocks = _blocks(stream, table)
+    ahead = list(islice(blocks, 2))
+    threads = min(torch.get_num_threads(), WORKERS)
+    several = len(ahead) == 2 or table.rows > 0
+    if not several or threads == 1 or not _on_cpu(guard):
+        free.put(guard)
+        return map(decide, chain(ahead, blocks))
+    for _ in range(threads):
+        free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
+    return in_order(decide, chain(ahead, blocks), threads)
+
+
+def _blocks(stream: Stream, table: Table) -> Iterator[tuple[int, Any, Words]]:
+    """Inputs that are left, with the columns that are copied through."""
+    for first, x in stream.blocks(table.identity["part"], start=table.rows):
+        yield first, x, {} if stream.kept is None else stream.kept(first, len(x))
+
+
+def _on_cpu(guard: Guard) -> bool:
+    return all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
+
+
+def _twin(net: nn.Module) -> nn.Module:
+    """The same weights in other layers: a layer is read by one thread at a time."""
+    return deepcopy(net, {id(t): t for t in chain(net.parameters(), net.buffers())})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings about odd inputs, which a summary counts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*outside the range of the calibration", UserWarning)
         warnings.filterwarnings("ignore", ".*NaN or infinite numbers: outside", UserWarning)
-        return guard(x)
+        yield
 
 
-def _columns(stream: Stream, first: int, found: Decisions) -> dict[str, NDArray[Any]]:
+def _columns(stream: Stream, first: int, kept: Words, found: Decisions) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {"case": np.arange(first, first + len(found))}
     if stream.files is not None:
         columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
-    kept = {} if stream.kept is None else stream.kept(first, len(found))
     return columns | dict(kept) | found.columns()
 
 
-def _counts(found: Decisions) -> dict[str, int]:
+def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:
     decisions = np.bincount(found.decision.cpu().numpy(), minlength=len(DECISIONS)).tolist()
     rules = np.bincount(found.rule.cpu().numpy(), minlength=len(RULE_NAMES)).tolist()
+    wrong = sum(first <= case < first + len(found) for case in tuple(stream.unreadable))
     odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
     return {
         **dict(zip(DECISIONS, decisions, strict=True)),
         **{f"rule: {name}": n for name, n in zip(RULE_NAMES, rules, strict=True) if n},
         "out_of_range": odd,
+        **({"unreadable": wrong} if wrong else {}),
     }
 
 
