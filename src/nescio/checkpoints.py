@@ -109,8 +109,9 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
         one, two = (run.get(key) or None for run in (there, here))
         if one == two:
             continue
-        parts = isinstance(one, Mapping) and isinstance(two, Mapping)
-        inner = differences(one, two) if parts else ""
+        inner = ""
+        if isinstance(one, Mapping) and isinstance(two, Mapping):
+            inner = differences(one, two)
         old, new = _apart(key, str(there.get(key)), str(here.get(key)))
         found.append(f"{key}: {inner or f'{old} there, {new} here'}")
     return "; ".join(found)

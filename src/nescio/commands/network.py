@@ -14,23 +14,33 @@ WEIGHTS = click.option(
 NET_OF_RUN = click.option(
     "--net", "net_name", help="package.module:factory of a run folder trained on your own network."
 )
+OUTPUT = click.option(
+    "--output",
+    help="Where the logits are in what NETWORK returns: an index or a key, as in logits.",
+)
+
+
+def output_named(text: str | None) -> int | str | None:
+    """An index or a key of what a network returns; digits are an index."""
+    return int(text) if text is not None and text.isdigit() else text
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
     """A network of the user's, or the predictor in a run folder."""
-    from nescio.networks import load_network
+    from nescio.networks import likely, load_network
     from nescio.saving import load
 
     if ":" in network:
         if weights is None:
             click.echo("no --weights: the network is used as its factory makes it", err=True)
         return load_network(network, weights)
-    if weights is not None:
-        raise NescioError("--weights goes with package.module:factory; a run folder has its own")
     if not Path(network).exists():
         raise NescioError(
             f"{network!r} is neither package.module:factory nor a folder written by nescio train"
+            f"{likely(network)}"
         )
+    if weights is not None:
+        raise NescioError("--weights goes with package.module:factory; a run folder has its own")
     return load(network, net=None if net_name is None else load_network(net_name))
 
 

@@ -103,6 +103,8 @@ def begin(out: Path, identity: Mapping[str, Any], *, resume: bool) -> Table:
 
 def rows_done(out: Path) -> int:
     """Rows that a stopped run has written; 0 without one."""
+    if out.is_dir():
+        return 0
     journal = Table(out, {}).folder / JOURNAL
     return int(_read(journal).get("rows", 0)) if journal.exists() else 0
 

@@ -91,7 +91,7 @@ def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
     """The line of a file, counted from 1, on which a row begins; rows are counted from 0."""
     layout = _layout(Path(path), None, None, header)
     begins, at = 1, -int(layout.header)
-    with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:  # type: ignore[type-var]
+    with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:
         lines = csv.reader(text, delimiter=layout.separator)
         for cells in lines:
             if cells and at == row:
