@@ -9,7 +9,7 @@ import click
 
 from nescio.commands.guard import guard
 from nescio.commands.monitor import monitor
-from nescio.commands.network import NET_OF_RUN, named_predictor
+from nescio.commands.network import NET_OF_RUN, OUTPUT, named_predictor, output_named, picked
 from nescio.commands.score import score
 from nescio.errors import NescioError
 from nescio.version import VERSION
@@ -84,6 +84,7 @@ def main() -> None:
     help="Held-out data, other cases than --data: fits temperatures and the guard. Without it half "
     "of --data does.",
 )
+@OUTPUT
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
 @click.option(
     "--recipe",
@@ -122,6 +123,7 @@ def audit(
     outside: tuple[str, ...],
     target: str | None,
     class_names: str | None,
+    output: str | None,
     passes: int | None,
     out: str,
     **options: Any,
@@ -156,7 +158,7 @@ def audit(
     if options["epochs"] is None:
         del options["epochs"]
     if network is None:
-        given = (weights, data_name, train_path, validation_path, outside, passes, target)
+        given = (weights, data_name, train_path, validation_path, outside, passes, target, output)
         if any(given):
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.demo import audit_digits
@@ -167,8 +169,10 @@ def audit(
         from nescio.running import audit_files
 
         columns, readers = audit_readers(data_name, target, class_names)
+        net, chosen = named_predictor(network, weights, net_name), output_named(output)
+        own = None if chosen is None else picked(net, chosen)
         findings = audit_files(
-            named_predictor(network, weights, net_name),
+            net,
             data_name,
             train_path=train_path,
             validation_path=validation_path,
@@ -180,6 +184,8 @@ def audit(
             **readers,
             **options,
         )
+        if own is not None and findings.guard is not None:
+            findings = replace(findings, guard=own.restored(findings.guard))
         if columns is not None and findings.guard is not None:
             notes = {**findings.guard.notes, "columns": list(columns)}
             findings = replace(findings, guard=replace(findings.guard, notes=notes))

@@ -19,6 +19,7 @@ from nescio import running
 from nescio.auditing import Audit
 from nescio.cli import main
 from nescio.guarding import Guard
+from nescio.guarding import guard as make_guard
 from nescio.guarding.parts import Table
 
 MODULE = """
@@ -508,6 +509,40 @@ def test_a_guard_of_a_network_with_several_outputs(home: Path) -> None:
     done = nescio(*words)
     assert done.exit_code == 0, done.output
     assert len(rows_of(home / "two.csv")) == 900
+
+
+def test_an_audit_of_a_network_with_several_outputs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {f"net.{n}": t for n, t in load_file(home / "w.safetensors").items()}
+    save_file(state, home / "w2.safetensors")
+    seen: dict[str, Any] = {}
+
+    def audit(predictors: Any, test: Any, **_: Any) -> Audit:
+        net = predictors["network"]
+        seen["logits"] = net(test[0])
+        made = make_guard(net, test, detector="mahalanobis", risk=0.08, train=draw(500, 5))
+        seen["decisions"] = made(draw(50, 9)[0])
+        return Audit({"guard": {}}, made)
+
+    monkeypatch.setattr(running, "audit", audit)
+    monkeypatch.setattr(Audit, "__str__", lambda self: "")
+    monkeypatch.setattr(
+        Audit, "save", lambda self, folder: self.guard.save("h2.safetensors", weights=True)
+    )
+    words = ["audit", f"{NAME}:two", "--weights", "w2.safetensors", "--data", "held.npz"]
+    result = nescio(*words, "--output", "logits")
+    assert result.exit_code == 0, result.output
+    truth = _net(home)(torch.from_numpy(draw(900, 1)[0]))
+    torch.testing.assert_close(seen["logits"], truth)
+    np.save("fifty.npy", draw(50, 9)[0])
+    words = ["score", "h2.safetensors", "fifty.npy", "--net", f"{NAME}:two", "--out", "h2.csv"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    columns = seen["decisions"].columns()
+    assert [row["decision"] for row in rows_of(home / "h2.csv")] == columns["decision"].tolist()
+    run = nescio("audit", ".", "--data", "held.npz", "--output", "logits")
+    assert run.exit_code == 1
 
 
 def test_what_is_printed_is_for_people(home: Path) -> None:
