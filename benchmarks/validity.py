@@ -266,6 +266,33 @@ def selective_risk(cases: int, redraws: int, new: int, seed: int = 0) -> Iterato
     yield judge("risk of what is answered", cases, 1 - confidence, broken, "bound")
 
 
+def guarded(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+    """Alarms and risk of a guard's rule, whose limit and threshold come from the same samples.
+
+    Scores s and doubts u are uniform and errors come with probability 0.2 s u: those up to a limit
+    a and a threshold b have the error rate 0.05 a b.
+    """
+    from nescio.guarding.decisions import CODES
+    from nescio.guarding.rules import Scored, fit_rule
+
+    draw = torch.Generator().manual_seed(30_000 + 10_000 * seed + cases)
+    wish = {"false_alarm": 0.05, "risk": 0.03, "confidence": 0.95}
+
+    def world(count: int) -> Scored:
+        score, doubt, chance = torch.rand(3, count, generator=draw, dtype=torch.float64)
+        return Scored(score, doubt, chance < 0.2 * score * doubt)
+
+    alarms, broken = np.zeros((redraws, new), bool), np.zeros((redraws, 1), bool)
+    for redraw in range(redraws):
+        rule = fit_rule("", world(cases // 4), world(cases), **wish)
+        fresh = world(new)
+        alarms[redraw] = rule.speaking(fresh.score, fresh.doubt) == CODES["p-value"]
+        answered = max(0.0, min(1.0, rule.coverage.threshold))
+        broken[redraw] = 0.05 * rule.limit * answered > wish["risk"]
+    yield judge("false alarms of a guard", cases, wish["false_alarm"], alarms, "law")
+    yield judge("risk of a guard", cases, 1 - wish["confidence"], broken, "bound")
+
+
 def _blocks(cases: int, redraws: int) -> Iterator[int]:
     """How many redraws to take at a time."""
     step = max(1, BLOCK // cases)
@@ -295,7 +322,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def simulate(sizes: Sequence[int], redraws: int, new: int) -> Iterator[Row]:
     """All promises, one after another."""
-    for part in (false_alarms, batches, selective_risk, sets, intervals):
+    for part in (false_alarms, batches, selective_risk, guarded, sets, intervals):
         for cases in sizes:
             yield from part(cases, redraws, new)
 

@@ -216,6 +216,31 @@ def test_a_guard_of_an_earlier_audit_does_not_stay(labelled, tmp_path: Path) -> 
     assert not (tmp_path / "guard.safetensors").exists()
 
 
+def test_test_data_scaled_otherwise_than_the_training_data_are_said(labelled) -> None:
+    x, y = labelled
+    options = {"rays": 0, "attack_steps": 0, "alphas": (1.0,), "progress": False}
+    found = audit(linear(), (1000 * x + 500, y), train=(x, y), **options)
+    assert found.result["range"]["outside"] > len(x) / 2
+    assert "are they scaled alike?" in " ".join(str(found).split())
+    alike = audit(linear(), (x, y), train=(x, y), **options)
+    assert alike.result["range"]["outside"] == 0
+    assert "are they scaled alike?" not in str(alike)
+    assert "range" not in audit(linear(), (x, y), **options).result
+
+
+def test_test_cases_among_the_validation_data_are_left_out(labelled) -> None:
+    x, y = labelled
+    options = {"rays": 0, "attack_steps": 0, "alphas": (1.0,), "progress": False}
+    cut = len(x) // 2
+    found = audit(linear(), (x, y), validation=(x[:cut], y[:cut]), **options).result
+    assert f"({cut} left out)" in found["held_out"]
+    bins = found["predictors"]["network"]["calibration"]["before"]["reliability"]
+    assert sum(bins["count"]) == len(x) - cut
+    assert found["predictors"]["network"]["failure"]["cases"] == len(x) - cut
+    assert found["shift"]["cases"] == min(500, len(x) - cut)
+    assert found["guard"]["left_out"] == cut
+
+
 def test_the_same_seed_gives_the_same_audit(labelled) -> None:
     first, second = (audit(linear(), labelled, seed=4).result for _ in range(2))
     assert first == second

@@ -15,7 +15,8 @@ from nescio.audited import Guarded, Held, calibration, failure, guarded, hold, m
 from nescio.audited.attacked import ATTACKED, Attack, attack_on, attacked
 from nescio.audited.attacked import check_attack as check_attack
 from nescio.audited.calibrating import bins
-from nescio.audited.failures import BASELINE, RECOMMENDED
+from nescio.audited.failures import BASELINE, GUARDS, RECOMMENDED
+from nescio.audited.ranged import out_of_range
 from nescio.checks import as_inputs, as_targets
 from nescio.errors import NescioError
 from nescio.evaluate import ADVERSARIAL, FAR, Seen, quality, see, separation
@@ -160,6 +161,7 @@ def audit(
             **{name: len(inputs) for name, inputs in given.items()},
         },
         "held_out": held.words,
+        **({} if train is None else {"range": out_of_range(x, known)}),
         "guard": own.result,
         "predictors": found,
         "shift": moved(predictors, guards, held, seed=seed),
@@ -265,7 +267,9 @@ def _failure(inside: Seen, held: Held, own: Guarded | None, seed: int) -> dict[s
     scores = {BASELINE: inside.scores["log_odds"][places.numpy()]}
     if own is not None and own.guard is not None and own.guard.failure is not None:
         assert own.decisions is not None
-        scores[RECOMMENDED] = own.decisions.doubt.cpu().numpy()
+        used = own.guard.failure.name
+        named = RECOMMENDED if used == "recommended" else f"{GUARDS} ({used})"
+        scores[named] = own.decisions.doubt.cpu().numpy()
     return failure(scores, wrong, seed=seed)
 
 

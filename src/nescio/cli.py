@@ -65,7 +65,8 @@ def main() -> None:
 @click.option(
     "--train",
     "train_path",
-    help="Training data, in the same way: for the range of the noise, and for --recipe.",
+    help="Training data, in the same way: fits the guard's detector, gives the range of the "
+    "noise, and trains --recipe.",
 )
 @click.option("--target", help="The column with the class, in a .csv or .parquet.")
 @click.option(

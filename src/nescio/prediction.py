@@ -196,12 +196,13 @@ def check_labels(labels: Tensor, classes: int, shape: Sequence[int]) -> Tensor:
         )
     if tuple(labels.shape) != tuple(shape):
         raise NescioError(f"labels have shape {tuple(labels.shape)}, expected {tuple(shape)}")
+    labels = labels.long()
     if labels.numel() and (labels.min() < 0 or labels.max() >= classes):
         raise NescioError(
             f"labels must lie in 0..{classes - 1}, got {int(labels.min())}..{int(labels.max())}; "
             "renumber them or give the network more outputs"
         )
-    return labels.long()
+    return labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)

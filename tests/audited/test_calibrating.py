@@ -82,3 +82,12 @@ def test_without_an_error_there_is_no_temperature(held) -> None:
     assert "after" not in found
     assert found["skipped"]
     assert found["before"]["nll"] > 0
+
+
+def test_a_calibrated_network_is_not_called_miscalibrated() -> None:
+    """2.5 % may be: three or more of ten have a probability of 0.2 %."""
+    found = [
+        calibration(plain(sharp(1.0)), hold(drawn(1000, seed), drawn(200, 100 + seed), seed=0))
+        for seed in range(10)
+    ]
+    assert sum(part["before"]["ece"]["low"] > 0 for part in found) < 3

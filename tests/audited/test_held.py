@@ -35,6 +35,24 @@ def test_validation_fits_and_all_of_the_test_data_measure() -> None:
     assert held.words == "fitted on the 5 validation cases, measured on the 10 test cases"
 
 
+def test_test_cases_that_are_validation_cases_measure_nothing() -> None:
+    held = hold(pair(10), pair(5, start=3), seed=0)
+    assert held.measured[0][:, 0].tolist() == [0, 1, 2, 8, 9]
+    assert held.measured[1].tolist() == [0, 1, 0, 0, 1]
+    assert held.fitting[0][:, 0].tolist() == [3, 4, 5, 6, 7]
+    assert held.left_out == 5
+    assert held.words == (
+        "fitted on the 5 validation cases, measured on the 5 of the 10 test cases that are not "
+        "among them (5 left out)"
+    )
+
+
+def test_inputs_that_repeat_within_the_test_data_tell_no_case_from_another() -> None:
+    x = torch.tensor([0.0, 0, 0, 1, 2])[:, None]
+    held = hold((x, torch.zeros(5, dtype=torch.long)), pair(2), seed=0)
+    assert held.places.tolist() == [0, 1, 2, 4]
+
+
 def test_validation_that_is_the_test_data_is_refused() -> None:
-    with pytest.raises(NescioError, match="among the test cases"):
-        hold(pair(10), pair(5), seed=0)
+    with pytest.raises(NescioError, match="among the validation cases"):
+        hold(pair(10), pair(12), seed=0)

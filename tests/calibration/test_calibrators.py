@@ -123,6 +123,18 @@ def test_fits_are_repeatable_and_do_not_see_the_scale_of_precision(name):
 
 
 @pytest.mark.parametrize("name", calibrators)
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened_first(name, kind):
+    (x, y), model = data(), predictor("ensemble")
+    for made in (model(x), nescio.Dirichlet(model(x).logits.exp() + 0.1)):
+        half = made.to(kind)
+        found = calibration.fit(name, half, y)
+        wide = found(half.to(torch.float32)).probs
+        assert found(half).probs.dtype == wide.dtype
+        torch.testing.assert_close(found(half).probs, wide, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", calibrators)
 def test_logits_probabilities_and_predictions_say_the_same(name):
     (x, y), model = data(), predictor("ensemble")
     logits = model(x).logits
@@ -259,9 +271,62 @@ def test_an_unknown_name_and_a_damaged_file_are_refused(tmp_path):
         calibration.Map("platt", {}, {"weight": torch.tensor(float("nan")).double()}, 3)
 
 
+@pytest.mark.parametrize("name", calibrators)
+def test_numbers_that_do_not_belong_to_a_map_are_refused_when_it_is_made(name):
+    model, (x, y) = predictor("ensemble"), data()
+    found = calibrators[name](model, (x, y)).map
+    for key, tensor in found.state.items():
+        rest = {other: value for other, value in found.state.items() if other != key}
+        odd = torch.zeros(5, 7, dtype=torch.float64)
+        for state in (rest, {**rest, key: odd}):
+            with pytest.raises(NescioError, match=f"^{name}: options .* not those of 3 classes"):
+                calibration.Map(name, found.options, state, 3)
+        assert tensor.shape != odd.shape
+    with pytest.raises(NescioError, match="not those of 3 classes"):
+        calibration.Map("isotonic", {}, found.state, 3)
+
+
+@pytest.mark.parametrize("name", calibrators)
+def test_a_wrong_byte_of_a_file_is_seen(name, tmp_path):
+    model, (x, y) = predictor("ensemble"), data()
+    path = calibrators[name](model, (x, y)).map.save(tmp_path / "map.safetensors")
+    whole = bytearray(path.read_bytes())
+    whole[-5] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(NescioError, match="damaged"):
+        calibration.load(path)
+
+
+def test_files_without_a_digest_are_read(tmp_path):
+    from nescio.files import load_tensors, save_tensors
+
+    model, (x, y) = predictor("one network"), data()
+    found = calibration.temperature(model, (x, y)).map
+    tensors, manifest = load_tensors(found.save(tmp_path / "new"), "calibration")
+    save_tensors(tmp_path / "old", tensors, {k: v for k, v in manifest.items() if k != "digest"})
+    assert calibration.load(tmp_path / "old").temperature == found.temperature
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("temperature", "none"), ("histogram", "bins, keep_argmax"), ("vector", "spread, shift")],
+)
+def test_an_unknown_option_is_refused(name, known):
+    logits, labels = torch.randn(9, 3), torch.arange(9) % 3
+    with pytest.raises(NescioError, match=f"^{name} has no option bin; its options: {known}$"):
+        calibration.fit(name, logits, labels, bin=3)
+
+
+def test_labels_of_any_whole_numbers_are_taken():
+    model, (x, y) = predictor("one network"), data()
+    truth = calibration.fit("temperature", model(x), y).temperature
+    for kind in (torch.uint8, torch.uint16, torch.uint32, torch.int16):
+        assert calibration.fit("temperature", model(x), y.to(kind)).temperature == truth
+
+
 def test_matrices_refuse_classes_that_are_ruled_out():
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
-    for name in ("vector", "matrix", "dirichlet"):
+    for name in ("platt", "vector", "matrix", "dirichlet"):
         with pytest.raises(NescioError, match="probability 0"):
             calibration.fit(name, probs, torch.tensor([1, 0, 1, 2]), probs=True)
 

@@ -74,6 +74,26 @@ def test_data_that_a_shift_separates_has_no_best_slope():
         fit_platt(prediction, (gap > 1).long())
 
 
+def test_a_class_that_is_ruled_out_is_an_error_and_no_silent_slope_of_1():
+    prediction, labels = binary()
+    padded = torch.cat([prediction.logits, torch.zeros(1, 500, 1)], -1)
+    padded[0, 40, 2] = -math.inf
+    with pytest.raises(NescioError, match="1 case.s. have a class of probability 0"):
+        fit_platt(Categorical(padded), torch.where(torch.arange(500) < 20, 2, labels))
+
+
+def test_many_classes_reach_a_flat_place():
+    rng = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(1, 1500, 60, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial((0.5 * logits[0]).softmax(-1), 1, generator=rng)[:, 0]
+    labels[:60] = torch.arange(60)
+    slope, intercept = fit_platt(Categorical(logits), labels)
+    rest = (slope * logits[0] + torch.tensor(intercept, dtype=torch.float64)).softmax(-1)
+    rest[torch.arange(1500), labels] -= 1
+    assert rest.mean(0).abs().max() < 1e-8
+    assert (rest * logits[0]).sum(-1).mean().abs() < 1e-7
+
+
 def test_scaling_by_hand():
     prediction = scale(Categorical(torch.tensor([[[1.0, 3.0]]])), 0.5, (0.0, -1.0))
     assert prediction.logits.tolist() == [[[0.5, 0.5]]]

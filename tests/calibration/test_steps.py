@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio import calibration
+from nescio import calibration, metrics
 from nescio.errors import NescioError
 
 
@@ -25,6 +25,12 @@ def pooled(x, y):
             hits, count, values = blocks.pop()
             blocks[-1] = [blocks[-1][0] + hits, blocks[-1][1] + count, blocks[-1][2] + values]
     return {value: hits / count for hits, count, values in blocks for value in values}
+
+
+def pooled_weights(values):
+    """Violators pooled in a row of values, by value."""
+    steps = pooled(np.arange(len(values)), np.array(values))
+    return {value: steps[place] for place, value in enumerate(values)}
 
 
 @given(
@@ -71,6 +77,7 @@ def test_histogram_counts_by_the_book():
         order = np.argsort(probs[:, c])
         for rows in np.array_split(order, 10):  # 500 cases: bins of 50
             hits, mean = truth[rows, c].sum(), probs[rows, c].mean()
+            mean = min(max(mean, 1 / 104), 1 - 1 / 104)
             expected[rows, c] = (hits + mean) / (len(rows) + 1)
     expected /= expected.sum(1, keepdims=True)
     fitted = calibration.fit("histogram", logits, labels, bins=10, keep_argmax=False)
@@ -92,6 +99,36 @@ def test_one_map_for_all_classes_keeps_their_order(name, seed):
     )
 
 
+def test_one_histogram_for_all_classes_counts_by_the_book():
+    """Bins of equal width, those without a case joined to the next, made rising by pooling."""
+    logits, labels = problem()
+    probs = logits.softmax(-1).numpy()
+    truth = np.eye(4)[labels.numpy()]
+    slots = np.minimum((probs * 10).astype(int), 9)
+    shares = []
+    for slot in np.unique(slots):
+        hits, mean, count = (
+            truth[slots == slot].sum(),
+            probs[slots == slot].mean(),
+            (slots == slot).sum(),
+        )
+        shares += [(hits + mean) / (count + 1)] * count
+    steps = pooled_weights(shares)
+    found = calibration.fit("histogram", logits, labels, bins=10).state["y"][0].numpy()
+    np.testing.assert_allclose(found, [steps[share] for share in dict.fromkeys(shares)], rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_one_histogram_for_all_classes_keeps_sure_answers_calibrated(scale):
+    """Of many classes most probabilities are near 0; bins must tell those of the answers apart."""
+    rng = torch.Generator().manual_seed(0)
+    logits = scale * torch.randn(4000, 10, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(-1), 1, generator=rng)[:, 0]
+    after = calibration.fit("histogram", logits[:2000], labels[:2000])(logits[2000:])
+    right = after.labels == labels[2000:]
+    assert metrics.ece(after.probs.amax(-1), right) < 0.05
+
+
 def test_maps_class_by_class_may_change_the_label():
     logits, labels = problem()
     shifted = logits + torch.tensor([3.0, 0, 0, 0], dtype=torch.float64)  # class 0 is overrated
@@ -109,6 +146,21 @@ def test_probabilities_beyond_those_seen_have_a_place(name):
     assert (after > 0).all()
     torch.testing.assert_close(after.sum(-1), torch.ones(2, dtype=torch.float64))
     assert after[0].argmax() == 0
+
+
+@pytest.mark.parametrize("keep_argmax", [True, False])
+def test_no_share_of_a_bin_is_0_or_1_where_probabilities_are(keep_argmax):
+    """Each case has two classes of 300; to a flat answer every class gives the share of a bin."""
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.arange(900) % 300
+    other = (labels + torch.randint(1, 300, (900,), generator=rng)) % 300
+    probs = torch.zeros(900, 300, dtype=torch.float64)
+    probs[torch.arange(900), labels], probs[torch.arange(900), other] = 0.7, 0.3
+    found = calibration.fit("histogram", probs, labels, probs=True, keep_argmax=keep_argmax)
+    assert found.state["y"].min() > 0
+    assert found.state["y"].max() < 1
+    flat = torch.full((1, 300), 1 / 300, dtype=torch.float64)
+    assert found(flat, probs=True).probs.sum().item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("bins", [0, 1.5, True])

@@ -130,6 +130,36 @@ def test_of_several_minima_it_is_the_one_below_one(seed, below_one):
     assert seed == 26 or loss(0.01) < loss(fitted)
 
 
+@pytest.mark.parametrize(("seed", "other"), [(50, 1.776), (207, 2.861)])
+def test_where_the_way_down_from_one_ends_nowhere_it_is_another_minimum(seed, other):
+    rng = torch.Generator().manual_seed(seed)
+    logits = 6 * torch.randn(3, 6, 3, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial(logits.mean(0).softmax(-1), 1, generator=rng)[:, 0]
+
+    def loss(temperature):
+        return -Categorical(logits / temperature).log_prob(labels).mean().item()
+
+    fitted = fit_temperature(Categorical(logits), labels)
+    assert fitted == pytest.approx(other, rel=1e-3)
+    assert loss(fitted) < min(loss(0.99 * fitted), loss(1.01 * fitted))
+
+
+def test_an_offset_of_all_logits_changes_nothing():
+    """Single precision knows numbers near 1e9 to 64: the differences are taken before."""
+    prediction, labels = problem(3, truth=2.0)
+    moved = Categorical(prediction.logits + 1e9)
+    fitted = fit_temperature(prediction, labels)
+    assert fit_temperature(moved, labels) == pytest.approx(fitted, rel=1e-6)
+
+
+def test_probabilities_that_are_taken_for_logits_are_named():
+    probs = torch.tensor([[0.5, 0.5], [0.4, 0.6], [0.6, 0.4]], dtype=torch.float64)
+    with pytest.raises(NescioError, match="inputs are scaled as in training.*pass probs=True"):
+        fit_temperature(Categorical(probs[None]), torch.tensor([0, 0, 1]))
+    with pytest.raises(NescioError, match="belong together$"):
+        fit_temperature(Categorical(2 * probs[None]), torch.tensor([0, 0, 1]))
+
+
 @pytest.mark.parametrize("members", [1, 3])
 def test_logits_that_speak_against_the_labels_have_no_best_temperature(members):
     """The flatter the better: the optimum is infinite, not the end of a search interval."""

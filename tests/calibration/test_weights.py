@@ -6,6 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from nescio import calibration
+from nescio.calibration import likelihood
 from nescio.errors import NescioError
 from nescio.prediction import Categorical
 
@@ -62,6 +63,18 @@ def test_another_optimiser_finds_no_better(name):
     found = minimize(loss, start + 0.3 * rng.standard_normal(len(start)), method="BFGS")
     assert loss(start) <= found.fun + 1e-9
     assert loss(start) == pytest.approx(found.fun, abs=1e-6)
+
+
+def test_log_probabilities_of_many_classes_take_few_steps(monkeypatch):
+    """They have a large mean and move together; in the plain coordinates it took 335 steps."""
+    steps, within = [], likelihood._likelihood
+    monkeypatch.setattr(likelihood, "_likelihood", lambda *a: steps.append(1) or within(*a))
+    rng = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(500, 50, generator=rng, dtype=torch.float64)
+    labels = torch.multinomial((0.5 * logits).softmax(-1), 1, generator=rng)[:, 0]
+    labels[:50] = torch.arange(50)
+    calibration.fit("dirichlet", logits, labels)
+    assert len(steps) < 200
 
 
 def test_a_wide_prior_recovers_the_truth():

@@ -62,6 +62,15 @@ def test_sets_are_those_of_the_definition(name, share, by):
     assert torch.equal(fitted(new), brute(name, old, labels, new, share, by))
 
 
+def test_a_class_at_the_limit_stays_in_the_set_whatever_rounding_does():
+    logits = torch.tensor([[0.7, 0.0]]).expand(100, 2)
+    fitted = threshold(logits, torch.arange(100) // 80, miscoverage=0.1)
+    assert float(fitted.state["high"]) == pytest.approx(0.7)
+    for moved in (-1e-6, 0.0, 1e-6):
+        assert fitted(logits[:1].double() + torch.tensor([moved, 0.0])).all()
+    assert not fitted(logits[:1] + torch.tensor([1e-2, 0.0]))[0, 1]
+
+
 def test_groups_have_the_sets_they_would_have_alone():
     (old, labels), (new, _) = world(300), world(60, seed=1)
     groups, new_groups = 10 * (torch.arange(300) % 3), 10 * (torch.arange(60) % 3)

@@ -231,3 +231,13 @@ def test_a_measure_of_all_networks():
 def test_what_cannot_be(made, message):
     with pytest.raises(NescioError, match=message):
         made()
+
+
+def test_rounding_does_not_matter_where_scores_repeat():
+    """Half of the scores are 1, give or take their last bits, with a neighbour close above."""
+    rng = np.random.default_rng(0)
+    ones = 1 + 1e-7 * rng.standard_normal(200)
+    values = torch.tensor(np.concatenate([rng.random(100), ones, 1 + rng.random(100), [1.001]]))
+    again = torch.tensor([1 - 1e-6, 1.0, 1 + 1e-6]).double()
+    logs = surprise(again, **_calibrated(values, "x"))
+    assert float(logs.amax() - logs.amin()) < 1e-4

@@ -147,6 +147,18 @@ def test_saved_and_loaded_it_scores_the_same(name, toy, tmp_path):
 
 
 @pytest.mark.parametrize("name", registry)
+def test_it_knows_the_inputs_it_was_fitted_on(name, toy, tmp_path):
+    train = toy.train()
+    detector = make(name, train)
+    if "train" not in str(inspect.signature(registry[name])) and name != "combined":
+        assert detector.seen is None
+        return
+    assert torch.equal(detector.seen.unique(), train.hashes.unique())
+    again = load(detector.save(tmp_path / "detector.safetensors"))
+    assert torch.equal(again.seen, detector.seen)
+
+
+@pytest.mark.parametrize("name", registry)
 def test_an_ensemble_is_scored_by_member_in_the_mean_and_as_a_mean(name, toy):
     train, test = toy.train(members=3), toy.test(members=3)
     detector = make(name, train)

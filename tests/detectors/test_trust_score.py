@@ -1,6 +1,7 @@
 """The trust score against all distances, the high-density filter, and classes that are missing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -114,3 +115,48 @@ def test_labels_that_cannot_be_compared_are_refused():
         )
     with pytest.raises(NescioError, match="needs labels"):
         build(Activations(logits=train.logits, features=train.features))
+
+
+def all_distances(train, test, *, normalise=False):
+    """As `brute_force`, in float64 from what the features are in float32."""
+    unit = torch.nn.functional.normalize if normalise else lambda rows, dim: rows
+    double = [
+        Activations(logits=a.logits, features=unit(a.features["features"], dim=-1).double(),
+                    labels=a.labels)
+        for a in (train, test)
+    ]  # fmt: skip
+    return brute_force(*double, torch.ones(train.cases, dtype=torch.bool))
+
+
+def moved(count, seed, offset, spread=1.0):
+    """Features in float32, far from nought; classes apart by 3, cases of a class by `spread`."""
+    found = draw(count, seed, classes=3, width=32)
+    own = 3 * torch.eye(3, 32, dtype=torch.float64)[found.labels]
+    noise = found.features["features"][0] - 2 / 3 * own
+    features = (spread * noise + own + offset).float()
+    return Activations(logits=found.logits, features=features, labels=found.labels)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize(("offset", "spread"), [(1000.0, 1.0), (30.0, 0.01), (0.0, 0.001)])
+def test_the_search_is_exact_far_from_nought_and_in_tight_classes(offset, spread, normalise):
+    train, test = moved(600, 0, offset, spread), moved(300, 1, offset, spread)
+    found = trust_score(train, normalise=normalise)(test)
+    expected = all_distances(train, test, normalise=normalise)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("alpha", "kept"), [(0.7, 3), (0.3, 7), (0.05, 10), (0.9, 1), (0.15, 9)])
+def test_the_share_left_out_is_the_decimal_as_written(alpha, kept):
+    train = draw(20, 0, classes=2)
+    state = trust_score(train, alpha=alpha, k=2).states[0]
+    assert state["sizes"].tolist() == [kept, kept]
+
+
+def test_a_bank_without_centres_is_read():
+    train, test = draw(203, 0), draw(50, 1)
+    now = trust_score(train)
+    state = now.states[0]
+    centres = state["centres"].repeat_interleave(state["sizes"], 0)
+    old = {name: state[name] for name in ("sizes", "classes")} | {"bank": state["bank"] + centres}
+    torch.testing.assert_close(replace(now, states=(old,))(test), now(test))

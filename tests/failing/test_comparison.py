@@ -115,3 +115,15 @@ def test_bad_input_is_refused(found, seen):
         found.risk_coverage(["none"])
     with pytest.raises(NescioError, match="did you mean 'aurc'"):
         found.value("noise", "aucr")
+    with pytest.raises(NescioError, match="the name 'maximum probability' is taken"):
+        compare(seen, {BASELINE: detectors.energy()})
+
+
+def test_a_temperature_that_cannot_be_fitted_is_left_out(seen):
+    perfect = seen[(seen.logits[0].argmax(-1) == seen.labels)]
+    found = compare(seen, held=perfect, resamples=5)
+    assert found.result["temperature"] is None
+    assert set(found.confidence) == {"before"}
+    for text in (str(found), found.markdown()):
+        assert "No histogram after temperature:" in " ".join(text.split())
+    assert len(found.histograms().axes) == 1

@@ -1,6 +1,7 @@
 """Failure scores as detectors: closed forms, what they learn, files."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nescio.activations import Activations
 from nescio.detectors import load
 from nescio.errors import NescioError
 from nescio.failing import (
+    compare,
     confidnet,
     cross_fit,
     extra_score,
@@ -188,6 +190,44 @@ def test_stage_two_needs_inputs_and_a_network_that_a_file_can_hold(fitted):
         detector(bare)
 
 
+def test_stage_two_leaves_the_statistics_of_batch_norm_alone():
+    rng = torch.Generator().manual_seed(0)
+    data = torch.rand(60, 1, 8, 8, generator=rng), torch.arange(60) % 2
+    model = nescio.train(
+        lambda: nets.resnet((1, 8, 8), 2, blocks=1, width=2), data, epochs=2, progress=False
+    )
+    seen = nescio.observe(model, data, inputs=True, progress=False)
+    options = {**SMALL, "batch_size": 20, "tuning_epochs": 2}
+    one = confidnet(seen, **options)
+    two = confidnet(seen, tuned=model, tuning_rate=1e-12, **options)
+    torch.testing.assert_close(two(seen), one(seen), rtol=1e-4, atol=1e-4)
+    moved = confidnet(seen, tuned=model, tuning_rate=1e-2, **options)
+    before = {**dict(model.member(0).named_buffers()), **dict(model.member(0).named_parameters())}
+    changed = [
+        name
+        for name, value in before.items()
+        if f"encoder/{name}" in moved.states[0]
+        and not torch.equal(value, moved.states[0][f"encoder/{name}"])
+    ]
+    assert not [name for name in changed if "running" in name]
+    assert "0.weight" in changed
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+def test_activations_in_another_order_than_the_fold_networks_are_refused(
+    fitted, crossed, hashed, residual
+):
+    order = torch.arange(300).roll(1)
+    turned = fitted.train[order]
+    if not hashed:
+        turned = Activations(
+            logits=turned.logits, features=turned.features, labels=turned.labels, last=turned.last
+        )
+    with pytest.raises(NescioError, match="300 of the 300 cases .* in its order"):
+        confidnet(turned, crossed=crossed, residual=residual, **SMALL)
+
+
 def test_learning_continues_in_a_folder(fitted, tmp_path):
     first = confidnet(fitted.train, run=tmp_path, **SMALL)
     assert (tmp_path / "stage-1" / "1" / "model.safetensors").exists()
@@ -258,3 +298,62 @@ def test_the_extra_score_is_the_last_output(name, tmp_path):
     with pytest.raises(NescioError, match="unknown loss with a score"):
         extra_score("nll")
     assert math.isfinite(float(found.sum()))
+
+
+@pytest.fixture(scope="module")
+def scored():
+    """A network of two classes and a score, on data with errors."""
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(150, 3, generator=rng)
+    y = (x[:, 0] + torch.randn(150, generator=rng) > 0).long()
+    model = nescio.train(
+        lambda: nets.mlp(3, 3, widths=(8,)), (x, y), loss=losses.learned_confidence(), epochs=5,
+        learning_rate=0.02, progress=False,
+    )  # fmt: skip
+    logits = nescio.observe(model, (x, y), inputs=True, progress=False).logits.clone()
+    logits[..., -1] += 2  # the score is the largest output of many
+    seen = nescio.observe(model, (x, y), inputs=True, progress=False)
+    return Activations(
+        logits=logits, features=seen.features, labels=y, inputs=x, last=seen.last,
+        answers=seen.answers,
+    )  # fmt: skip
+
+
+def test_a_score_beside_the_classes_is_no_class(scored):
+    wrong = scored.logits[0, :, :2].argmax(-1) != scored.labels
+    confidence = extra_score("learned_confidence")
+    fitted = detectors.trust_score(scored)
+    found = compare(
+        scored,
+        {"own": confidence, "energy": detectors.energy(), "trust": fitted},
+        held=scored,
+        resamples=5,
+    )
+    assert found.result["errors"] == int(wrong.sum())
+    np.testing.assert_array_equal(found.wrong, wrong.numpy())
+    classes = without_score(scored)
+    torch.testing.assert_close(torch.from_numpy(found.scores["own"]), confidence(scored))
+    others = {
+        "maximum probability": detectors.msp(),
+        "energy": detectors.energy(),
+        "trust": fitted,
+    }
+    for name, detector in others.items():
+        torch.testing.assert_close(torch.from_numpy(found.scores[name]), detector(classes))
+    top = classes.logits[0].double().softmax(-1).amax(-1)
+    torch.testing.assert_close(torch.from_numpy(found.confidence["before"]), top)
+    plain = compare(classes, held=classes, resamples=5)
+    assert found.result["temperature"] == plain.result["temperature"]
+
+
+def test_the_score_is_not_read_from_classes_alone(scored):
+    classes = without_score(scored)
+    for rows in (classes, classes[:5], without_score(replace(scored, answers=()))):
+        with pytest.raises(NescioError, match="went through without_score"):
+            extra_score("learned_confidence")(rows)
+    with pytest.raises(NescioError, match="compare takes the classes itself"):
+        compare(classes, {"own": extra_score("learned_confidence")})
+    answers = classes.answers[0](scored.inputs)
+    assert answers.shape == (150, 2)
+    with pytest.raises(NescioError, match="asks the network"):
+        without_score(replace(scored, answers=())).answers[0](scored.inputs)

@@ -60,6 +60,13 @@ def test_the_summary_counts():
     assert found["mean_set_size"] == value.sets.sum() / 6
     with pytest.raises(NescioError, match="6 decisions but labels"):
         value.summary([1, 2])
+    for labels, match in (
+        ([0, 1, 2, 0, 1, 3], r"labels must lie in 0\.\.2, got 0\.\.3"),
+        ([0, 1, 2, 0, 1, -1], r"got -1\.\.2"),
+        ([0.0, 1.0, 2.0, 0.0, 1.0, 1.0], "must be integers"),
+    ):
+        with pytest.raises(NescioError, match=match):
+            value.summary(labels)
 
 
 def test_the_table_has_a_row_an_input_and_the_counts():
@@ -91,6 +98,8 @@ def test_a_batch_is_judged_by_benjamini_and_hochberg():
     words = found.columns()["rule"]
     assert ((words == "batch") == wanted).all()
     assert words[5] == "not finite"
+    with pytest.raises(NescioError, match=r"level of a batch .* got 0; try 0\.1"):
+        value.batch(0)
     strict = value.batch(1e-6).columns()
     assert not (strict["rule"] == "batch").any()
     alone = (p <= 0.01) & tested

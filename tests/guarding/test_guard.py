@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,8 @@ import nescio
 from nescio import Activations, Guard, NescioError, detectors, nets
 from nescio.files import load_tensors, save_tensors
 from nescio.guarding import DECISIONS, RULES, about
-from nescio.guarding.default import watched_layers
+from nescio.guarding.default import default_failure, watched_layers
+from nescio.guarding.wording import rate_interval
 
 CLASSES, WIDTH = 3, 4
 
@@ -54,7 +56,30 @@ def test_the_default_watches_an_early_layer_and_the_last_but_one(guard, model):
     names = [name for name, _ in model.member(0).named_modules()]
     assert early[0] in names
     assert last[0].startswith("input of ")
-    assert guard.failure.name == "recommended"
+
+
+@pytest.mark.parametrize(("telling", "wanted"), [(True, "recommended"), (False, None)])
+def test_the_default_doubt_is_the_better_one_on_the_tuning_part(telling, wanted):
+    """Features that know the class beat log-odds of noise; features of noise do not."""
+
+    def seen(count, seed):
+        rng = torch.Generator().manual_seed(seed)
+        labels = torch.arange(count) % 3
+        wrong = torch.rand(count, generator=rng) < 0.2
+        sure = torch.rand(count, generator=rng) + (4.0 if telling else 1.0 + 5.0 * ~wrong)
+        answers = nn.functional.one_hot(torch.where(wrong, (labels + 1) % 3, labels), 3)
+        noise = torch.randn(count, 6, generator=rng)
+        features = noise + (4.0 * torch.eye(3, 6)[labels] if telling else 0.0)
+        logits = answers * sure[:, None]
+        return nescio.Activations(
+            logits=logits, features={"last": features}, labels=labels, last="last"
+        )
+
+    tuning = seen(300, 1)
+    made = default_failure(seen(600, 0), tuning, tuning.labels)
+    assert (None if made is None else made.name) == wanted
+    unlabelled = replace(seen(600, 0), labels=None)
+    assert default_failure(unlabelled, tuning, tuning.labels) is None
 
 
 @pytest.mark.parametrize(
@@ -117,6 +142,23 @@ def test_parts_and_batches_do_not_matter(guard, decisions):
     assert torch.allclose(small.score, decisions.score[:50], atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("detector", [None, "mahalanobis", "knn"])
+def test_an_input_that_repeats_is_decided_alike_alone_and_in_a_batch(model, detector, seed):
+    """One in twenty calibration inputs is the same, and far out."""
+    blank = 20.0 * torch.randn(1, WIDTH, generator=torch.Generator().manual_seed(seed))
+    x, y = blobs(1500, 1)
+    x[::20], y[::20] = blank, model(blank).labels
+    made = nescio.guard(model, (x, y), train=blobs(600, 0), detector=detector, false_alarm=0.02,
+                        risk=0.1, repeats=True)  # fmt: skip
+    found = [made(blank.expand(count, -1)) for count in (1, 3, 256)]
+    for name in ("decision", "rule", "label", "p_value", "sets"):
+        values = torch.cat([getattr(one, name) for one in found])
+        assert len(values.unique(dim=0)) == 1, name
+    if detector == "mahalanobis":  # nothing is further out, so the limit is its score
+        assert found[0].columns()["rule"][0] == "tie"
+
+
 def test_activations_are_decided_like_inputs(guard, model, decisions):
     x, _ = blobs(3000, 2)
     found = guard.decide(nescio.observe(model, x[:100], layers=guard.layers))
@@ -151,7 +193,8 @@ def test_a_detector_and_a_failure_score_of_ones_own(model):
         made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=given, risk=0.1)
         assert made.failure is None
         assert len(made(x[:5])) == 5
-    made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=fitted, failure="trust_score")
+    made = nescio.guard(model, blobs(800, 1), train=(x, y), detector=fitted, failure="trust_score",
+                        risk=0.1)  # fmt: skip
     assert made.failure.name == "trust_score"
 
 
@@ -172,12 +215,14 @@ def test_promises_for_each_predicted_class(model):
         rate = (found.decision[own] == 2).double().mean()
         assert rate < 0.1
         rule = made.rules[place]
-        brute = 1 + (rule.scores[None] >= found.score[own][:20, None]).sum(1)
+        score = found.score[own][:20, None]
+        brute = 1 + (rule.scores[None] >= score - 1e-4 * score.clamp_min(1)).sum(1)
         assert torch.allclose(found.p_value[own][:20], brute.double() / (len(rule.scores) + 1))
         wrong = (found.label != y) & found.answered & own
         assert binom.sf(int(wrong.sum()) - 1, int((found.answered & own).sum()), 0.1) > 1e-3
     assert set(found.columns()["label"]) == set(names)
     assert "for each predicted class by itself" in made.guarantees[1]
+    assert ": for each class it fails for at most 5 %" in made.guarantees[1]
 
 
 def test_promises_for_each_group(model):
@@ -203,14 +248,16 @@ def test_a_group_that_is_too_small_is_refused(model):
 
 
 def test_where_the_data_show_too_little_it_abstains_and_says_what_would_do(model):
-    made = nescio.guard(model, blobs(300, 1), train=blobs(600, 0), risk=0.001)
+    with pytest.warns(UserWarning, match=r"leave every input unsure.* from 3,0") as warned:
+        made = nescio.guard(model, blobs(300, 1), train=blobs(600, 0), risk=0.001)
+    assert len(warned) == 1
     found = made(blobs(100, 2)[0])
     assert not found.answered.any()
     assert "no promise" in found.columns()["rule"]
     text = str(made)
     assert "every input is left unsure" in text
     assert "nothing is answered" in text
-    assert "It takes 3,0" in text  # log(0.05) / log(0.999) is 2,995 inside
+    assert "from 3,0" in text  # log(0.05) / log(0.999) is 2,995 inside
 
 
 def test_inputs_that_are_not_finite_are_outside_and_lose_no_other_row(guard):
@@ -252,9 +299,56 @@ def test_training_data_are_recognised(model):
     mixed = torch.cat([z, x[:3]]), torch.cat([w, y[:3]])
     with pytest.raises(NescioError, match="3 of 903 .* the training data given"):
         nescio.guard(model.member(0), mixed, train=(x, y))
-    fitted = detectors.knn(nescio.observe(model, (z, w)), k=5)
-    with pytest.raises(NescioError, match="fitted on the calibration data"):
-        nescio.guard(model, (z, w), detector=fitted)
+    with pytest.raises(NescioError, match="600 of 600 .* the model was trained on"):
+        nescio.guard([model.member(0), [model]], (x, y))
+
+
+@pytest.mark.parametrize("given", ["detector", "failure", "combined"])
+def test_what_a_detector_was_fitted_on_is_recognised(model, given, tmp_path):
+    seen = nescio.observe(model, blobs(1500, 1))
+    fitted = detectors.knn(seen[900:], k=5)
+    if given == "combined":
+        fitted = detectors.combined(
+            [detectors.energy(), fitted], nescio.observe(model, blobs(99, 5))
+        )
+    fitted = detectors.load(fitted.save(tmp_path / "detector.safetensors"))
+    where = "failure" if given == "failure" else "detector"
+    options = {where: fitted, "train": nescio.observe(model, blobs(600, 0)), "risk": 0.2}
+    with pytest.raises(NescioError, match=rf"100 of 1000 .* the detector {fitted.name} was fitted"):
+        nescio.guard(None, seen[:1000], **options)
+    made = nescio.guard(None, seen[:900], **options)  # the other part of what was observed
+    again = Guard.load(made.save(tmp_path / "guard.safetensors"))
+    options[where] = again.failure if given == "failure" else again.detector
+    with pytest.raises(NescioError, match=r"600 of 600 .* was fitted"):
+        nescio.guard(None, seen[900:], **options)
+
+
+def test_equal_inputs_may_be_separate_cases():
+    """Eight columns of yes and no: training and calibration inputs are the same 256."""
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.integers(2, size=(2500, 8)), dtype=torch.float32)
+    y = torch.tensor(rng.random(2500) < 0.2 + 0.6 * x[:, 0].numpy()).long()
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    data = {"calibration": (x[500:], y[500:]), "train": (x[:500], y[:500])}
+    with pytest.raises(NescioError, match=r"of 2000 calibration inputs .* repeats=True"):
+        nescio.guard(net, **data, risk=0.9)
+    made = nescio.guard(net, **data, risk=0.9, repeats=True)
+    assert any("not compared with training data" in line for line in made.guarantees)
+    assert made.notes["copies"] > 1500
+
+
+def test_copies_among_the_calibration_data_are_counted(model):
+    x, y = blobs(600, 1)
+    x[400:], y[400:] = x[:200], y[:200]
+    with pytest.warns(UserWarning, match="200 of 600 calibration inputs are copies of another"):
+        made = nescio.guard(model, (x, y), train=blobs(600, 0), risk=0.3)
+    assert any("200 of 600 calibration inputs are copies" in line for line in made.guarantees)
+
+
+def test_activations_without_features_are_refused():
+    bare = Activations(logits=torch.randn(500, 3), labels=torch.arange(500) % 3)
+    with pytest.raises(NescioError, match="there are no features"):
+        nescio.guard(None, bare, risk=0.9)
 
 
 def test_a_model_keeps_what_it_has_seen(model, tmp_path):
@@ -309,7 +403,7 @@ def test_a_regression_model_is_refused():
 
 def test_the_guard_is_a_copy(guard, model, decisions):
     net = model.member(0)
-    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0))
+    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), risk=0.1)
     before = made(blobs(20, 2)[0])
     with torch.no_grad():
         for weight in net.parameters():
@@ -360,7 +454,7 @@ class Twice(nn.Module):
 
 def test_the_same_weights_in_another_network_are_found_by_the_probe(tmp_path):
     net = Twice(1.0)
-    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), calibration_map=None)
+    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), calibration_map=None, risk=0.99)
     path = made.save(tmp_path / "guard.safetensors", weights=True)
     other = Twice(2.0)
     other.load_state_dict(net.state_dict())
@@ -387,9 +481,12 @@ def test_damaged_and_newer_files_are_refused(guard, tmp_path):
     save_tensors(path, tensors, {**manifest, "guard_format": 99})
     with pytest.raises(NescioError, match="newer nescio"):
         Guard.load(path)
-    save_tensors(path, tensors, {k: v for k, v in manifest.items() if k != "rules"})
-    with pytest.raises(NescioError, match="damaged manifest"):
-        Guard.load(path)
+    changes = {"guard_format": "1", "rules": [], "risk": 0.001, "false_alarm": 2.01, "digest": ""}
+    for name, value in changes.items():
+        save_tensors(path, tensors, {**manifest, name: value})
+        for read in (Guard.load, about):
+            with pytest.raises(NescioError, match="damaged manifest"):
+                read(path)
     model_file = detectors.energy().save(tmp_path / "energy.safetensors")
     with pytest.raises(NescioError, match="holds a detector, expected a guard"):
         Guard.load(model_file)
@@ -405,7 +502,7 @@ def test_a_file_says_what_it_promises_without_a_network(guard, tmp_path):
 def test_grouped_guards_and_those_of_ensembles_are_saved(tmp_path):
     make = lambda: nets.mlp(WIDTH, CLASSES, widths=(8,))  # noqa: E731
     pair = nescio.train(make, blobs(300, 0), members=2, epochs=10, progress=False)
-    made = nescio.guard(pair, blobs(900, 1), train=blobs(300, 0), by="class", risk=0.3,
+    made = nescio.guard(pair, blobs(900, 1), train=blobs(300, 0), by="class", risk=0.6,
                         false_alarm=0.05, sets=None, calibration_map=None)  # fmt: skip
     assert len(made.nets) == 2
     again = Guard.load(made.save(tmp_path / "pair.safetensors", weights=True))
@@ -421,7 +518,8 @@ def test_images_may_be_bytes():
     x = torch.randint(0, 256, (900, 1, 12, 12), generator=rng, dtype=torch.uint8)
     y = torch.randint(0, 3, (900,), generator=rng)
     net = nets.small_cnn((1, 12, 12), 3)
-    made = nescio.guard(net, (x[300:], y[300:]), train=(x[:300], y[:300]), calibration_map=None)
+    made = nescio.guard(net, (x[300:], y[300:]), train=(x[:300], y[:300]), calibration_map=None,
+                        risk=0.9)  # fmt: skip
     assert made.range.shape == (1, 12, 12)
     one, other = made(x[:20]), made(x[:20].float() / 255)
     assert torch.allclose(one.score, other.score, atol=1e-5)
@@ -433,14 +531,15 @@ def test_loaders_serve_as_calibration_and_training_data(model):
     def loader(data):
         return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=64)
 
-    made = nescio.guard(model, loader(blobs(800, 1)), train=loader(blobs(600, 0)))
-    whole = nescio.guard(model, blobs(800, 1), train=blobs(600, 0))
+    made = nescio.guard(model, loader(blobs(800, 1)), train=loader(blobs(600, 0)), risk=0.1)
+    whole = nescio.guard(model, blobs(800, 1), train=blobs(600, 0), risk=0.1)
     x = blobs(50, 2)[0]
     assert torch.allclose(made(x).p_value, whole(x).p_value)
 
 
 def test_the_seed_alone_decides_the_split(model):
-    made = [nescio.guard(model, blobs(600, 1), train=blobs(600, 0), seed=s) for s in (0, 0, 1)]
+    data = {"calibration": blobs(600, 1), "train": blobs(600, 0), "risk": 0.1}
+    made = [nescio.guard(model, **data, seed=s) for s in (0, 0, 1)]
     assert torch.equal(made[0].rules[0].scores, made[1].rules[0].scores)
     assert not torch.equal(made[0].rules[0].scores, made[2].rules[0].scores)
 
@@ -448,3 +547,27 @@ def test_the_seed_alone_decides_the_split(model):
 def test_decisions_and_rules_have_names():
     assert DECISIONS == ("answer", "unsure", "outside")
     assert set(RULES.values()) == {0, 1, 2}
+
+
+def test_the_words_are_never_better_than_the_numbers(model):
+    wish = {"risk": 0.12349, "confidence": 0.9996, "false_alarm": 0.01049}
+    made = nescio.guard(model, blobs(1500, 1), train=blobs(600, 0), **wish)
+    assert "probability at most 1.049 %" in made.guarantees[0]
+    assert "Where scores do not tie" in made.guarantees[0]
+    assert "at most 12.349 % get a wrong label" in made.guarantees[1]
+    assert "confidence of 99.96 %: it fails for at most 0.04 %" in made.guarantees[1]
+    low, high = rate_interval(len(made.rules[0].scores), 0.01049)
+    said = [float(word) for word in re.findall(r"between ([\d.]+) % and ([\d.]+) %", str(made))[0]]
+    assert said[0] <= 100 * low
+    assert said[1] >= 100 * high
+    bound = float(made.table().splitlines()[1].split("%")[1].split()[-1])
+    assert bound >= 100 * made.rules[0].coverage.bound
+    assert bound == pytest.approx(100 * made.rules[0].coverage.bound, rel=1e-2)
+
+
+def test_where_all_scores_tie_that_is_what_it_says():
+    same = Activations(logits=torch.zeros(600, 3), labels=torch.arange(600) % 3)
+    options = {"detector": detectors.max_logit(), "risk": 0.9, "calibration_map": None}
+    with pytest.warns(UserWarning, match=r"none of 480 samples is below .* tells inputs apart"):
+        made = nescio.guard(None, same, **options)
+    assert not made.rules[0].coverage.holds

@@ -79,3 +79,40 @@ def test_where_no_threshold_holds_nothing_is_answered():
     spoken = rule.speaking(few.score, few.doubt)
     assert not (spoken == CODES["sure enough"]).any()
     assert (spoken == CODES["no promise"]).any()
+
+
+@pytest.mark.parametrize("moved", [-1e-6, 1e-6])
+def test_rounding_moves_no_input_across_the_limit(moved):
+    """One score in five is the same, at the limit; later it comes out a little different."""
+    score = torch.cat([torch.linspace(1, 3, 800), torch.full((200,), 3.7)]).double()
+    doubt, wrong = torch.zeros(1000).double(), score > 3.5
+    samples = Scored(score, doubt, wrong)
+    rule = fit_rule("", samples, samples, **WISH)
+    assert rule.limit == pytest.approx(3.7)
+    assert rule.coverage.errors == 0
+    again = torch.tensor([3.7 + moved]).double()
+    assert rule.speaking(again, doubt[:1]) == CODES["tie"]
+    assert float(rule.p_values(again)) == 201 / 1001
+
+
+@pytest.mark.parametrize("moved", [-1e-6, 1e-6])
+def test_rounding_moves_no_input_across_the_threshold(moved):
+    """Doubts take four values, so that every threshold comes from one of them."""
+    doubt = (torch.arange(1000) % 4).double()
+    samples = Scored(torch.linspace(0, 1, 1000).double(), doubt, doubt > 1)
+    rule = fit_rule("", samples, samples, **WISH)
+    assert rule.coverage.answered > 400
+    assert rule.coverage.errors == 0
+    spoken = rule.speaking(torch.zeros(4).double(), torch.arange(4.0).double() + moved)
+    assert spoken.tolist() == [CODES["sure enough"]] * 2 + [CODES["doubt"]] * 2
+
+
+def test_infinite_scores_keep_their_places():
+    score = torch.cat([torch.linspace(0, 1, 700), torch.full((300,), torch.inf)]).double()
+    samples = Scored(score, torch.full((1000,), -torch.inf).double(), torch.zeros(1000).bool())
+    rule = fit_rule("", samples, samples, **WISH)
+    assert rule.limit == torch.inf
+    assert rule.coverage.cases == 700
+    ends = torch.tensor([-torch.inf, torch.inf]).double()
+    assert rule.speaking(ends, ends)[1] == CODES["tie"]
+    assert rule.p_values(ends).tolist() == [1.0, 301 / 1001]

@@ -117,6 +117,8 @@ def test_no_number_of_samples_helps_a_network_that_errs_too_often():
     score, wrong = np.arange(200.0), np.arange(200) % 10 == 0
     assert largest_coverage(score, wrong, risk=0.02, grid=[math.inf]).needed is None
     assert enough(1000, 500, 20, risk=0.02, confidence=0.95) is None
+    assert enough(100, 100, 11, risk=0.02, confidence=0.95) is None  # too few, and too many errors
+    assert enough(20, 20, 1, risk=0.02, confidence=0.95) == 149  # one error may be chance
 
 
 @pytest.mark.parametrize(

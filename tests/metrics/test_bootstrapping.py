@@ -5,7 +5,16 @@ import pytest
 import torch
 
 from nescio.errors import NescioError
-from nescio.metrics import bootstrap_metric, brier_decomposition, debiased_ece, ece, smooth_ece
+from nescio.metrics import (
+    bootstrap_metric,
+    brier_decomposition,
+    classwise_ece,
+    debiased_ece,
+    ece,
+    mce,
+    smooth_ece,
+)
+from nescio.metrics.bootstrapping import _truth
 from nescio.metrics.resampling import INSIDE, draws
 
 
@@ -36,6 +45,58 @@ def test_a_known_gap_is_held_about_as_often_as_promised(metric):
         found = bootstrap_metric(metric, *cases(seed=seed), unbiased=unbiased, **options)
         held += found.low <= 0.1 <= found.high
     assert held / 50 >= 0.82
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        (ece, {}),
+        (mce, {}),
+        (debiased_ece, {"unbiased": True}),
+        (classwise_ece, {}),
+        (brier_decomposition, {"part": "reliability"}),
+    ],
+)
+def test_calibrated_answers_are_rarely_called_miscalibrated(metric, options):
+    """In 2.5 % of draws: 7 or more of 50 have a probability of 3e-4."""
+    found = 0
+    for seed in range(50):
+        sure, right = cases(300, gap=0.0, seed=seed)
+        if metric in (classwise_ece, brier_decomposition):
+            sure, right = np.stack([1 - sure, sure], 1), right.astype(int)
+        found += bootstrap_metric(metric, sure, right, resamples=40, **options).low > 0
+    assert found <= 6
+
+
+@pytest.mark.parametrize("metric", [ece, debiased_ece, smooth_ece])
+@pytest.mark.parametrize("resamples", [5, 50])
+def test_a_large_error_is_beyond_chance_with_any_number_of_resamples(metric, resamples):
+    found = bootstrap_metric(metric, *cases(gap=0.2), resamples=resamples)
+    assert 0.05 < found.low < 0.2
+    assert found == bootstrap_metric(metric, *cases(gap=0.2), resamples=resamples)
+
+
+def test_an_error_within_chance_has_a_lower_bound_of_0():
+    """One bin of 20 cases, 0.5 sure and 14 right: 12 % of fair coins are as far off."""
+    sure, right = np.full(20, 0.5), np.arange(20) < 14
+    found = bootstrap_metric(ece, sure, right, resamples=200, level=0.5)
+    assert found.low > 0  # 12 % is rarer than 25 %
+    assert bootstrap_metric(ece, sure, right, resamples=200, level=0.9).low == 0
+
+
+def test_truths_are_drawn_by_the_probabilities():
+    probs = np.tile(np.float32([0.5, 0.0, 0.2, 0.3, 0.0]), (40_000, 1))
+    found = np.bincount(_truth(probs, np.random.default_rng(0)), minlength=5) / 40_000
+    np.testing.assert_allclose(found, probs[0], atol=4 * 0.0025)
+    assert found[[1, 4]].tolist() == [0, 0]
+    right = _truth(np.full(40_000, 0.2), np.random.default_rng(0))
+    assert right.mean() == pytest.approx(0.2, abs=4 * 0.002)
+
+
+def test_half_precision_is_widened():
+    sure, right = (torch.as_tensor(part) for part in cases())
+    narrow = bootstrap_metric(ece, sure.bfloat16(), right, resamples=10)
+    assert narrow == bootstrap_metric(ece, sure.bfloat16().float(), right, resamples=10)
 
 
 def test_tensors_parts_and_smooth_errors():

@@ -70,6 +70,12 @@ def test_perfect_and_hopeless_answers():
     assert smooth_ece(np.ones(10), np.zeros(10)) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize("count", [9, 11, 18, 20, 21, 25, 50])
+def test_all_sure_and_wrong_is_1(count):
+    """Mean residuals of 1 / count add up to a little more than 1."""
+    assert smooth_ece(np.ones(count), np.zeros(count)) == pytest.approx(1)
+
+
 def test_blocks_do_not_matter(monkeypatch):
     sure, right = cases()
     whole = smooth_ece(sure, right)

@@ -26,6 +26,14 @@ def test_it_stands_first_in_the_text_and_on_the_page(trusted):
     assert "Unsure: &lt;few&gt;." in page
 
 
+def test_cases_that_are_in_both_parts_are_counted(trusted):
+    assert "without" not in guard_notes(trusted)[0]
+    trusted["guard"]["left_out"] = 1200
+    assert guard_notes(trusted)[0].endswith(
+        "measured on the test data, without the 1,200 that are validation cases too."
+    )
+
+
 def test_a_broken_promise_is_said(trusted):
     trusted["guard"]["broken"]["risk"] = True
     assert "the test data do not keep to this" in guard_sentence(trusted)

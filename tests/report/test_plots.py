@@ -79,7 +79,7 @@ def test_bounds_are_exact(result):
 
 def test_reliability_shows_the_first_predictor_after_temperature(trusted):
     upper = plots.reliability_diagrams(trusted).axes[:3]
-    titles = [axis.get_title(loc="left").split(":")[0] for axis in upper]
+    titles = [axis.get_title(loc="left").split("\n")[0] for axis in upper]
     assert titles == ["plain", "plain, temperature", "<b>net</b>"]
     assert points(upper[1]) == ([0.4, 0.9], [0.4, 0.9])
 

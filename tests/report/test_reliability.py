@@ -1,5 +1,7 @@
 """The reliability diagram draws the numbers it is given."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,14 @@ def test_any_number_of_panels(names):
     figure = reliability_diagram({f"temperature {k}": bins(k + 1) for k in range(names)}, level=0.9)
     assert len(figure.axes) == 2 * names
     assert "expected if calibrated, 90 %" in svg(figure)
+
+
+def test_titles_side_by_side_do_not_collide():
+    names = ["network", "network, temperature", "MC dropout, fifty passes each"]
+    figure = reliability_diagram({name: bins(k + 1) for k, name in enumerate(names)})
+    figure.canvas.draw()
+    boxes = [axis._left_title.get_window_extent() for axis in figure.axes[:3]]
+    assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
 
 
 def test_the_page_gets_the_same_bytes_each_time():

@@ -62,6 +62,16 @@ def test_a_panel_a_number():
     figure.savefig(io.BytesIO(), format="png")
 
 
+def test_a_guard_has_no_predictors_colour():
+    axes = shift.curves(Along(RESULT)).axes
+    predictors, guards = axes[0].lines, [axis.lines[0] for axis in axes[5:]]
+    looks = {(one.get_color(), one.get_linestyle()) for one in predictors}
+    assert len(looks) == 2
+    for own in guards:
+        assert own.get_color() not in {colour for colour, _ in looks}
+        assert own.get_linestyle() not in {dashes for _, dashes in looks}
+
+
 def test_without_sets_and_guards_only_the_predictors_are_drawn():
     figure = shift.curves(Along({**RESULT, "sets": {}, "guards": {}}))
     assert len(figure.axes) == 3

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nescio.report import findings
-from nescio.report.verdict import headline, percent, verdict
+from nescio.report import audit_page, findings
+from nescio.report.verdict import compared, headline, percent, verdict
 
 
 def test_a_predictor_that_is_surer_far_away_is_told_so(result):
@@ -14,10 +14,31 @@ def test_a_predictor_that_is_surer_far_away_is_told_so(result):
         "than it is right. To it, inputs scaled by 100 look more certain than its own data; "
         "its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
     )
-    assert other.endswith("Every outside set looks less certain to it than its own data.")
+    assert other == (
+        "<b>net</b>: right on 88.7 % (-1.3) of the test data, 87.6 % (-10.5) sure on average; "
+        "30.1 % (-69.6) sure on inputs scaled by 100."
+    )
+    assert compared(result) == "In brackets, the difference from plain in percentage points:"
+
+
+def test_a_predictor_that_is_never_too_sure_is_told_so(result):
+    del result["predictors"]["plain"]
+    (words,) = verdict(result)
+    assert words.endswith("Every outside set looks less certain to it than its own data.")
     assert (
-        "percentage points" not in other
+        "percentage points" not in words
     )  # 1.1 points are within two standard errors of 100 cases
+    assert compared(result) == ""
+
+
+def test_the_others_have_a_line_each(result):
+    other = result["predictors"]["<b>net</b>"]
+    result["predictors"] |= {f"again {k}": other for k in range(3)}
+    first, *lines = verdict(result)
+    assert len(first) > 2 * max(map(len, lines))
+    page = audit_page(result)
+    assert page.count("percentage points surer") == 1
+    assert page.count("(-69.6) sure on inputs scaled by 100") == 4
 
 
 def test_several_places_are_listed_in_one_sentence(result):
@@ -73,7 +94,7 @@ def test_the_titles_count_the_predictors(result):
     )
     assert findings.calibration(result) == (
         "On the test data, 1 of 2 predictors is surer than right on average; "
-        "the largest ECE is 0.067"
+        "the largest ECE is 6.7 %"
     )
 
 

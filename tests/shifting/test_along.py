@@ -125,6 +125,23 @@ def test_it_is_kept_and_read_back(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read curves from .*along.json"),
+        ("{", "cannot read curves from"),
+        ("[1]", "holds no curves over strengths"),
+        ('{"shift": "rotation"}', "lacks 'description'"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, content, message):
+    path = tmp_path / "along.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(NescioError, match=message):
+        Along.load(path)
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: along({}, (X, Y), brightness()), "give a predictor or a guard"),

@@ -43,7 +43,7 @@ def test_where_nothing_is_left_there_is_no_accuracy():
     assert found.answered.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("thresholds", [[], [1.5], [-0.1], [[0.1]]])
+@pytest.mark.parametrize("thresholds", [[], [1.5], [-0.1], [[0.1]], [0.5, float("nan")]])
 def test_bad_thresholds_are_refused(thresholds):
     with pytest.raises(NescioError, match="numbers from 0 to 1"):
         accuracy_above(seen(INSIDE), LABELS, seen(OUTSIDE), thresholds=thresholds)

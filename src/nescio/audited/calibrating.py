@@ -23,6 +23,7 @@ KEPT = ("nll", "brier")
 def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> dict[str, Any]:
     """ECE with its interval, smooth ECE, NLL, Brier and the bins, before and after temperature.
 
+    The interval starts above 0 only where the error is beyond chance.
     A predictor that is calibrated already has no second temperature; where none can be fitted,
     `skipped` says why.
     """

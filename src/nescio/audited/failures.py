@@ -15,6 +15,7 @@ RESAMPLES = 500
 OF = ("ap_error", "auroc", "aurc")
 BASELINE = "maximum probability"
 RECOMMENDED = "recommended score"
+GUARDS = "the guard's score"  # where it is another one
 Array = NDArray[Any]
 
 

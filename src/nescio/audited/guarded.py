@@ -65,7 +65,7 @@ def guarded(
     wish = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
     least = least_cases(training=train is not None)
     about = {"predictor": name, **wish, "cases": len(held.fitting[0]), "needed": least}
-    about["halved"] = held.halved
+    about |= {"halved": held.halved, "left_out": held.left_out}
     try:
         if len(held.fitting[0]) < least:
             raise NescioError(f"{len(held.fitting[0])} held-out cases, it takes {least}")
@@ -110,9 +110,10 @@ def _made(
         order = torch.randperm(len(x), generator=generator(seed, "training"))[:TRAINING]
         rows = order.sort().values
         data = as_batch(x[rows]) if y is None else (as_batch(x[rows]), y[rows])
-    return guard(
-        _networks(predictor), calibration, train=data, seed=seed, progress=progress, **wish
-    )
+    with _quietly():
+        return guard(
+            _networks(predictor), calibration, train=data, seed=seed, progress=progress, **wish
+        )
 
 
 def _networks(predictor: Any) -> Any:
@@ -172,8 +173,10 @@ def _measured(found: Guard, decisions: Decisions, y: Tensor) -> dict[str, Any]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Inputs out of range are what an audit is about."""
+    """Inputs out of range are what an audit is about; what a guard warns of is in its words."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*outside the range of the calibration.*")
         warnings.filterwarnings("ignore", message=".*NaN or infinite numbers.*")
+        warnings.filterwarnings("ignore", message="the guard will leave every input unsure")
+        warnings.filterwarnings("ignore", message=".*calibration inputs are copies")
         yield

@@ -24,7 +24,12 @@ class Held:
     def measured(self) -> Pair:
         """The cases that fitted nothing."""
         x, y = self.test
-        return (x[self.places], y[self.places]) if self.halved else (x, y)
+        return (x, y) if len(self.places) == len(x) else (x[self.places], y[self.places])
+
+    @property
+    def left_out(self) -> int:
+        """Test cases that are validation cases too: they neither fit nor measure."""
+        return 0 if self.halved else len(self.test[0]) - len(self.places)
 
     @property
     def words(self) -> str:
@@ -32,20 +37,31 @@ class Held:
         count, total = len(self.fitting[0]), len(self.test[0])
         if self.halved:
             return f"fitted on {count:,} of the {total:,} test cases, measured on the others"
-        return f"fitted on the {count:,} validation cases, measured on the {total:,} test cases"
+        said = f"fitted on the {count:,} validation cases, measured on the "
+        if not self.left_out:
+            return f"{said}{total:,} test cases"
+        rest = f"{len(self.places):,} of the {total:,} test cases that are not among them"
+        return f"{said}{rest} ({self.left_out:,} left out)"
 
 
 def hold(test: Pair, validation: Pair | None, *, seed: int) -> Held:
-    """Validation data fit; where there are none, a half of the test data, drawn at random."""
+    """Validation data fit; where there are none, a half of the test data, drawn at random.
+
+    Test cases whose inputs are among the validation data measure nothing. An input that the test
+    data hold twice tells no case from another: a table of few values repeats itself, and it stays.
+    """
     x, y = test
     if validation is None:
         order = torch.randperm(len(x), generator=generator(seed, "halves"))
         first, second = (part.sort().values for part in order.tensor_split(2))
         return Held((x[second], y[second]), test, first, True)
-    if torch.isin(hash_inputs(validation[0]), hash_inputs(x)).all():
+    own = hash_inputs(x)
+    _, kind, count = own.unique(return_inverse=True, return_counts=True)
+    both = torch.isin(own, hash_inputs(validation[0])) & (count[kind] == 1)
+    if both.all():
         raise NescioError(
-            "all validation cases are among the test cases: what is fitted on them must be "
+            "all test cases are among the validation cases: what is fitted on them must be "
             "measured on others; give other cases, or leave validation out: the test data are "
             "then halved"
         )
-    return Held(validation, test, torch.arange(len(x)), False)
+    return Held(validation, test, (~both).nonzero()[:, 0], False)

@@ -27,19 +27,25 @@ def transformed(logits: Tensor, state: State) -> Tensor:
 
 def logits_of(prediction: Classification) -> Tensor:
     """Logits of each member, in float32 at least; of other predictions their log probabilities."""
-    found = (
+    wide = widened(prediction)
+    return wide.logits if isinstance(wide, Categorical) else wide.member_log_probs
+
+
+def widened(prediction: Classification) -> Classification:
+    """The prediction in float32 at least."""
+    given = (
         prediction.logits if isinstance(prediction, Categorical) else prediction.member_log_probs
     )
-    return found if found.dtype in (torch.float32, torch.float64) else found.float()
+    return prediction if given.dtype.itemsize >= 4 else prediction.to(torch.float32)
 
 
 def check_finite(logits: Tensor) -> None:
-    """Refuse classes that are ruled out: a matrix would rule out whatever they are mixed into."""
+    """Refuse classes that are ruled out: no weight moves them, and a matrix spreads them."""
     if logits.isinf().any():
         lost = int(logits.isinf().any(-1).any(0).sum())
         raise NescioError(
-            f"{lost} case(s) have a class of probability 0, whose logarithm cannot be multiplied "
-            "by a matrix; give logits, or use temperature, isotonic or histogram"
+            f"{lost} case(s) have a class of probability 0, whose logarithm, -inf, can have no "
+            "weight; give logits, or use temperature, isotonic or histogram"
         )
 
 

@@ -11,7 +11,7 @@ from nescio.calibration.affine import refuse_missing
 from nescio.errors import NescioError
 from nescio.prediction import Categorical, Classification
 
-STRICT = 1e-6  # times p: what one map for all classes adds, so that the order stays in full
+STRICT = 1e-6  # times p: what one map for all classes adds, so that the order stays
 Floats = NDArray[np.float64]
 Fitted = dict[str, Tensor]
 

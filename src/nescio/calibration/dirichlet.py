@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration.affine import transformed
+from nescio.calibration.affine import transformed, widened
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.likelihood import fit_weights, off_diagonal
 from nescio.calibration.map import Map, State, fits, maps
@@ -35,11 +35,11 @@ def _fitted(
     prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
 ) -> Map:
     start = torch.eye(prediction.classes, dtype=torch.float64)
-    logs = prediction.log_probs[None]
+    logs = widened(prediction).log_probs[None]
     state = fit_weights(logs, labels, start, off_diagonal, spread=spread, shift=shift)
     return Map("dirichlet", {"spread": spread, "shift": shift}, state, prediction.classes)
 
 
 @maps.named("dirichlet")
 def _applied(prediction: Classification, state: State, **_: Any) -> Categorical:
-    return Categorical(transformed(prediction.log_probs[None], state))
+    return Categorical(transformed(widened(prediction).log_probs[None], state))

@@ -1,4 +1,4 @@
-"""Histogram binning (Zadrozny and Elkan, 2001): the share of each bin, in bins of equal counts.
+"""Histogram binning (Zadrozny and Elkan, 2001): the share of each bin.
 
 One map for all classes, made one that does not fall, then divided by the sum: the order of the
 classes stays. Or one class against the rest, where classes tie within a bin.
@@ -30,10 +30,11 @@ def histogram(
 ) -> Calibrated:
     """The share of held-out cases of the class in each bin of its probability.
 
-    bins: of equal counts; equal probabilities share a bin.
-    keep_argmax: one map for all classes. False: one a class; the most probable class may change.
+    keep_argmax: one map for all classes, with bins of equal width. False: one a class, with bins of
+      equal counts (equal probabilities share one); the most probable class may change.
 
-    Each bin counts one made-up case at its own mean probability, so that no share is 0 or 1.
+    Each bin of n cases counts one made-up case at its own mean probability, but at least
+    1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
     """
     return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)
 
@@ -51,12 +52,18 @@ def _fitted(
 
 def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[Floats, Floats]:
     """The upper ends of the bins, and their shares."""
-    ends = np.append(equal_counts(probs, bins), 1.0)
+    if rising:  # of all classes at once most are near 0: equal counts would lump the rest
+        ends = np.arange(1, bins + 1) / bins
+        filled = np.unique(np.minimum(np.searchsorted(ends, probs), bins - 1))
+        ends = np.append(ends[filled[:-1]], 1.0)
+    else:
+        ends = np.append(equal_counts(probs, bins), 1.0)
     slots = np.minimum(np.searchsorted(ends, probs), len(ends) - 1)
-    count, mean, hits = (
+    count, total, hits = (
         np.bincount(slots, weights=weights, minlength=len(ends)) for weights in (None, probs, truth)
     )
-    shares = (hits + mean / count) / (count + 1)
+    least = 1 / (2 * count + 4)
+    shares = (hits + np.clip(total / count, least, 1 - least)) / (count + 1)
     if rising:
         from sklearn.isotonic import IsotonicRegression
 
@@ -69,6 +76,8 @@ def _applied(
     prediction: Classification, state: State, *, keep_argmax: bool, **_: Any
 ) -> Categorical:
     ends, shares = state["x"], state["y"]
+    if ends.shape != shares.shape:
+        raise ValueError("each bin has one share")
 
     def read(probs: Tensor) -> Tensor:
         return shares.gather(1, torch.searchsorted(ends, probs).clamp(max=ends.shape[1] - 1))

@@ -4,6 +4,9 @@ The penalty is that of a prior: with N cases, `sum(d^2) / (2 s^2 N)` beside the 
 log-likelihood, for what is expected to be near 0 with a standard deviation of s. So it holds back
 where cases are few and fades where they are many. Off-diagonal and intercept regularisation (ODIR,
 Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
+
+The search sees a matrix in coordinates where the logits and a constant are about uncorrelated: log
+probabilities are far from 0 and move together, which would cost it many times as many steps.
 """
 
 import math
@@ -27,38 +30,47 @@ def fit_weights(
     start: Tensor,
     apart: Callable[[Tensor], Tensor],
     *,
-    spread: float,
-    shift: float,
+    spread: float | None = None,
+    shift: float | None = None,
 ) -> dict[str, Tensor]:
     """`weight`, like `start`, and `intercept` for logits `(M, *batch, C)`.
 
     apart: the part of the weights that is expected to be near 0; linear, and its own adjoint.
-    spread: the standard deviation expected of it; `shift` that of the intercepts.
+    spread: the standard deviation expected of it; `shift` that of the intercepts. None: any.
     """
     from scipy.optimize import minimize
 
-    check_positive(spread=spread, shift=shift)
+    weak = [_penalty(name, value) for name, value in (("spread", spread), ("shift", shift))]
     refuse_perfect(logits, labels)
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
     logits, labels = logits.detach().flatten(1, -2), labels.flatten().to(logits.device)
-    cases, size = len(labels), start.numel()
-    unit = logits.double().square().mean().sqrt().item() or 1.0  # weights count in 1 / unit
+    cases, none = len(labels), torch.zeros(logits.shape[-1], dtype=torch.float64)
+    white = _whitening(logits, [part / cases for part in weak]) if start.ndim == 2 else None
+    unit = logits.double().square().mean().sqrt().item() or 1.0  # other weights count in 1 / unit
 
     def state(values: "np.ndarray[Any, Any]") -> dict[str, Tensor]:
         free = torch.from_numpy(values.copy())
-        return {"weight": free[:size].view_as(start) / unit, "intercept": free[size:]}
+        if white is None:
+            part = {"weight": free[: -len(none)].view_as(start) / unit}
+            return {**part, "intercept": free[-len(none) :]}
+        both = free.view(len(none), -1) @ white
+        return {"weight": both[:, :-1].contiguous(), "intercept": both[:, -1].contiguous()}
+
+    def turned(weight: Tensor, intercept: Tensor, by: Tensor | None, scale: float) -> Tensor:
+        if by is None:
+            return torch.cat([weight.flatten() * scale, intercept])
+        return (torch.cat([weight, intercept[:, None]], 1) @ by).flatten()
 
     def objective(values: "np.ndarray[Any, Any]") -> tuple[float, "np.ndarray[Any, Any]"]:
         at = state(values)
         loss, weight, intercept = _likelihood(logits, labels, at)
-        off = apart(at["weight"]) / (spread**2 * cases)
-        down = at["intercept"] / (shift**2 * cases)
+        off, down = weak[0] / cases * apart(at["weight"]), weak[1] / cases * at["intercept"]
         loss += 0.5 * ((off * apart(at["weight"])).sum() + down @ at["intercept"]).item()
-        slope = torch.cat([(weight + off).flatten() / unit, intercept + down])
-        return loss, slope.numpy()
+        back = None if white is None else white.T
+        return loss, turned(weight + off, intercept + down, back, 1 / unit).numpy()
 
-    first = torch.cat([start.flatten() * unit, torch.zeros(logits.shape[-1], dtype=torch.float64)])
+    first = turned(start, none, None if white is None else white.inverse(), unit)
     options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 30, "ftol": 0.0, "gtol": 1e-9}
     found = minimize(objective, first.numpy(), jac=True, method="L-BFGS-B", options=options)
     fitted = state(found.x)
@@ -67,6 +79,20 @@ def fit_weights(
         raise NescioError("the fit did not converge; use temperature scaling or more held-out data")
     refuse_perfect(transformed(logits.double(), fitted), labels)
     return fitted
+
+
+def _whitening(logits: Tensor, prior: list[float]) -> Tensor:
+    """A matrix that makes logits and a constant about uncorrelated, `(C + 1, C + 1)`."""
+    rows, classes = logits.flatten(0, 1), logits.shape[-1]
+    total = torch.zeros(classes + 1, classes + 1, dtype=torch.float64)
+    for z in rows.split(max(1, CHUNK // classes)):
+        one = torch.cat([z.double(), z.new_ones(len(z), 1, dtype=torch.float64)], 1)
+        total += (one.T @ one).cpu()
+    total /= len(rows) * classes  # about the curvature, as a class is one of C
+    held = torch.tensor([prior[0]] * classes + [prior[1]], dtype=torch.float64)
+    least = 1e-9 * total.diagonal().mean()
+    root: Tensor = torch.linalg.cholesky(total + (held + least).diag())
+    return root.inverse()
 
 
 def _likelihood(
@@ -90,15 +116,17 @@ def _likelihood(
         if state["weight"].ndim == 2:
             by_weight += (rest.flatten(0, 1).T @ z.flatten(0, 1)).cpu()
         else:
-            by_weight += (rest * z).sum((0, 1)).cpu()
+            by_weight += (rest * z).sum((0, 1)).cpu().sum_to_size(by_weight.shape)
     return loss / cases, by_weight / cases, by_intercept / cases
 
 
-def check_positive(**options: float) -> None:
-    """Refuse a standard deviation that is none."""
-    for name, value in options.items():
-        if not 0 < value < math.inf:
-            raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+def _penalty(name: str, value: float | None) -> float:
+    """One over the square of a standard deviation."""
+    if value is None:
+        return 0.0
+    if not 0 < value < math.inf:
+        raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+    return value**-2
 
 
 def off_diagonal(weight: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """A fitted calibration: a prediction to a prediction whose probabilities can be believed."""
 
+import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nescio.checkpoints import digest
 from nescio.checks import Array, as_tensor
 from nescio.errors import NescioError
 from nescio.files import load_tensors, save_tensors
@@ -40,6 +43,13 @@ class Map:
                 raise NescioError(
                     f"{self.name}: {name!r} must hold finite numbers in float64; fit it again"
                 )
+        flat = torch.zeros(1, 1, self.classes, dtype=torch.float64)
+        try:
+            fits_in = self(flat).logits.shape == flat.shape
+        except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
+            raise NescioError(self._misfit()) from error
+        if not fits_in:
+            raise NescioError(self._misfit())
 
     def __call__(self, prediction: Prediction | Array, *, probs: bool = False) -> Categorical:
         """The calibrated prediction; of logits, or with `probs` of probabilities, as in `fit`."""
@@ -51,6 +61,13 @@ class Map:
             )
         state = {name: tensor.to(given.device) for name, tensor in self.state.items()}
         return maps[self.name](given, state, **self.options)  # type: ignore[no-any-return]
+
+    def _misfit(self) -> str:
+        sizes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in self.state.items())
+        return (
+            f"{self.name}: options {dict(self.options)} and numbers ({sizes or 'none'}) are not "
+            f"those of {self.classes} classes; fit it again"
+        )
 
     @property
     def slope(self) -> float:
@@ -88,15 +105,24 @@ class Map:
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file, with the manifest inside."""
-        about = {"kind": KIND, "nescio": VERSION, **self.manifest()}
+        about = {"kind": KIND, "nescio": VERSION, **self.manifest(), "digest": self._digest()}
         save_tensors(Path(path), self.state, about)
         return Path(path)
+
+    def _digest(self) -> str:
+        """A fingerprint of all that makes the answers, so that a wrong byte is seen."""
+        text = json.dumps([self.manifest(), sorted(self.state)], sort_keys=True).encode()
+        numbers = (self.state[name] for name in sorted(self.state))
+        return digest(torch.tensor(list(text), dtype=torch.uint8), *numbers)
 
 
 def load(path: str | Path) -> Map:
     """Read a map that `save` wrote; a foreign or damaged file is refused."""
     tensors, manifest = load_tensors(Path(path), KIND)
-    return Map.from_manifest(manifest, tensors)
+    found = Map.from_manifest(manifest, tensors)
+    if manifest.get("digest", found._digest()) != found._digest():  # older files have none
+        raise NescioError(f"{path} is damaged: its numbers are not those that were saved")
+    return found
 
 
 def fit(
@@ -127,6 +153,11 @@ def fit(
             f"the {wanted.numel()} held-out labels are of "
             f"{'one class' if wanted.numel() else 'no class'}; calibration needs held-out cases of "
             "several classes"
+        )
+    known = list(inspect.signature(fits[name]).parameters)[2:]
+    if wrong := sorted(options.keys() - known):
+        raise NescioError(
+            f"{name} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
         )
     return fits[name](given, wanted, **options)  # type: ignore[no-any-return]
 

@@ -60,10 +60,17 @@ def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     point = _newton(logits, labels, (low, start, high), torch.float64).place
     if abs(point) > 0.999 * LIMIT:
         raise NescioError(
-            "the best temperature lies outside 0.01 to 100: the logits do not speak for the "
-            "labels; check the order of the classes and that x and y belong together"
+            "the best temperature lies outside 0.01 to 100: either the logits are very large or "
+            "small, or they do not speak for the labels; check that the inputs are scaled as in "
+            f"training, the order of the classes, and that x and y belong together{_hint(logits)}"
         )
     return math.exp(-point)
+
+
+def _hint(logits: Tensor) -> str:
+    sums = logits.sum(-1)
+    alike = (logits >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
+    return "; these rows sum to 1: if they are probabilities, pass probs=True" if alike else ""
 
 
 def _newton(
@@ -96,7 +103,8 @@ def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
     """An interval of log(1 / T) around the best; one network is convex, a mixture need not be.
 
     Of several minima it is the one below T = 1: where cases are few, another may be next to 0,
-    where members only vote and some vote is right by chance.
+    where members only vote and some vote is right by chance. If nothing is below T = 1 but an end,
+    it is the least of the others.
     """
     if len(logits) == 1:
         return -LIMIT, LIMIT
@@ -105,6 +113,9 @@ def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
     best, last = len(grid) // 2, len(grid) - 1
     while (lower := min((best, max(best - 1, 0), min(best + 1, last)), key=value)) != best:
         best = lower
+    if best in (0, last):
+        inner = [k for k in range(1, last) if value(k) < min(value(k - 1), value(k + 1))]
+        best = min(inner, key=value, default=best)
     return grid[max(best - 1, 0)], grid[min(best + 1, last)]
 
 
@@ -116,7 +127,8 @@ def _derivatives(
     size = max(1, CHUNK // (members * classes))
 
     def part(z: Tensor, y: Tensor) -> Tensor:
-        return _sums(z.to(dtype), y, slope)
+        z = z.to(torch.promote_types(z.dtype, dtype))
+        return _sums((z - z.amax(-1, keepdim=True)).to(dtype), y, slope)  # before it is rounded
 
     blocks, threads = (logits.split(size, 1), labels.split(size)), torch.get_num_threads()
     if len(blocks[0]) == 1 or threads == 1 or logits.device.type != "cpu":
@@ -130,7 +142,6 @@ def _derivatives(
 
 def _sums(z: Tensor, y: Tensor, slope: float) -> Tensor:
     """Log-likelihoods of the mixture and their derivatives in slope, summed over the cases."""
-    z = z - z.amax(-1, keepdim=True)
     own = z.gather(-1, y.expand(len(z), -1)[..., None])[..., 0].double()
     parts, mean, square = _moments(z, slope)
     logs = slope * own - parts.log()

@@ -21,6 +21,8 @@ from nescio.data import bits
 from nescio.data.noise import check_place
 from nescio.errors import NescioError
 
+TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
+LARGE = 1e300  # stands for what is infinite
 CALIBRATION, CALLS = 101, 102  # streams of a seed: a new case shares no draw with an old one
 
 Floats = NDArray[np.float64]
@@ -44,6 +46,11 @@ def coverage_law(cases: int, miscoverage: float) -> tuple[int, int]:
     """(a, b): given the calibration cases, coverage follows Beta(a, b) where scores do not tie."""
     over = allowed(cases, miscoverage)
     return cases + 1 - over, over
+
+
+def rounding(scores: Tensor) -> Tensor:
+    """How far rounding may move scores: a network's last bits depend on the size of the batch."""
+    return TOLERANCE * scores.abs().clamp(1.0, LARGE)
 
 
 def check_miscoverage(miscoverage: float) -> float:

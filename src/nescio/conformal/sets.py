@@ -20,6 +20,7 @@ from nescio.registry import Registry
 
 Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **own options) -> (n, C)
 KIND = "prediction sets"
+LOGARITHMS = ("threshold",)  # scores that rounding moves as it moves logits
 CHUNK = 1 << 20  # numbers of a chunk in float64
 
 scores = Registry("kind of prediction set")  # how badly each class fits: larger is worse
@@ -31,6 +32,7 @@ class Sets(Fitted):
 
     A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
     well as the calibration labels did. `never_empty` adds the most probable class to every set.
+    Where rounding may decide (of `threshold`, unless randomised), a class belongs to the set.
     """
 
     kind = KIND
@@ -65,7 +67,9 @@ class Sets(Fitted):
         highest, closed = limits.limits(
             self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
         )
-        inside: Tensor = (score < highest) | (closed & (score == highest))
+        rounded = self.name in LOGARITHMS and not self.options["randomise"]
+        last = highest + limits.rounding(highest) if rounded else highest
+        inside: Tensor = (score < highest) | (closed & (score <= last))
         if self.options["never_empty"]:
             inside.scatter_(1, logs.argmax(1, keepdim=True), True)
         return inside

@@ -36,7 +36,7 @@ def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Det
     if kind != "p":
         _check_signs(train.features[layer], kind)
     options = {"kind": kind, "percentile": float(percentile)}
-    return Detector("ash", options, (layer,), tuple(states), train.made)
+    return Detector("ash", options, (layer,), tuple(states), train.made, train.hashes)
 
 
 @scores.named("ash")

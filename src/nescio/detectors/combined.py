@@ -13,6 +13,7 @@ from nescio.errors import NescioError
 from nescio.registry import detectors, unknown
 
 CALIBRATED = ("values", "logs", "scale")
+NEAR = 1e-5  # of the range of the calibration scores: what is nearer may be the same but rounded
 TAIL = 10  # the largest tenth of the calibration scores sets the scale beyond the largest
 
 # from -log p of K parts, (K, N), and their weights (K, 1), which sum to 1, to the score (N,)
@@ -33,8 +34,9 @@ def combined(
 ) -> Detector:
     """Combine detectors by the p-values of their scores against those of held-out data.
 
-    p = (1 + #{calibration >= s}) / (n + 1) at each calibration score; log p is linear between two
-    of them, which is never below that formula. Beyond the largest, where all would tie at
+    p = (1 + #{calibration >= s}) / (n + 1) at each calibration score; between two of them log p
+    goes from one to the other, never below that formula, and flat at both, so that rounding does
+    not matter where a score comes again and again. Beyond the largest, where all would tie at
     1 / (n + 1), p falls on as 1 / (1 + (s - largest) / b), with b the mean excess in the largest
     tenth: a heavy tail, so that no single part drowns the others.
 
@@ -66,7 +68,9 @@ def combined(
             own |= {f"{place}.{name}": t for name, t in _calibrated(found, part.name).items()}
     options = {"rule": rule, "weights": shares, "parts": [_manifest(part) for part in parts]}
     layers = tuple(dict.fromkeys(layer for part in parts for layer in part.layers))
-    return Detector("combined", options, layers, tuple(states), calibration.made)
+    seen = [one for one in (*(part.seen for part in parts), calibration.hashes) if one is not None]
+    known = torch.cat(seen).unique() if seen else None
+    return Detector("combined", options, layers, tuple(states), calibration.made, known)
 
 
 @scores.named("combined")
@@ -111,19 +115,26 @@ def surprise(found: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tens
     above = torch.searchsorted(values, found.detach()).clamp(1, len(values) - 1)
     low, high = values[above - 1], values[above]
     share = ((found - low) / (high - low)).clamp(0, 1)
+    share = share.square() * (3 - 2 * share)  # flat at both ends
     inside = logs[above - 1] + share * (logs[above] - logs[above - 1])
     return inside + ((found - values[-1]).clamp_min(0) / scale).log1p()
 
 
 def _calibrated(found: Tensor, name: str) -> dict[str, Tensor]:
-    """The distinct scores in order, -log p at each, and the scale of the tail."""
+    """The distinct scores in order, -log p at each, and the scale of the tail.
+
+    Of scores that may differ by rounding alone the largest is kept, with the p of the smallest.
+    """
     found = found.double()
-    values, counts = found.unique(return_counts=True)
-    if len(values) < 2:
+    least, most = found.aminmax()
+    if least == most:
         raise NescioError(
             f"{name} gives all {len(found)} calibration inputs the same score; leave it out, or "
             "calibrate with more inputs"
         )
+    cells = ((found - least) / (most - least) / NEAR).floor()
+    cells, places, counts = cells.unique(return_inverse=True, return_counts=True)
+    values = torch.full_like(cells, -torch.inf).scatter_reduce(0, places, found, "amax")
     beyond = counts.flip(0).cumsum(0).flip(0).double()  # how many are at least as large
     logs = (len(found) + 1) / (beyond + 1)
     largest = found.topk(max(2, len(found) // TAIL)).values

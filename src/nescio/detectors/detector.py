@@ -21,6 +21,7 @@ from nescio.version import VERSION
 State = Mapping[str, Tensor]  # what was fitted, by name
 Score = Callable[..., Tensor]  # (view, state, layers, **options) -> (N,)
 SIGN = "larger is further out"
+SEEN = "seen"  # the name of the hashes in a file
 
 scores = Registry("detector")  # how a fitted detector of a name scores one network's view
 joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
@@ -35,6 +36,7 @@ class Detector:
     layers: tuple[str, ...] = ()  # whose features it reads
     states: tuple[State, ...] = ({},)  # one for each network it was fitted on
     made: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
+    seen: Tensor | None = None  # (n,) int64: hashes of the inputs it was fitted on, where known
 
     def __post_init__(self) -> None:
         for state in self.states:
@@ -96,6 +98,8 @@ class Detector:
             for member, state in enumerate(self.states)
             for name, tensor in state.items()
         }
+        if self.seen is not None:
+            tensors[SEEN] = self.seen
         manifest = {
             "kind": "detector",
             "nescio": VERSION,
@@ -171,13 +175,14 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
         if manifest["digest"] != _digest(manifest, tensors):
             raise NescioError(f"{path} is damaged: it holds other numbers than were saved")
         states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
+        seen = tensors.pop(SEEN, None)
         for key, tensor in tensors.items():
             member, _, name = key.partition("/")
             states[int(member)][name] = tensor.to(device)
         if manifest["name"] not in joint:
             scores[manifest["name"]]  # known?
         parts = manifest["name"], manifest["options"], tuple(manifest["layers"])
-        return Detector(*parts, tuple(states), manifest["made"])
+        return Detector(*parts, tuple(states), manifest["made"], seen)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, NescioError):
             raise

@@ -24,7 +24,9 @@ def dice(train: Activations, *, sparsity: float = 0.9) -> Detector:
     for member, state in enumerate(states):
         mean = _mean(train.features[layer][member]).to(state["weight"].device)
         state["weight"] = _sparse(state["weight"], mean, sparsity)
-    return Detector("dice", {"sparsity": float(sparsity)}, (layer,), tuple(states), train.made)
+    return Detector(
+        "dice", {"sparsity": float(sparsity)}, (layer,), tuple(states), train.made, train.hashes
+    )
 
 
 @scores.named("dice")

@@ -53,7 +53,7 @@ def gaussian_mixture(
         _fitted(train.features[name][member], places, count, **options)
         for member in range(train.members)
     )
-    return Detector("gaussian_mixture", options, (name,), states, train.made)
+    return Detector("gaussian_mixture", options, (name,), states, train.made, train.hashes)
 
 
 @scores.named("gaussian_mixture")

@@ -51,7 +51,7 @@ def gower(
         )
     state = {"bank": x.float(), "width": _ranges(read_rows(x, layout))}
     options = {"columns": layout, "k": int(k), "missing": missing}
-    return Detector("gower", options, (), (state,) * train.members, train.made)
+    return Detector("gower", options, (), (state,) * train.members, train.made, train.hashes)
 
 
 def _ranges(rows: Rows) -> Tensor:

@@ -30,7 +30,7 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     for logits in train.logits:
         classes = check_classes(logits).argmax(-1) if labels is None else labels.to(logits.device)
         states.append({"logs": _mean_logs(logits, classes)})
-    return Detector("kl_matching", {"by": by}, (), tuple(states), train.made)
+    return Detector("kl_matching", {"by": by}, (), tuple(states), train.made, train.hashes)
 
 
 @scores.named("kl_matching")

@@ -46,7 +46,7 @@ def knn(
         for member in range(train.members)
     )
     options = {"k": k, "normalise": normalise, "share": share, "seed": seed}
-    return Detector("knn", options, (name,), states, train.made)
+    return Detector("knn", options, (name,), states, train.made, train.hashes)
 
 
 @scores.named("knn")

@@ -52,7 +52,9 @@ def mahalanobis(
                 own |= _standard(features, own)
             state |= {f"{key}.{place}": tensor for key, tensor in own.items()}
         states.append(state)
-    return Detector("mahalanobis", {"shrinkage": shrinkage}, names, tuple(states), train.made)
+    return Detector(
+        "mahalanobis", {"shrinkage": shrinkage}, names, tuple(states), train.made, train.hashes
+    )
 
 
 @scores.named("mahalanobis")

@@ -49,7 +49,7 @@ def openmax(
     labels = train.known()
     states = tuple(_fitted(logits, labels, tail, distance) for logits in train.logits)
     options = {"tail": int(tail), "alpha": int(alpha), "distance": distance}
-    return Detector("openmax", options, (), states, train.made)
+    return Detector("openmax", options, (), states, train.made, train.hashes)
 
 
 @scores.named("openmax")

@@ -19,7 +19,14 @@ def react(train: Activations, *, percentile: float = 90.0) -> Detector:
     layer, states = last_layer(train, "react")
     for member, state in enumerate(states):
         state["limit"] = percentile_of(train.features[layer][member], percentile)
-    return Detector("react", {"percentile": float(percentile)}, (layer,), tuple(states), train.made)
+    return Detector(
+        "react",
+        {"percentile": float(percentile)},
+        (layer,),
+        tuple(states),
+        train.made,
+        train.hashes,
+    )
 
 
 @scores.named("react")

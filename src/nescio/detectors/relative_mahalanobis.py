@@ -38,7 +38,9 @@ def relative_mahalanobis(
         _fitted(train.features[name][member], places, count, shrinkage)
         for member in range(train.members)
     )
-    return Detector("relative_mahalanobis", {"shrinkage": shrinkage}, (name,), states, train.made)
+    return Detector(
+        "relative_mahalanobis", {"shrinkage": shrinkage}, (name,), states, train.made, train.hashes
+    )
 
 
 @scores.named("relative_mahalanobis")

@@ -44,7 +44,9 @@ def she(train: Activations, *, layer: str | None = None, similarity: str = "inne
             )
         patterns = (sums / counts.clamp_min(1)[:, None]).float()
         states.append({"patterns": patterns, "counts": counts})
-    return Detector("she", {"similarity": similarity}, (name,), tuple(states), train.made)
+    return Detector(
+        "she", {"similarity": similarity}, (name,), tuple(states), train.made, train.hashes
+    )
 
 
 @scores.named("she")

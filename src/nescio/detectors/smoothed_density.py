@@ -56,7 +56,9 @@ def smoothed_density(
     if structure == "tree":
         state |= _tree(train.inputs, layout, state, smoothing)
     options = {"columns": layout}
-    return Detector("smoothed_density", options, (), (state,) * train.members, train.made)
+    return Detector(
+        "smoothed_density", options, (), (state,) * train.members, train.made, train.hashes
+    )
 
 
 @scores.named("smoothed_density")

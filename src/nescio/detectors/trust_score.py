@@ -5,6 +5,9 @@ minus the logarithm of it, so that larger is less sure and nothing saturates.
 """
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -16,8 +19,10 @@ from nescio.detectors.knn import knn
 from nescio.detectors.moments import precision, read
 from nescio.errors import NescioError
 from nescio.registry import detectors
+from nescio.threads import one_thread
 
 ROWS = 256  # queries at a time
+SMALL = 1 << 24  # products up to which a second thread would be waited for longer than it helps
 LEAST = 1e-12  # distances below it count as that: a training input is at distance 0 of itself
 
 
@@ -61,11 +66,9 @@ def trust_score(
         rows = train.features[name][member]
         rows = rows.to(precision(rows))
         rows = F.normalize(rows, dim=1) if normalise else rows
-        parts = [_dense(rows[mask], alpha, k) for mask in own]
-        sizes = torch.tensor([len(part) for part in parts])
-        states.append({"bank": torch.cat(parts), "sizes": sizes, "classes": known.clone()})
+        states.append(_prepared([rows[mask] for mask in own], known, alpha, k))
     options = {"alpha": float(alpha), "k": k, "normalise": normalise}
-    return Detector("trust_score", options, (name,), tuple(states), train.made)
+    return Detector("trust_score", options, (name,), tuple(states), train.made, train.hashes)
 
 
 @scores.named("trust_score")
@@ -80,47 +83,66 @@ def score(
 ) -> Tensor:
     """Find the nearest of each class by products, then measure distances by differences."""
     del alpha, k
+    if "centres" not in state:  # a file of before they were kept
+        state = _prepared(state["bank"].split(state["sizes"].tolist()), state["classes"])
     bank, answers = state["bank"], view.logits.argmax(-1)
-    half = bank.square().sum(1) / -2
     found, start = [], 0
     for rows in read(view.features[layers[0]], bank, ROWS * bank.shape[1]):
         own = F.normalize(rows, dim=1) if normalise else rows
-        predicted, other = _pair(own.detach(), state, half, answers[start : start + len(own)])
-        lengths = [
-            torch.linalg.vector_norm(own - bank[place], dim=1) for place in (predicted, other)
-        ]
-        near, far = (length.clamp_min(LEAST).log() for length in lengths)
+        with one_thread() if len(own) * bank.numel() < SMALL else nullcontext():
+            pair = _pair(own.detach(), state, answers[start : start + len(own)])
+            lengths = [
+                torch.linalg.vector_norm(own - state["centres"][c] - bank[place], dim=1)
+                for c, place in pair
+            ]
+            near, far = (length.clamp_min(LEAST).log() for length in lengths)
         found.append(near - far)
         start += len(own)
     return torch.cat(found)
 
 
 @torch.no_grad()
-def _pair(rows: Tensor, state: State, half: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Places in the bank of the nearest of the predicted class, and of any other, each `(n,)`."""
-    values, places, start = [], [], 0
-    for size in state["sizes"].tolist():
-        part = slice(start, start + size)
-        value, place = torch.addmm(half[part], rows, state["bank"][part].T).max(1)
-        values.append(value)
+def _pair(rows: Tensor, state: State, answers: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The predicted class and the nearest other one, and their nearest places in the bank."""
+    squares, places, start = [], [], 0
+    sizes = state["sizes"].tolist()
+    for size, centre in zip(sizes, state["centres"], strict=True):
+        own, part = rows - centre, slice(start, start + size)
+        value, place = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
+        squares.append(own.square().sum(1).sub_(value, alpha=2))
         places.append(place + start)
         start += size
-    near, where = torch.stack(values, 1), torch.stack(places, 1)  # (n, C), largest is nearest
-    chosen = answers[:, None] == state["classes"]
-    absent = ~chosen.any(1)
-    furthest = F.one_hot(near.argmin(1), near.shape[1]).bool()
-    chosen = torch.where(absent[:, None], furthest, chosen)
-    others = near.masked_fill(chosen, -math.inf).argmax(1, keepdim=True)
-    return where[chosen], where.gather(1, others)[:, 0]
+    far, where = torch.stack(squares, 1), torch.stack(places, 1)  # (n, C)
+    is_own = answers[:, None] == state["classes"]
+    chosen = torch.where(is_own.any(1), is_own.int().argmax(1), far.argmax(1))
+    other = far.scatter(1, chosen[:, None], math.inf).argmin(1)
+    return [(c, where.gather(1, c[:, None])[:, 0]) for c in (chosen, other)]
+
+
+@torch.no_grad()
+def _prepared(
+    parts: Sequence[Tensor], classes: Tensor, alpha: float = 0.0, k: int = 1
+) -> dict[str, Tensor]:
+    """The state: the rows of each class from its mean, so that products lose no figures."""
+    centres = torch.stack([part.double().mean(0) for part in parts]).to(parts[0].dtype)
+    near = [_dense(part - mean, alpha, k) for part, mean in zip(parts, centres, strict=True)]
+    bank = torch.cat(near)
+    return {
+        "bank": bank,
+        "half": bank.square().sum(1) / -2,
+        "centres": centres,
+        "sizes": torch.tensor([len(part) for part in near]),
+        "classes": classes.clone(),
+    }
 
 
 def _dense(rows: Tensor, alpha: float, k: int) -> Tensor:
     """The rows of a class without the share `alpha` that is furthest from its neighbours."""
-    kept = math.ceil((1 - alpha) * len(rows))
-    if alpha == 0 or kept == len(rows):
+    left_out = Fraction(str(float(alpha))) * len(rows) // 1  # the decimal as written
+    if not left_out:
         return rows
     alone = Activations(
         logits=rows.new_zeros(len(rows), 1), features={FEATURES: rows}, checked=True
     )
     radius = knn(alone, k=min(k + 1, len(rows)), normalise=False)(alone)  # the first is itself
-    return rows[radius.argsort(stable=True)[:kept].sort().values]
+    return rows[radius.argsort(stable=True)[: len(rows) - left_out].sort().values]

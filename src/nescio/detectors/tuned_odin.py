@@ -81,7 +81,7 @@ def tuned_odin(
         "temperatures": [float(t) for t in temperatures],
         "radii": [float(r) for r in radii],
     }
-    return replace(found, made={**inside.made, "tuned": record})
+    return replace(found, made={**inside.made, "tuned": record}, seen=inside.hashes)
 
 
 def _hashes(activations: Activations) -> list[int]:

@@ -42,7 +42,7 @@ def vim(train: Activations, *, dim: int | None = None) -> Detector:
         _fitted(train.features[name][m], train.logits[m], train.weight[m], train.bias[m], size)
         for m in range(train.members)
     )
-    return Detector("vim", {"dim": size}, (name,), states, train.made)
+    return Detector("vim", {"dim": size}, (name,), states, train.made, train.hashes)
 
 
 @scores.named("vim")

@@ -14,12 +14,12 @@ from nescio.activations import Activations
 from nescio.calibration import fit_temperature
 from nescio.detectors import Detector, measured, msp
 from nescio.errors import NescioError
+from nescio.failing.extra_score import EXTRA, without_score
 from nescio.files import load_tensors, make_folder, save_tensors, write_atomically
 from nescio.metrics.arrays import Numbers, numbers
-from nescio.metrics.intervals import percentiles
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
-from nescio.metrics.selective_intervals import resampled
+from nescio.metrics.selective_intervals import interval, resampled
 from nescio.prediction import Categorical
 from nescio.registry import unknown
 
@@ -156,22 +156,27 @@ def compare(
 
     test: activations with labels. The network's answers are those of the mean probabilities.
     scores: by name, detectors or one number an input, larger = less sure; predictive entropy by
-    default. The maximum probability, as log-odds, is always there: all are compared with it.
+    default. The maximum probability, as log-odds, is always there: all are compared with it. With
+    an `extra_score` among them the last output is no class: the answers are those of the others.
     held: activations with labels of other data, to fit a temperature on, for the histograms.
     """
-    mean = test.mean()
-    truth = test.known().to(test.logits.device)
-    wrong = (mean.logits[0].argmax(-1) != truth).cpu().numpy()
     given = {"predictive entropy": measured("predictive_entropy")} if scores is None else scores
     if not isinstance(given, Mapping):
         raise NescioError('give scores by name: {"mine": detector}')
+    if BASELINE in given:
+        raise NescioError(f"the name {BASELINE!r} is taken: all are compared with it; take another")
+    extra = any(_reads_score(value) for value in given.values())
+    classes = without_score(test) if extra else test
+    mean = classes.mean()
+    truth = test.known().to(test.logits.device)
+    wrong = (mean.logits[0].argmax(-1) != truth).cpu().numpy()
     every = {BASELINE: msp()(mean), **given}
-    found = {one: _numbers(one, value, test) for one, value in every.items()}
+    found = {one: _numbers(one, value, test, classes) for one, value in every.items()}
     values, drawn = resampled(found, wrong, level=level, resamples=resamples, seed=seed)
     rows = {
         one: {
             "metrics": {
-                metric: asdict(percentiles(float(values[i, j]), drawn[i, j], level))
+                metric: asdict(interval(metric, float(values[i, j]), drawn[i, j], level))
                 for j, metric in enumerate(NAMES)
             },
             "difference": None
@@ -183,7 +188,9 @@ def compare(
         }
         for i, one in enumerate(found)
     }
-    temperature = None if held is None else _temperature(held)
+    if held is not None and extra and held.classes == test.classes:
+        held = without_score(held)
+    temperature, why = (None, None) if held is None else _temperature(held)
     result = {
         "kind": "failures",
         "data": name,
@@ -194,23 +201,37 @@ def compare(
         "resamples": resamples,
         "baseline": BASELINE,
         "temperature": temperature,
+        "no_temperature": why,
         "scores": rows,
     }
-    shown = {"before": _confidence(test, 1.0)}
+    shown = {"before": _confidence(classes, 1.0)}
     if temperature is not None:
-        shown["after"] = _confidence(test, temperature)
+        shown["after"] = _confidence(classes, temperature)
     return FailureComparison(result, found, wrong, shown)
 
 
-def _numbers(name: str, value: Detector | Numbers, test: Activations) -> Array:
-    found = numbers(name, value(test) if isinstance(value, Detector) else value, axes=1)
+def _reads_score(value: Detector | Numbers) -> bool:
+    return isinstance(value, Detector) and value.name == EXTRA
+
+
+def _numbers(
+    name: str, value: Detector | Numbers, test: Activations, classes: Activations
+) -> Array:
+    """Scores `(N,)`; the extra score is read from all outputs, others from those of classes."""
+    if isinstance(value, Detector):
+        value = value(test if _reads_score(value) else classes)
+    found = numbers(name, value, axes=1)
     if len(found) != test.cases:
         raise NescioError(f"{name!r} has {len(found)} scores for {test.cases} inputs")
     return found
 
 
-def _temperature(held: Activations) -> float:
-    return fit_temperature(Categorical(held.logits), held.known().long())
+def _temperature(held: Activations) -> tuple[float | None, str | None]:
+    """The temperature, or why there is none."""
+    try:
+        return fit_temperature(Categorical(held.logits), held.known().long()), None
+    except NescioError as error:
+        return None, str(error)
 
 
 def _confidence(test: Activations, temperature: float) -> Array:

@@ -1,9 +1,9 @@
 """ConfidNet (Corbière et al., 2019): a small network learns how probable the true class is.
 
 As published, a head on the penultimate features learns the true class probability of the training
-inputs (stage one); then a clone of the encoder learns with it, dropout off (stage two). Where the
-network fits its training data that probability is about 1 everywhere, and there is nothing to
-learn; probabilities of fold networks are different.
+inputs (stage one); then a clone of the encoder learns with it, dropout off and BatchNorm with the
+statistics it has (stage two). Where the network fits its training data that probability is about 1
+everywhere, and there is nothing to learn; probabilities of fold networks are different.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio import heads, nets
-from nescio.activations import Activations, View
+from nescio.activations import Activations, View, hash_inputs
 from nescio.checks import as_batch
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.msp import log_odds
@@ -103,7 +104,7 @@ def confidnet(
         states.append({ENCODER + key: value for key, value in whole.state_dict().items()})
     kept = {"residual": residual, "net": made, "widths": list(widths)}
     layers = (name,) if tuned is None else ()
-    return Detector("confidnet", kept, layers, tuple(states), train.made)
+    return Detector("confidnet", kept, layers, tuple(states), train.made, train.hashes)
 
 
 @scores.named("confidnet")
@@ -181,6 +182,17 @@ def _crossed(crossed: CrossFit, train: Activations) -> Tensor:
             f"activations are {tuple(train.logits.shape)}; observe the data of cross_fit, in its "
             "order, with as many members"
         )
+    own, cases = (
+        (crossed.y, train.known())
+        if train.hashes is None
+        else (hash_inputs(crossed.x), train.hashes)
+    )
+    other = int((own.cpu() != cases.cpu()).sum())
+    if other:
+        raise NescioError(
+            f"{other} of the {len(cases)} cases of the activations are not those of the fold "
+            "networks at their places; observe the data of cross_fit, in its order"
+        )
     return logits
 
 
@@ -222,7 +234,15 @@ def _joined(tuned: nn.Module | Model, member: int, head: nn.Module) -> tuple[nn.
             "stage two keeps the whole network in the detector, and a file never names code to "
             "run; use one of nescio.nets without standardise=True, or leave out tuned="
         )
-    return nn.Sequential(*_encoder(net), *head.children()), made
+    whole = nn.Sequential(*_encoder(net), *head.children())
+    for module in whole.modules():
+        if isinstance(module, _BatchNorm):
+            module.eval().train = _stay  # type: ignore[assignment]
+    return whole, made
+
+
+def _stay(mode: bool = True) -> None:
+    """BatchNorm as it was learnt: training leaves its means and variances alone."""
 
 
 def _encoder(net: nn.Module) -> list[nn.Module]:

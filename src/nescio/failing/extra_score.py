@@ -1,6 +1,8 @@
 """The score that a network was trained to give beside its classes, read from its last output."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -10,6 +12,8 @@ from nescio.errors import NescioError
 from nescio.heads import classes_of
 from nescio.registry import unknown
 
+EXTRA = "extra_score"
+Answer: TypeAlias = Callable[[Tensor], Tensor]
 LOSSES = ("learned_confidence", "reject_class")
 
 
@@ -21,24 +25,47 @@ def extra_score(loss: str) -> Detector:
     """
     if loss not in LOSSES:
         raise NescioError(unknown("loss with a score", loss, LOSSES))
-    return Detector("extra_score", {"loss": loss})
+    return Detector(EXTRA, {"loss": loss})
 
 
-@scores.named("extra_score")
+@scores.named(EXTRA)
 def score(view: View, state: State, layers: tuple[str, ...], *, loss: str) -> Tensor:
     """The last output alone, or against the others."""
     del state, layers
+    _refuse_classes(view.answer)
     classes, last = classes_of(view.logits), view.logits[:, -1]
     return -last if loss == "learned_confidence" else last - classes.logsumexp(-1)
 
 
 def without_score(activations: Activations) -> Activations:
     """The activations of the classes alone, for detectors that read all outputs as classes."""
+    _refuse_classes(next(iter(activations.answers), None))
     weight, bias = activations.weight, activations.bias
+    answers: Sequence[Answer | None] = activations.answers or [None] * activations.members
     return replace(
         activations,
         logits=classes_of(activations.logits),
         weight=None if weight is None else weight[:, :-1],
         bias=None if bias is None else bias[:, :-1],
-        answers=(),
+        answers=[_Classes(answer) for answer in answers],
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """What a network answers, without the score."""
+
+    answer: Answer | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.answer is None:
+            raise NescioError("this detector asks the network, and there is none; use observe")
+        return classes_of(self.answer(x))
+
+
+def _refuse_classes(answer: Answer | None) -> None:
+    if isinstance(answer, _Classes):
+        raise NescioError(
+            "these activations went through without_score: the score is no longer among them; "
+            "give those with all outputs (failing.compare takes the classes itself)"
+        )

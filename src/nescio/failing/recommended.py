@@ -53,7 +53,7 @@ def recommended(
         {**state, "weights": own} for state, own in zip(trust.states, weights, strict=True)
     )
     kept = {"trust": dict(trust.options), "crossed": crossed is not None}
-    return Detector("recommended", kept, trust.layers, states, train.made)
+    return Detector("recommended", kept, trust.layers, states, train.made, train.hashes)
 
 
 @scores.named("recommended")

@@ -1,6 +1,7 @@
 """Make a guard: fit a detector, calibrate, and find the thresholds that carry a promise."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -18,11 +19,12 @@ from nescio.detectors import Detector
 from nescio.errors import NescioError
 from nescio.guarding.deciding import CLASS, Guard, read_samples
 from nescio.guarding.default import default_detector, default_failure, watched_layers
-from nescio.guarding.recognising import refuse_known
+from nescio.guarding.recognising import copies, refuse_known
 from nescio.guarding.rules import Rule, Scored, fit_rule
 from nescio.guarding.selective import check_wish
 from nescio.guarding.splitting import Split, split
 from nescio.guarding.watching import learn_range
+from nescio.guarding.wording import cautions
 from nescio.heads import categorical
 from nescio.model import Model
 from nescio.observing import observe
@@ -48,6 +50,7 @@ def guard(
     sets: float | None = 0.1,
     by: Any = None,
     names: Sequence[str] | None = None,
+    repeats: bool = False,
     layers: Any = None,
     pool: str = "mean",
     output: int | str | None = None,
@@ -65,14 +68,17 @@ def guard(
       calibration data does.
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
-    failure: how doubtful a label is: a fitted detector, the name of one, or a function; none is,
-      beside the default detector, the recommended failure score, otherwise the log-odds.
+    failure: how doubtful a label is: a fitted detector, the name of one, or a function. None: the
+      log-odds, or, beside the default detector, the recommended failure score, unless the
+      log-odds order the errors of the tuning part clearly better.
     false_alarm: how often an input like the calibration data may be called outside.
     risk, confidence: how many answers may be wrong, and how sure that is.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
     sets: how often the prediction set may miss the true class; None gives no sets.
     by: "class" keeps the promises for each predicted class by itself; group numbers `(N,)` for
       each group.
+    repeats: equal inputs are separate cases, as in tables of few values; none is then recognised as
+      training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
     _check(source, false_alarm, risk, confidence, batch_size)
@@ -88,13 +94,15 @@ def guard(
     seen = None
     if train is not None:
         seen, _ = _observed(nets, train, layers, "train", **options)
-    refuse_known(held, seen, source, detector if isinstance(detector, Detector) else None)
-    own = seen is None and not isinstance(detector, Detector)
-    parts = split(held.cases, fitting=own, false_alarm=false_alarm, seed=seed)
+    if not repeats:
+        given = [one for one in (detector, failure) if isinstance(one, Detector)]
+        refuse_known(held, seen, source, given)
+    fitting = seen is None and not isinstance(detector, Detector)
+    parts = split(held.cases, fitting=fitting, false_alarm=false_alarm, seed=seed)
     groups = _groups(by, held.cases)
     tuning = held[parts.tuning]
-    base = seen if seen is not None else held[parts.fitting] if own else None
-    fitted, doubt = _detectors(detector, failure, base, tuning)
+    base = seen if seen is not None else held[parts.fitting] if fitting else None
+    fitted, doubt = _detectors(detector, failure, base, (tuning, labels[parts.tuning]))
     head = source.head if isinstance(source, Model) else categorical()
     bare = Guard(
         fitted, doubt, None, (), (), head, nets, false_alarm, risk, confidence,
@@ -103,15 +111,18 @@ def guard(
         range=None if held.inputs is None else learn_range(held.inputs),
         hashes=None if held.hashes is None else held.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(held, parts, seen, fitted, seed),
+        notes=_notes(held, parts, seen, fitted, seed, repeats),
     )  # fmt: skip
     bare = replace(bare, map=_map(calibration_map, bare, tuning, labels[parts.tuning]))
     shown = held[parts.promises]
     numbers, rules = _rules(bare, (tuning, shown), labels, parts, groups)
     found = replace(bare, rules=rules, groups=numbers)
-    if sets is None:
-        return found
-    return replace(found, sets=_sets(found, shown, labels[parts.promises], sets, parts, groups))
+    if sets is not None:
+        own = labels[parts.promises]
+        found = replace(found, sets=_sets(found, shown, own, sets, parts, groups))
+    for said in cautions(found):
+        warnings.warn(said, stacklevel=2)
+    return found
 
 
 def _check(source: Any, false_alarm: float, risk: float, confidence: float, size: int) -> None:
@@ -180,14 +191,17 @@ def _groups(by: Any, cases: int) -> Tensor | None:
 
 
 def _detectors(
-    detector: Fitted | None, failure: Fitted | None, base: Activations | None, tuning: Activations
+    detector: Fitted | None,
+    failure: Fitted | None,
+    base: Activations | None,
+    tuning: tuple[Activations, Tensor],
 ) -> tuple[Detector, Detector | None]:
     """What tells inputs outside, and doubtful labels."""
     doubt = None if failure is None else _fitted(failure, base)
     if detector is not None:
         return _fitted(detector, base), doubt
     assert base is not None
-    return default_detector(base, tuning), default_failure(base) if doubt is None else doubt
+    return default_detector(base, tuning[0]), doubt or default_failure(base, *tuning)
 
 
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
@@ -286,7 +300,12 @@ def _sets(
 
 
 def _notes(
-    held: Activations, parts: Split, seen: Activations | None, detector: Detector, seed: int
+    held: Activations,
+    parts: Split,
+    seen: Activations | None,
+    detector: Detector,
+    seed: int,
+    repeats: bool,
 ) -> dict[str, Any]:
     return {
         "classes": held.classes,
@@ -297,4 +316,6 @@ def _notes(
         "promises": len(parts.promises),
         "layers": list(detector.layers),
         "seed": seed,
+        "repeats": repeats,
+        "copies": copies(held),
     }

@@ -1,5 +1,6 @@
 """What a guard says about inputs: a decision for each, and why."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nescio.checks import Array, as_tensor
 from nescio.errors import NescioError
+from nescio.prediction import check_labels
 
 DECISIONS = ("answer", "unsure", "outside")
 ANSWER, UNSURE, OUTSIDE = range(3)
@@ -20,7 +22,7 @@ RULES = {  # which rule spoke, and its decision
     "not finite": OUTSIDE,  # the input, or what the network gives for it
     "doubt": UNSURE,  # it is above the threshold
     "no promise": UNSURE,  # the calibration data hold no threshold
-    "tie": UNSURE,  # the detector's score is exactly that where inputs begin to be outside
+    "tie": UNSURE,  # the detector's score is, up to rounding, that where outside begins
     "unknown group": UNSURE,  # no calibration sample was of this group
     "batch": OUTSIDE,  # by the p-values of a whole batch
     "p-value alone": UNSURE,  # outside by its own p-value, but not by those of the batch
@@ -131,6 +133,8 @@ class Decisions:
         truth = as_tensor(labels, "labels").to(self.label.device)
         if truth.shape != self.label.shape:
             raise NescioError(f"{len(self)} decisions but labels of shape {tuple(truth.shape)}")
+        classes = sys.maxsize if self.sets is None else self.sets.shape[1]
+        truth = check_labels(truth, classes, truth.shape)
         wrong = (self.label != truth) & self.answered
         found["errors"] = int(wrong.sum())
         found["risk"] = int(wrong.sum()) / max(int(self.answered.sum()), 1)
@@ -146,6 +150,10 @@ class Decisions:
         """
         from nescio.conformal import benjamini_hochberg
 
+        if not 0 < level < 1:
+            raise NescioError(
+                f"the level of a batch must lie between 0 and 1, got {level}; try 0.1"
+            )
         alone = CODES["p-value"]
         rule = torch.where(self.rule == alone, CODES["p-value alone"], self.rule)
         tested = self.p_value.isfinite()

@@ -9,17 +9,21 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from nescio import metrics
 from nescio.activations import Activations
 from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.errors import NescioError
 from nescio.failing.recommended import recommended
+from nescio.measures import log_odds
 from nescio.observing.layers import Call, last_linear, place, traced
 from nescio.observing.network import Network, Output
 from nescio.observing.pooling import Pool
+from nescio.prediction import Categorical
 from nescio.randomness import generator
 
 NEIGHBOURS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbours are searched among, at most
+CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
@@ -42,6 +46,7 @@ def watched_layers(
 
 def default_detector(train: Activations, tuning: Activations) -> Detector:
     """Mahalanobis of the early layer with neighbours in the last one, by Fisher's rule."""
+    train.layer()  # where there are no features, it says what to do
     early = next(iter(train.features))
     fitted = train
     if not is_labelled(train):  # the network's own labels will do
@@ -51,9 +56,22 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
     return combined([neighbours, mahalanobis(fitted, layers=early)], tuning)
 
 
-def default_failure(train: Activations) -> Detector | None:
-    """The failure score that is recommended; none where the training data have no labels."""
-    return recommended(some(train)) if is_labelled(train) else None
+def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
+    """The failure score that is recommended; none where the log-odds are clearly better.
+
+    Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
+    resamples. Without labels of the training data, or errors to judge by, there is no choice.
+    """
+    if not is_labelled(train):
+        return None
+    made = recommended(some(train))
+    answers = Categorical(tuning.logits.double())
+    wrong = (answers.labels != labels.to(answers.device)).cpu()
+    if not wrong.any() or wrong.all():
+        return made
+    plain, better = log_odds(answers).cpu(), made(tuning).cpu()
+    found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
+    return None if found["aurc"].low > 0 else made
 
 
 def is_labelled(train: Activations) -> bool:

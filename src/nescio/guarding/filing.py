@@ -14,6 +14,7 @@ from nescio.calibration import Map
 from nescio.checkpoints import digest
 from nescio.conformal import Sets
 from nescio.detectors import Detector
+from nescio.detectors.detector import SEEN
 from nescio.errors import NescioError
 from nescio.files import load_manifest, load_tensors, save_tensors
 from nescio.guarding.deciding import Guard
@@ -30,6 +31,7 @@ from nescio.registry import heads
 from nescio.version import VERSION
 
 KIND = "guard"
+CHANGED = "its contents are not what was written; copy it again"
 FORMAT = 1  # of what is in the file of a guard
 PROBES = 4  # inputs, drawn from the range of calibration, that a network must answer as before
 NEAR = 1e-3  # of the largest logit: machines differ in rounding, networks in more
@@ -68,18 +70,16 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "guarantees": list(guard.guarantees),
         "contents": _digest(tensors),
     }
-    save_tensors(path, tensors, manifest)
+    save_tensors(path, tensors, {**manifest, "digest": _manifest_digest(manifest)})
     return path
 
 
 def load(path: Path, *, net: Any = None) -> Guard:
     """Read a guard, and check the network against the one it was made with."""
     tensors, manifest = load_tensors(path, KIND)
-    _check_format(path, manifest)
-    if _digest(tensors) != manifest.get("contents"):
-        raise NescioError(
-            f"{path} is damaged: its contents are not what was written; copy it again"
-        )
+    _check(path, manifest)
+    if _digest(tensors) != manifest["contents"]:
+        raise NescioError(f"{path} is damaged: {CHANGED}")
     try:
         guard = _guard(tensors, manifest, tuple(_networks(path, tensors, manifest, net)))
     except (KeyError, TypeError, IndexError, AttributeError, json.JSONDecodeError) as error:
@@ -92,7 +92,7 @@ def load(path: Path, *, net: Any = None) -> Guard:
 def about(path: str | Path) -> dict[str, Any]:
     """What a guard file says about itself: promises, thresholds, layers; no network is needed."""
     manifest = load_manifest(Path(path), KIND)
-    _check_format(Path(path), manifest)
+    _check(Path(path), manifest)
     return manifest
 
 
@@ -102,6 +102,8 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
     for name, detector in fitted.items():
         for member, state in enumerate(() if detector is None else detector.states):
             parts |= {f"{name}/{member}/{key}": tensor for key, tensor in state.items()}
+        if detector is not None and detector.seen is not None:
+            parts[f"{name}/{SEEN}"] = detector.seen
     if guard.map is not None:
         parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
     if guard.sets is not None:
@@ -238,7 +240,7 @@ def _detector_manifest(detector: Detector) -> dict[str, Any]:
 def _detector(made: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]) -> Detector:
     states = tuple(_under(f"{name}/{member}/", tensors) for member in range(made["networks"]))
     parts = made["name"], made["options"], tuple(made["layers"]), states, made["made"]
-    return Detector(*parts)
+    return Detector(*parts, tensors.get(f"{name}/{SEEN}"))
 
 
 def _rule_manifest(rule: Rule) -> dict[str, Any]:
@@ -256,9 +258,20 @@ def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:
     return Rule(about["group"], tensors["scores"], limit, coverage)
 
 
-def _check_format(path: Path, manifest: Mapping[str, Any]) -> None:
-    if manifest.get("guard_format", 0) > FORMAT:
+def _check(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse the manifest of a newer format, and one that was changed."""
+    written = manifest.get("guard_format")
+    if isinstance(written, int) and written > FORMAT:
         raise NescioError(f"{path} was written by a newer nescio; upgrade to read it")
+    if written != FORMAT or manifest.get("digest") != _manifest_digest(manifest):
+        raise NescioError(f"{path} has a damaged manifest: {CHANGED}")
+
+
+def _manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """A fingerprint of all that the manifest says, but this and the format of the file."""
+    said = json.loads(json.dumps(dict(manifest)))
+    kept = {name: value for name, value in said.items() if name not in ("digest", "format")}
+    return digest(_letters(json.dumps(kept, sort_keys=True)))
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -1,8 +1,10 @@
-"""Calibration data that the network or the detector has seen are refused, where it can be known."""
+"""Calibration data that the network or a detector has seen are refused, where it can be known."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nescio.activations import Activations
 from nescio.detectors import Detector
@@ -10,25 +12,36 @@ from nescio.errors import NescioError
 
 
 def refuse_known(
-    held: Activations, train: Activations | None, source: Any, detector: Detector | None
+    held: Activations, train: Activations | None, source: Any, fitted: Sequence[Detector]
 ) -> None:
-    """Refuse calibration inputs that are also training inputs, by their hashes."""
+    """Refuse calibration inputs that something was trained or fitted on, by their hashes.
+
+    source: the model, or models and modules in a list. fitted: detectors that were given.
+    """
     if held.hashes is None:
         return
-    known = {
-        "the training data given": None if train is None else train.hashes,
-        "the data the model was trained on": getattr(source, "seen", None),
-    }
-    for where, hashes in known.items():
+    known = [("the training data given", None if train is None else train.hashes)]
+    known += [("the data the model was trained on", seen) for seen in _seen(source)]
+    known += [(f"the data the detector {one.name} was fitted on", one.seen) for one in fitted]
+    for where, hashes in known:
         count = 0 if hashes is None else int(torch.isin(held.hashes, hashes.cpu()).sum())
         if count:
             raise NescioError(
-                f"{count} of {held.cases} calibration inputs are among {where}; a network is surer "
-                "there than elsewhere, so no promise would hold. Calibrate on held-out data"
+                f"{count} of {held.cases} calibration inputs are among {where}; all is surer there "
+                "than elsewhere, so no promise would hold. Calibrate on held-out data, or give "
+                "repeats=True where equal inputs are separate cases, as in tables of few values"
             )
-    own = held.made.get("data")
-    if detector is not None and own is not None and detector.made.get("data") == own:
-        raise NescioError(
-            f"the detector {detector.name} was fitted on the calibration data; fit it on training "
-            "data"
-        )
+
+
+def copies(held: Activations) -> int:
+    """How many calibration inputs are copies of another one."""
+    return 0 if held.hashes is None else held.cases - len(held.hashes.unique())
+
+
+def _seen(source: Any) -> Iterator[Tensor]:
+    """Hashes of the inputs that each of the models was trained on, where they are known."""
+    if isinstance(source, (list, tuple)):
+        for part in source:
+            yield from _seen(part)
+    elif isinstance(found := getattr(source, "seen", None), Tensor):
+        yield found

@@ -4,7 +4,11 @@ The same samples serve both. The inputs that are not outside have scores below t
 k-th largest calibration score t. Given t and the number of samples below it, those are independent
 draws from the inputs with scores below t (a property of order statistics, ties included). So
 errors among them are binomial, and the bound of the risk is exact, though t came from the same
-samples. An input that scores exactly t is neither: it is unsure.
+samples. An input that scores t is neither: it is unsure.
+
+A network's last bits depend on the size of the batch. So a score counts as t where rounding may
+have made the difference, and a threshold of doubt lies that much above the doubt it comes from:
+inputs that come again and again stay on one side, alone or in a batch.
 """
 
 import math
@@ -15,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nescio.conformal import needed, p_values
-from nescio.conformal.limits import allowed
+from nescio.conformal.limits import allowed, rounding
 from nescio.errors import NescioError
 from nescio.guarding.decisions import CODES
 from nescio.guarding.selective import Coverage, coverages, largest_coverage
@@ -46,17 +50,22 @@ class Rule:
     coverage: Coverage  # where to answer
 
     def p_values(self, score: Tensor) -> Tensor:
-        """(1 + #{calibration scores at least as large}) / (n + 1), `(N,)`."""
-        return p_values(self.scores, score)
+        """(1 + #{calibration scores at least as large, up to rounding}) / (n + 1), `(N,)`."""
+        return p_values(self.scores, score - rounding(score))
 
     def speaking(self, score: Tensor, doubt: Tensor) -> Tensor:
         """Which rule speaks for each input, `(N,)`: a place in RULES."""
         none = "doubt" if self.coverage.holds else "no promise"
         found = torch.full_like(score, CODES[none], dtype=torch.int64)
         found[doubt <= self.coverage.threshold] = CODES["sure enough"]
-        found[score == self.limit] = CODES["tie"]
-        found[score > self.limit] = CODES["p-value"]
+        found[~is_inside(score, self.limit)] = CODES["tie"]
+        found[score - rounding(score) > self.limit] = CODES["p-value"]
         return found
+
+
+def is_inside(score: Tensor, limit: float) -> Tensor:
+    """Which scores are below the limit by more than rounding, `(N,)`."""
+    return score + rounding(score) < limit
 
 
 def fit_rule(
@@ -79,11 +88,13 @@ def fit_rule(
         )
     scores = samples.score.sort().values
     limit = float(scores[-outside])
-    inside = samples[samples.score < limit]
+    inside = samples[is_inside(samples.score, limit)]
     wish: dict[str, Any] = {"risk": risk, "confidence": confidence}
-    known = tuning[tuning.score < limit]  # fewer than these may be answered
+    known = tuning[is_inside(tuning.score, limit)]  # fewer than these may be answered
     if len(inside) and len(tuning):
-        grid = coverages((known if len(known) else tuning).doubt, cases=len(inside), **wish)
+        doubts = (known if len(known) else tuning).doubt
+        grid = torch.from_numpy(coverages(doubts, cases=len(inside), **wish))
+        grid += rounding(grid)
         coverage = largest_coverage(inside.doubt, inside.wrong, grid=grid, **wish)
     else:
         coverage = Coverage(-math.inf, 0, 0, 0, 1.0, None)

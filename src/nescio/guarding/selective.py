@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.binomial import lower_bound
 from nescio.metrics.binomial import upper_bound as upper_bound
 
 STEPS = 200  # coverages of a grid
@@ -97,15 +98,17 @@ def fewest(risk: float, confidence: float) -> int:
 def enough(cases: int, answered: int, errors: int, *, risk: float, confidence: float) -> int | None:
     """How many samples would show the risk if the share of answers and of errors stayed.
 
-    Where there are too few even for no error, it is the fewest. None: the share of errors is not
-    below the risk, so more of them would not help.
+    Where there are too few even for no error, it is the fewest, unless the errors show already that
+    the risk is larger. None: the share of errors is not below the risk, so more of them would not
+    help.
     """
-    if cases < fewest(risk, confidence):
-        return fewest(risk, confidence)
+    least = fewest(risk, confidence)
+    if cases < least and lower_bound(errors, answered, confidence) <= risk:
+        return least
     if answered and errors / answered >= risk:
         return None
     share, rate = (answered or 1) / max(cases, 1), errors / (answered or 1)
-    low, high = fewest(risk, confidence), fewest(risk, confidence)
+    low = high = least
     while upper_bound(rate * high, high, confidence) > risk:
         low, high = high, 2 * high
     while high - low > 1:

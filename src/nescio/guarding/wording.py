@@ -1,9 +1,12 @@
 """What a guard promises, in words, with what each promise rests on."""
 
+import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
 from nescio.conformal.limits import allowed
+from nescio.guarding.selective import fewest
 
 if TYPE_CHECKING:
     from nescio.guarding.deciding import Guard
@@ -23,7 +26,17 @@ def guarantees(guard: "Guard") -> tuple[str, ...]:
     found = [_outside(guard), _unsure(guard)]
     if guard.sets is not None:
         found.append("Sets: " + guard.sets.guarantee)
-    return (*found, *_withheld(guard), SHIFT)
+    return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
+
+
+def cautions(guard: "Guard") -> list[str]:
+    """What to warn of when a guard is made: it answers nothing, or saw cases twice."""
+    found = [] if guard.notes["repeats"] else _repeated(guard)
+    if any(rule.coverage.holds for rule in guard.rules):
+        return found
+    more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
+    why = _why_not(guard, guard.rules[0])
+    return [*found, f"the guard will leave every input unsure. {why}{more}"]
 
 
 def _outside(guard: "Guard") -> str:
@@ -34,8 +47,8 @@ def _outside(guard: "Guard") -> str:
     if len(cases) == 1:
         low, high = rate_interval(cases[0], guard.false_alarm)
         spread = (
-            f" For one calibration set the rate itself lies between {_percent(low)} and "
-            f"{_percent(high)} in 95 of 100 cases."
+            " Where scores do not tie, the rate of one calibration set lies between "
+            f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 cases."
         )
     return (
         f"Outside: an input like the calibration data{alike} is refused as outside with "
@@ -53,39 +66,67 @@ def _unsure(guard: "Guard") -> str:
         "class": " for each predicted class by itself (those listed)",
         "groups": " for each group by itself (those listed)",
     }
+    whose = {"class": "for each class ", "groups": "for each group "}.get(guard.by or "", "")
     cases = sum(rule.coverage.cases for rule in holding)
     answered = sum(rule.coverage.answered for rule in holding)
     return (
         f"Unsure: of the inputs that are answered, at most {_percent(guard.risk)} get a wrong "
         f"label{each.get(guard.by or '', '')}. The calibration data show this with a confidence of "
-        f"{_percent(guard.confidence)}: it fails for at most {_percent(1 - guard.confidence)} of "
-        "calibration sets (exact binomial bounds, tested in an order fixed beforehand). It holds "
-        "if samples and inputs are drawn independently from one distribution. Of "
+        f"{_percent(guard.confidence)}: {whose}it fails for at most "
+        f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
+        "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
+        "one distribution. Of "
         f"{_number(cases)} samples inside, {_number(answered)} are answered."
     )
 
 
 def _withheld(guard: "Guard") -> list[str]:
     """Where nothing is answered, and what it would take."""
-    return [why_not(rule, guard.risk) for rule in guard.rules if not rule.coverage.holds]
+    return [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
 
 
-def why_not(rule: "Rule", risk: float) -> str:
+def _repeated(guard: "Guard") -> list[str]:
+    """What equal inputs mean for the promises."""
+    if guard.notes.get("repeats"):
+        return [
+            "Equal inputs were taken as separate cases, so the calibration data were not compared "
+            "with training data: that none was trained on is an assumption."
+        ]
+    if not (count := guard.notes.get("copies", 0)):
+        return []
+    return [
+        f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
+        "of another one, and copies show less than separate cases do: the promises may not hold. "
+        "Give each case once, or repeats=True where equal inputs are separate cases."
+    ]
+
+
+def _why_not(guard: "Guard", rule: "Rule") -> str:
     """Why inputs of a group are all left unsure."""
     found = rule.coverage
     where = f"In group {rule.group}" if rule.group else "Here"
+    if not found.cases:
+        return (
+            f"{where} nothing is answered: none of {_number(len(rule.scores))} samples is below "
+            f"{rule.limit:.4g}, where outside begins, by more than rounding; use a detector that "
+            "tells inputs apart, or a larger false_alarm."
+        )
     said = (
         f"{where} nothing is answered: {found.errors} errors among the {_number(found.answered)} "
-        f"surest of {_number(found.cases)} samples show a risk of at most {_percent(found.bound)}, "
-        f"not of {_percent(risk)}."
+        f"surest of {_number(found.cases)} samples show a risk of at most {_rounded(found.bound)}, "
+        f"not of {_percent(guard.risk)}."
     )
-    if found.needed is None:
-        return f"{said} More samples would not help: the network errs too often; allow more risk."
-    total = max(1, round(found.needed * len(rule.scores) / max(found.cases, 1)))
-    return (
-        f"{said} It takes {_number(total)} samples or more in this part of the calibration data, "
-        "or a larger risk."
-    )
+    least = found.needed or fewest(guard.risk, guard.confidence)
+    total = _number(max(1, math.ceil(least * len(rule.scores) / found.cases)))
+    if found.needed is not None:
+        return (
+            f"{said} It takes {total} samples or more in this part of the calibration data, or a "
+            "larger risk."
+        )
+    said += " At this share of errors more samples would not help; allow more risk."
+    if found.cases >= least:
+        return said
+    return f"{said} Only from {total} samples on could fewer and surer answers be tried."
 
 
 def rate_interval(cases: int, false_alarm: float) -> tuple[float, float]:
@@ -108,7 +149,7 @@ def table(guard: "Guard") -> str:
             if rule.coverage.holds
             else "0 %",
             str(rule.coverage.errors) if rule.coverage.holds else "-",
-            _percent(rule.coverage.bound) if rule.coverage.holds else "-",
+            _rounded(rule.coverage.bound) if rule.coverage.holds else "-",
             f"{rule.coverage.threshold:.4g}" if rule.coverage.holds else "never",
         ]
         for rule in guard.rules
@@ -127,7 +168,14 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    """A wish, as it was written."""
+    return f"{100 * share:.10g} %"
+
+
+def _rounded(share: float, rounding: str = ROUND_CEILING) -> str:
+    """A bound in three digits that is still one."""
+    whole = Context(prec=12).create_decimal_from_float(100 * share)  # without what floats add
+    return f"{float(Context(prec=3, rounding=rounding).plus(whole)):.3g} %"
 
 
 def _number(count: int) -> str:

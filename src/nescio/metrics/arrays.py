@@ -13,7 +13,7 @@ Numbers: TypeAlias = ArrayLike | Tensor
 
 def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
     """`values` as an array with `axes` axes and at least one entry; half precision widens."""
-    array = _from_torch(values) if isinstance(values, Tensor) else _from_python(name, values)
+    array = from_torch(values) if isinstance(values, Tensor) else _from_python(name, values)
     if array.dtype.kind not in "biuf":
         raise NescioError(f"`{name}` must hold real numbers, got {array.dtype}; convert it first")
     if array.ndim != axes:
@@ -28,7 +28,8 @@ def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
     return array
 
 
-def _from_torch(values: Tensor) -> NDArray[Any]:
+def from_torch(values: Tensor) -> NDArray[Any]:
+    """A tensor as an array; half precision widens."""
     small = values.is_floating_point() and values.element_size() < 4  # numpy has no bfloat16
     array: NDArray[Any] = (values.float() if small else values).detach().cpu().numpy()
     return array

@@ -92,6 +92,17 @@ def reliability(
     return Reliability(exact, count.astype(np.int64), mean, accuracy)
 
 
+def residuals(
+    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width"
+) -> Floats:
+    """Count, mean and mean square of correct - confidence in the bins with cases, (3, bins)."""
+    sure, right = _cases(confidence, correct)
+    found = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
+    found = found[:, found[0] > 0]
+    found[1:] /= found[0]
+    return found
+
+
 def equal_counts(values: NDArray[Any], bins: int) -> NDArray[Any]:
     """Edges between bins with as many values in each; equal values share a bin.
 
@@ -110,6 +121,13 @@ def _gaps(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> F
     """The sum of confidence - correct in each slot."""
     over = np.subtract(sure, right, dtype=np.float64)
     return np.bincount(slots, weights=over, minlength=size).astype(np.float64, copy=False)
+
+
+def _powers(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
+    """Cases, and the sums of correct - confidence and of its square in each slot, (3, size)."""
+    rest = np.subtract(right, sure, dtype=np.float64)
+    each = (np.bincount(slots, weights=w, minlength=size) for w in (None, rest, rest**2))
+    return np.stack(list(each), dtype=np.float64)
 
 
 def _table(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:

@@ -1,14 +1,23 @@
 """Bootstrap intervals of any number of the cases: calibration errors, parts of a score."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers
+from nescio.metrics.arrays import Numbers, from_torch
+from nescio.metrics.binning import BLOCK, ece
+from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce
 from nescio.metrics.intervals import Interval, percentiles
-from nescio.metrics.resampling import INSIDE, check, draws
+from nescio.metrics.resampling import CHANCE, INSIDE, check, draws, stream_of
+from nescio.metrics.smooth_calibration import smooth_ece
+
+ERRORS = (ece, mce, classwise_ece, debiased_ece, smooth_ece)  # 0 where all is calibrated
 
 
 def bootstrap_metric(
@@ -25,34 +34,61 @@ def bootstrap_metric(
 
     cases: arrays with one row a case, as `metric` takes them.
     part: of what the metric returns, such as `reliability` of a decomposition.
-    unbiased: for a metric that takes its own bias off, such as `debiased_ece`.
+    unbiased: for a metric whose mean over samples is the truth.
     options: of the metric, such as `bins`.
 
     The basic interval: a calibration error of few cases is too large by chance, one of a resample
     by that once more, and the interval takes this off. An unbiased metric keeps its place: its
-    resamples are moved so that their mean is its value. A bound may lie below 0: then 0 is not
-    excluded.
+    resamples are moved so that their mean is its value. A bound may lie below 0.
+
+    Of a calibration error of this package, and of a `reliability`, the lower bound is above 0 only
+    if calibrated answers would rarely show so large an error: in no more than (1 - level) / 2 of
+    draws of the truth from the probabilities (Bröcker and Smith, 2007).
     """
     check(level, resamples, seed)
     tables = [_rows(table) for table in cases]
     if len({len(table) for table in tables}) != 1:
         raise NescioError("all arrays must have one row a case, and as many cases")
 
-    def value(rows: Any) -> float:
-        found = metric(*(table[rows] for table in tables), **options)
+    def value(*drawn: NDArray[Any]) -> float:
+        found = metric(*drawn, **options)
         return float(found if part is None else getattr(found, part))
 
-    whole = value(slice(None))
-    size = len(tables[0])
+    whole, size = value(*tables), len(tables[0])
     drawn = draws(size, resamples, seed, INSIDE, block=size)
-    again = np.array([value(rows) for block in drawn for rows in block])
+    again = np.array([value(*(t[rows] for t in tables)) for block in drawn for rows in block])
     centre = float(again.mean()) if unbiased else whole
     found = percentiles(whole, again - centre, level)
-    return Interval(whole, whole - found.high, whole - found.low)
+    low, high = whole - found.high, whole - found.low
+    if low > 0 and (metric in ERRORS or part == "reliability"):
+        probs, rng = tables[0], stream_of(seed, CHANCE)
+        count = max(resamples, math.ceil(2 / (1 - level)))
+        by_chance = (value(probs, _truth(probs, rng)) for _ in range(count))
+        if not _rare((other >= whole for other in by_chance), (1 - level) / 2 * (count + 1)):
+            low, high = 0.0, max(0.0, high)
+    return Interval(whole, low, high)
 
 
-def _rows(table: Numbers) -> Any:
-    array = table.detach().cpu().numpy() if hasattr(table, "detach") else np.asarray(table)
+def _rare(seen: Iterable[bool], most: float) -> bool:
+    """Whether so few are true, with the data as one more; it stops where it knows."""
+    return all(count <= most for count in accumulate(seen, initial=1))
+
+
+def _truth(probs: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Right or wrong by confidences `(N,)`, or labels by probabilities `(N, C)`."""
+    chance = rng.random(len(probs))
+    if probs.ndim == 1:
+        return chance < probs
+    labels = np.empty(len(probs), dtype=np.int64)
+    for start in range(0, len(probs), BLOCK):
+        upto = probs[start : start + BLOCK].astype(np.float64).cumsum(1)
+        below = upto <= chance[start : start + BLOCK, None] * upto[:, -1:]
+        labels[start : start + BLOCK] = below.sum(1)
+    return labels
+
+
+def _rows(table: Numbers) -> NDArray[Any]:
+    array = from_torch(table) if isinstance(table, Tensor) else np.asarray(table)
     if array.ndim < 1 or len(array) == 0:
         raise NescioError(f"expected arrays with one row a case, got shape {array.shape}")
     return array

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Numbers, numbers
-from nescio.metrics.binning import Equal, ece, reliability
+from nescio.metrics.binning import Equal, ece, reliability, residuals
 from nescio.metrics.classification import checked_blocks, checked_labels
 from nescio.registry import metrics
 
@@ -44,30 +44,31 @@ def debiased_ece(
     equal: Equal = "mass",
     norm: int = 1,
 ) -> float:
-    """Calibration error less what chance alone adds to it (Kumar et al., 2019).
+    """Calibration error less some of what chance alone adds to it (Kumar et al., 2019).
 
-    With `norm` 1, the gap of each bin is less by what a normal error of its accuracy adds on
-    average, in closed form. With `norm` 2 it is the root of the mean square gap, each less the
-    variance a(1 - a)/(n - 1) of its accuracy, which is unbiased (Bröcker, 2012); bins of one case
-    are then refused. Either may be below 0 where the cases are calibrated; the root keeps its sign.
+    With `norm` 1, the gap of each bin is less by what a normal error of its accuracy would add to
+    that gap on average, in closed form. Of calibrated cases more than half is left, for their gaps
+    are large by chance already. With `norm` 2 it is the root of the mean square gap, each less the
+    variance of its mean residual, as the residuals show it: for given bins that is unbiased in the
+    square (Bröcker, 2012), and often below 0 where the cases are calibrated; the root keeps its
+    sign. Bins of one case are then refused.
     """
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
-    found = reliability(confidence, correct, bins=bins, equal=equal)
-    full = found.count > 0
-    count = found.count[full].astype(np.float64)
-    gap, share = (found.accuracy - found.confidence)[full], found.accuracy[full]
-    weight = count / count.sum()
     if norm == 1:
-        spread = np.sqrt(share * (1 - share) / count)
-        return float(weight @ (2 * np.abs(gap) - _folded(gap, spread)))
+        found = reliability(confidence, correct, bins=bins, equal=equal)
+        full = found.count > 0
+        count, share = found.count[full], found.accuracy[full]
+        gap, spread = share - found.confidence[full], np.sqrt(share * (1 - share) / count)
+        return float(count @ (2 * np.abs(gap) - _folded(gap, spread))) / int(count.sum())
+    count, gap, square = residuals(confidence, correct, bins=bins, equal=equal)
     if (lonely := int((count < 2).sum())) > 0:
         raise NescioError(
             f"{lonely} bin(s) hold one case, whose accuracy has no variance; use fewer bins, or "
             "equal='mass'"
         )
-    square = float(weight @ (gap**2 - share * (1 - share) / (count - 1)))
-    return math.copysign(math.sqrt(abs(square)), square)
+    mean = float(count @ (gap**2 - (square - gap**2) / (count - 1))) / float(count.sum())
+    return math.copysign(math.sqrt(abs(mean)), mean)
 
 
 def _folded(mean: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:

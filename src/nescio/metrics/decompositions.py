@@ -38,7 +38,7 @@ class Decomposition:
 
     @property
     def within(self) -> float:
-        """What differs within groups."""
+        """What differs within groups; NaN where both the score and reliability are infinite."""
         return self.score - (self.uncertainty - self.resolution + self.reliability)
 
     @property

@@ -16,7 +16,7 @@ from nescio.errors import NescioError
 from nescio.metrics.ranking import Positive, Ranking, is_outside, least_count
 from nescio.registry import unknown
 
-INSIDE, OUTSIDE = 0, 1  # streams of a seed: the two sides share no draws
+INSIDE, OUTSIDE, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -195,9 +195,14 @@ def draws(
 ) -> Iterator[NDArray[np.int32]]:
     """Indices (R, cases) of as many resamples as suit `block` cases; the same for every block."""
     step = max(1, BLOCK // block)
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
+    rng = stream_of(seed, stream)
     for start in range(0, resamples, step):
         yield rng.integers(cases, size=(min(step, resamples - start), cases), dtype=np.int32)
+
+
+def stream_of(seed: int, stream: int) -> np.random.Generator:
+    """The numbers of one stream of a seed."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 
 def check(level: float, resamples: int, seed: int) -> None:

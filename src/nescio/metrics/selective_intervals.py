@@ -20,6 +20,9 @@ from nescio.metrics.selective import STATISTICS, Counts, Floats, Tallies, groupe
 from nescio.registry import unknown
 
 ALL = tuple(STATISTICS)
+LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
+GAINS = ("auroc", "ap_success")  # at most 1, and near it
+ROUNDING = 1e-12
 
 
 def bootstrap_selective(
@@ -32,18 +35,41 @@ def bootstrap_selective(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """AP of errors and successes, AUROC, FPR, AURC and excess AURC with percentile intervals.
+    """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
 
     of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `excess_aurc`.
     tpr: of `fpr_at_tpr`, the share of errors accepted where so many right answers are.
+
+    Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
+    what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
     """
     values, found = resampled(
         {"": score}, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
     )
     return {
-        name: percentiles(float(values[0, place]), found[0, place], level)
+        name: interval(name, float(values[0, place]), found[0, place], level)
         for place, name in enumerate(of)
     }
+
+
+def interval(name: str, value: float, found: Floats, level: float) -> Interval:
+    """The interval of a metric from its resamples."""
+    if name in GAINS:
+        lost = _log_basic(1 - value, 1 - found, level)
+        return Interval(value, 1 - lost.high, 1 - lost.low)
+    return (_log_basic if name in LOSSES else percentiles)(value, found, level)
+
+
+def _log_basic(value: float, found: Floats, level: float) -> Interval:
+    """As far below and above the value, as a factor, as it is above and below the resamples.
+
+    Resamples of 0 have no logarithm and are left out; a value of 0 has only such ones.
+    """
+    found = found[found > ROUNDING]
+    if value <= ROUNDING or len(found) == 0:
+        return Interval(value, value, value)
+    ends = percentiles(value, found, level)
+    return Interval(value, value**2 / ends.high, min(1.0, value**2 / ends.low))
 
 
 def selective_test(

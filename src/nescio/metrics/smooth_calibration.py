@@ -35,6 +35,8 @@ def smooth_ece(confidence: Numbers, correct: Numbers, *, bandwidth: float | None
     least = 1 / CELLS
     if _area(waves, least) <= least:
         return _area(waves, least)
+    if _area(waves, 1.0) >= 1.0:  # all sure and wrong; above 1 by rounding
+        return 1.0
     return float(brentq(lambda width: _area(waves, width) - width, least, 1.0, xtol=1e-12))
 
 

@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter
 
 P = ParamSpec("P")
 # Okabe and Ito (2008), told apart with any kind of colour vision; grey for the yellow, which
@@ -94,9 +94,9 @@ def add_title(figure: Figure, text: str) -> None:
     figure.suptitle(textwrap.fill(text, letters), x=0.01, ha="left")
 
 
-def per_cent(axis: Axis, decimals: int = 0) -> None:
-    """Show the shares on an axis in per cent."""
-    axis.set_major_formatter(PercentFormatter(1.0, decimals, " %"))
+def per_cent(axis: Axis) -> None:
+    """Show the shares on an axis in per cent, with as many decimals as each needs."""
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g} %"))
 
 
 def svg(figure: Figure) -> str:

@@ -8,8 +8,9 @@ CALIBRATION_COLUMNS = ("temperature", "ECE", "95 % interval", "smooth ECE", "NLL
 FAILURE_COLUMNS = ("AP of errors", "gain in AP", "AUROC", "AURC")
 CALIBRATION_NOTE = (
     "ECE: the gap of confidence and accuracy over 15 bins, in per cent. Its interval is from "
-    "resampled cases and takes off what chance adds to the gap, so it may lie below the ECE; a "
-    "bound of 0 does not exclude it. Smooth ECE: with a kernel in place of bins."
+    "resampled cases and takes off some of what chance adds to the gap, so it may lie below the "
+    "ECE. It starts above 0 only if calibrated answers would show so large a gap in 2.5 % of draws "
+    "at most. Smooth ECE: with a kernel in place of bins."
 )
 FAILURE_NOTE = (
     "AP of errors, its gain over the maximum probability, and AUROC in per cent, AURC in "

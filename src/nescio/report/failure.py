@@ -76,6 +76,8 @@ def notes(result: Result) -> list[str]:
     ]
     if result["networks"] > 1:
         said.append(f"The answers are those of {result['networks']} networks together.")
+    if why := result.get("no_temperature"):
+        said.append(f"No histogram after temperature: {why}.")
     return said
 
 

@@ -39,7 +39,7 @@ def risk_coverage_curves(result: Result, scores: Mapping[str, Array], wrong: Arr
         axis.set_xlabel("coverage: share of inputs answered")
         axis.set_ylabel("risk: share of errors among them")
         per_cent(axis.xaxis)
-        per_cent(axis.yaxis, 0 if wrong.mean() > 0.1 else 2)
+        per_cent(axis.yaxis)
     most = max(risk_coverage(v, wrong).risk[len(v) // 20 :].max() for v in scores.values())
     axes[0].set(xlim=(0, 1), ylim=(0, 1.05 * most))
     axes[0].set_title("all coverages", loc="left")
@@ -100,7 +100,7 @@ def confidence_histograms(result: Result, confidence: Mapping[str, Array], wrong
         axis.set(xlim=(edges[0], 1), yscale="log", ylim=(0.5 / len(wrong), 1.5))
         axis.set_xticks(np.arange(0.2, 1.1, 0.2))
         per_cent(axis.xaxis)
-        per_cent(axis.yaxis, 2)
+        per_cent(axis.yaxis)
         axis.legend(loc="best")
     return figure
 

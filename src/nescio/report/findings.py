@@ -103,7 +103,7 @@ def calibration(result: Result) -> str:
     surer = [_exceeds(test["mean_max_confidence"], test["accuracy"]) for test in tests]
     errors = [error for test in tests if (error := known(test["ece"])) is not None]
     which = "its" if len(tests) == 1 else "the largest"
-    worst = f"; {which} ECE is {max(errors):.3f}" if errors else ""
+    worst = f"; {which} ECE is {100 * max(errors):.1f} %" if errors else ""
     return f"On the test data, {_counted(surer, 'surer than right on average')}{worst}"
 
 

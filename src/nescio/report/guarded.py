@@ -67,7 +67,9 @@ def guard_notes(result: Result) -> list[str]:
     test, notes = guard["test"], []
     what = "half of the test data" if guard["halved"] else "the validation data"
     rest = "the other half" if guard["halved"] else "the test data"
-    notes.append(f"Made on {what} ({guard['cases']:,} cases), measured on {rest}.")
+    left = guard.get("left_out", 0)
+    but = f", without the {left:,} that are validation cases too" if left else ""
+    notes.append(f"Made on {what} ({guard['cases']:,} cases), measured on {rest}{but}.")
     if test["risk"] is not None:
         ends = [_percent(test["risk"][end]) for end in ("low", "high")]
         notes.append(

@@ -38,7 +38,7 @@ def martingale(monitors: Monitor | Mapping[str, Monitor], *, changed: int | None
     axis.set_xlim(0, max(1, *(one.seen for one in named.values())))
     axis.set_ylim(low, top)
     if len(named) > 1 or changed is not None:
-        figure.legend(loc="outside lower left", ncols=3, handlelength=3)
+        figure.legend(loc="outside lower left", ncols=2, handlelength=3)
     else:
         _leaving(axis, next(iter(named.values())), top)
     add_title(figure, _title(named))

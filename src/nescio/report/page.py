@@ -6,6 +6,7 @@ from typing import Any
 
 from nescio.evaluate import ADVERSARIAL
 from nescio.registry import measures
+from nescio.report.advice import advice, range_warning
 from nescio.report.earned import (
     CALIBRATION_COLUMNS,
     CALIBRATION_NOTE,
@@ -22,6 +23,7 @@ from nescio.report.guarded import READING, guard_notes, guard_rows, guard_senten
 from nescio.report.tables import (
     FAR_COLUMNS,
     QUALITY_COLUMNS,
+    QUALITY_NOTE,
     Result,
     Separation,
     attack_notes,
@@ -36,7 +38,7 @@ from nescio.report.tables import (
     quality_rows,
     separation_rows,
 )
-from nescio.report.verdict import headline, verdict
+from nescio.report.verdict import compared, headline, verdict
 
 MISSING = "–"
 CAPTIONS = {
@@ -83,7 +85,10 @@ def _content(result: Result) -> dict[str, Any]:
     return {
         "headline": headline(result),
         "verdict": [_split(text, name) for name, text in _by_name(result)],
+        "compared": compared(result),
         "guard": guard_sentence(result),
+        "warned": range_warning(result),
+        "advice": [_with_code(sentence) for sentence in advice(result)],
         "guard_columns": GUARD_COLUMNS,
         "guard_rows": guard_rows(result),
         "guard_notes": guard_notes(result),
@@ -100,6 +105,7 @@ def _content(result: Result) -> dict[str, Any]:
         "failure_note": FAILURE_NOTE,
         "failure_notes": failure_notes(result),
         "columns": QUALITY_COLUMNS,
+        "quality_note": QUALITY_NOTE,
         "rows": quality_rows(result, missing=MISSING),
         "sureness": confidence_rows(result, missing=MISSING) if outside_names(result) else [],
         "plots": _plots(result),
@@ -128,6 +134,11 @@ def _by_name(result: Result) -> list[tuple[str, str]]:
 def _split(text: str, name: str) -> tuple[str, str]:
     """The name that a sentence starts with, and the rest."""
     return name, text.removeprefix(f"{name}:").strip()
+
+
+def _with_code(sentence: str) -> list[tuple[str, bool]]:
+    """The pieces of a sentence, and which of them stood between backticks."""
+    return [(piece, bool(k % 2)) for k, piece in enumerate(sentence.split("`"))]
 
 
 def _plots(result: Result) -> list[dict[str, str]]:

@@ -41,7 +41,7 @@ def confidence_along_ray(result: Result) -> Figure:
     for classes in sorted({part["classes"] for part in found.values()}):
         _mark(axes[0], 1 / classes, f"1/{classes}: “I do not know”")
     if zoom:
-        per_cent(axes[1].yaxis, decimals=1)
+        per_cent(axes[1].yaxis)
         axes[1].set_title("the same lines, closer", loc="left")
     _legend(figure, axes[0])
     return figure

@@ -34,7 +34,7 @@ def reliability_diagram(
         upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
         _accuracy(upper, i, bins, level)
         _counts(lower, i, bins)
-        upper.set_title(f"{label(name)}: calibration error {100 * bins.ece:.1f} %", loc="left")
+        upper.set_title(f"{label(name)}\ncalibration error {100 * bins.ece:.1f} %", loc="left")
         if column == 0:
             upper.set_ylabel("accuracy")
             lower.set_ylabel("cases (log)")

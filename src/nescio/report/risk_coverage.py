@@ -42,7 +42,7 @@ def risk_coverage(result: Result) -> Figure:
     axis.set_xlabel("share of inputs answered, the surest first")
     axis.set_ylabel("errors among the answers")
     per_cent(axis.xaxis)
-    per_cent(axis.yaxis, 1)
+    per_cent(axis.yaxis)
     figure.legend(loc="outside right upper")
     return figure
 

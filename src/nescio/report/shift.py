@@ -34,7 +34,8 @@ def curves(found: Along) -> Figure:
     figure, axes = panels(len(kinds), height=3.2, title=title)
     for axis, kind in zip(axes, kinds, strict=True):
         group = "predictors" if kind in metrics else "sets" if kind in extra else "guards"
-        _panel(axis, found.strengths, result[group], kind)
+        start = len(result["predictors"]) if group == "guards" else 0  # no predictor's colour
+        _panel(axis, found.strengths, result[group], kind, start)
         axis.set_xlabel("strength")
         axis.set_xticks(found.strengths)
     for members in (metrics, extra, ["risk"]):  # names differ from group to group
@@ -44,8 +45,10 @@ def curves(found: Along) -> Figure:
     return figure
 
 
-def _panel(axis: Axes, strengths: list[float], parts: Mapping[str, Any], kind: str) -> None:
-    for place, (name, numbers) in enumerate(parts.items()):
+def _panel(
+    axis: Axes, strengths: list[float], parts: Mapping[str, Any], kind: str, start: int
+) -> None:
+    for place, (name, numbers) in enumerate(parts.items(), start):
         if kind not in numbers:
             continue
         look = line(place)
@@ -95,7 +98,7 @@ def entropy_histograms(found: Mapping[str, Entropies], *, inside: str, outside: 
         axis.set_title(label(name), loc="left")
         axis.set(xlabel="entropy, nats (dotted: log 2)", xlim=(0, one.edges[-1]))
         axis.set_ylim(0, 1.05 * top)
-        per_cent(axis.yaxis, decimals=1)
+        per_cent(axis.yaxis)
     axes[0].set_ylabel("share of inputs")
     axes[0].legend(fontsize=9)
     return figure

@@ -20,17 +20,18 @@ def outside_names(result: Result) -> list[str]:
     return _union(found["outside"] for found in result["predictors"].values())
 
 
-QUALITY_COLUMNS = ("accuracy", "sure", "NLL", "Brier", "ECE")
+QUALITY_COLUMNS = ("accuracy", "sure", "ECE", "NLL", "Brier")
+QUALITY_NOTE = "Accuracy, mean maximum confidence (sure) and ECE in per cent, NLL in nats."
 
 
 def quality_rows(result: Result, *, missing: str) -> list[tuple[str, list[str]]]:
-    """A row for each predictor; accuracy and mean maximum confidence in per cent."""
+    """A row for each predictor; accuracy, mean maximum confidence and ECE in per cent."""
     rows = []
     for name, found in result["predictors"].items():
-        test, shares = found["test"], ("accuracy", "mean_max_confidence")
+        test, shares = found["test"], ("accuracy", "mean_max_confidence", "ece")
         cells = [
             *(decimal(test.get(key), 1, scale=100, missing=missing) for key in shares),
-            *(decimal(test.get(key), 3, missing=missing) for key in ("nll", "brier", "ece")),
+            *(decimal(test.get(key), 3, missing=missing) for key in ("nll", "brier")),
         ]
         rows.append((name, cells))
     return rows

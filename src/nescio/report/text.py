@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nescio.evaluate import ADVERSARIAL
+from nescio.report.advice import advice, range_warning
 from nescio.report.earned import (
     CALIBRATION_COLUMNS,
     CALIBRATION_NOTE,
@@ -27,6 +28,7 @@ from nescio.report.guarded import READING, guard_notes, guard_rows, guard_senten
 from nescio.report.tables import (
     FAR_COLUMNS,
     QUALITY_COLUMNS,
+    QUALITY_NOTE,
     Result,
     Separation,
     attack_notes,
@@ -39,7 +41,7 @@ from nescio.report.tables import (
     quality_rows,
     separation_rows,
 )
-from nescio.report.verdict import headline, verdict
+from nescio.report.verdict import compared, headline, verdict
 
 GAP = 2  # spaces between columns: one of padding, one of the rule
 NAME = 26  # widest first column; longer names fold
@@ -85,12 +87,25 @@ def _print(console: Console, result: Result) -> None:
     if usage is not None:
         console.print(_plain(f"    {usage[1]}"), soft_wrap=True)
         console.print()
-    for sentence in [headline(result), *verdict(result)]:
+    if warned := range_warning(result):
+        console.print(_plain(warned, "bold"))
+        console.print()
+    first, *others = verdict(result)
+    for sentence in [headline(result), first]:
         console.print(_plain(sentence))
+        console.print()
+    if others:
+        for sentence in [compared(result), *others]:
+            console.print(_plain(sentence))
+        console.print()
+    if todo := advice(result):
+        console.print(_plain("What to do", "bold"))
+        for sentence in todo:
+            console.print(_plain(sentence))
         console.print()
     rows = quality_rows(result, missing="-")
     console.print(_plain("How right and how sure", "bold"))
-    console.print(_plain("Accuracy and mean maximum confidence (sure) in %, NLL in nats.", "dim"))
+    console.print(_plain(QUALITY_NOTE, "dim"))
     _print_table(console, "predictor", QUALITY_COLUMNS, rows)
     _print_trusted(console, result)
     names = list(result["predictors"])

@@ -18,19 +18,44 @@ def headline(result: Result) -> str:
 
 
 def verdict(result: Result) -> list[str]:
-    """For each predictor: how right, how sure, and where it is surer than on its own data."""
-    return [
-        " ".join(
-            [
-                _summary(name, found),
-                *_miscalibrated(found, result),
-                *_too_sure(found),
-                *_under_attack(found),
-                *_in_the_limit(found),
-            ]
-        )
-        for name, found in result["predictors"].items()
+    """How right, how sure, and where surer than on its own data; of others, what differs."""
+    (name, first), *others = result["predictors"].items()
+    whole = [
+        _summary(name, first),
+        *_miscalibrated(first, result),
+        *_too_sure(first),
+        *_under_attack(first),
+        *_in_the_limit(first),
     ]
+    return [" ".join(whole), *(_differs(other, found, first) for other, found in others)]
+
+
+def compared(result: Result) -> str:
+    """What the brackets of `verdict` hold, where there are several predictors."""
+    first, *others = result["predictors"]
+    return f"In brackets, the difference from {first} in percentage points:" if others else ""
+
+
+def _differs(name: str, found: Result, first: Result) -> str:
+    """A line: quality on the test data, and the set on which its confidence differs the most."""
+    accuracy, sure = (
+        _beside(found["test"][key], first["test"][key])
+        for key in ("accuracy", "mean_max_confidence")
+    )
+    parts = [f"right on {accuracy} of the test data, {sure} sure on average"]
+    own, theirs = (_confidence(part) for part in (found, first))
+    both = [where for where in own if where in theirs]
+    if both:
+        where = max(both, key=lambda where: abs(own[where] - theirs[where]))
+        parts.append(f"{_beside(own[where], theirs[where])} sure on {_place(where)}")
+    return f"{name}: {'; '.join(parts)}."
+
+
+def _beside(value: Any, other: Any) -> str:
+    """A share, and by how many percentage points it differs."""
+    a, b = known(value), known(other)
+    gap = "" if a is None or b is None else f" ({round(100 * (a - b), 1) + 0.0:+.1f})"
+    return f"{percent(value)}{gap}"
 
 
 def percent(value: Any) -> str:
@@ -144,12 +169,13 @@ def _listed(words: Sequence[str]) -> str:
 
 def _outside_confidence(found: Result) -> dict[str, float]:
     """Confidence by set; the attacked one has a sentence of its own."""
-    parts = found["outside"].items()
-    values = {
-        where: known(part["mean_max_confidence"])
-        for where, part in parts
-        if not where.startswith(ADVERSARIAL)
-    }
+    every = _confidence(found).items()
+    return {where: value for where, value in every if not where.startswith(ADVERSARIAL)}
+
+
+def _confidence(found: Result) -> dict[str, float]:
+    """Mean maximum confidence by outside set, where it is known."""
+    values = {where: known(p["mean_max_confidence"]) for where, p in found["outside"].items()}
     return {where: value for where, value in values.items() if value is not None}
 
 

@@ -32,7 +32,7 @@ def accuracy_above(
 ) -> Confident:
     """Accuracy on inputs of at least each confidence; those from outside have no right answer."""
     levels = np.asarray(thresholds, np.float64)
-    if levels.ndim != 1 or not levels.size or levels.min() < 0 or levels.max() > 1:
+    if levels.ndim != 1 or not levels.size or not (levels.min() >= 0 and levels.max() <= 1):
         raise NescioError(f"thresholds must be one or more numbers from 0 to 1, got {thresholds}")
     y = check_labels(labels.cpu(), inside.log_probs.shape[1], inside.labels.shape)
     right = inside.confidence[inside.labels == y].numpy()

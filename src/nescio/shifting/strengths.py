@@ -22,6 +22,7 @@ from nescio.registry import unknown
 
 Rule = Callable[[Any], Any]  # a prediction to sets (N, C), or to the ends (N, D) of intervals
 Piece = dict[str, Any]
+KEYS = ("shift", "description", "strengths", "predictors", "sets", "guards")
 ANSWER, UNSURE, OUTSIDE = range(3)
 OUT_OF_RANGE = ".*outside the range of the calibration.*"  # a shift is, on purpose
 
@@ -58,7 +59,14 @@ class Along:
     @classmethod
     def load(cls, path: str | Path) -> "Along":
         """Read what was saved."""
-        return cls(json.loads(Path(path).read_text()))
+        try:
+            result = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise NescioError(f"cannot read curves from {path}: {error}") from None
+        missing = [key for key in KEYS if not isinstance(result, dict) or key not in result]
+        if missing:
+            raise NescioError(f"{path} holds no curves over strengths: it lacks {missing[0]!r}")
+        return cls(result)
 
 
 @torch.no_grad()

@@ -192,3 +192,12 @@ def test_bytes_are_images():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(NescioError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["rotation", "translation"])
+def test_images_are_read_on_their_own_device(name):
+    away = IMAGES.to("meta")  # it has no numbers, so only what happens to them is seen
+    numbers = np.arange(len(IMAGES))
+    found = MAKE[name]().change(away, 2.0, numbers)
+    assert found.device.type == "meta"
+    assert found.shape == IMAGES.shape

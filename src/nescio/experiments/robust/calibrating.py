@@ -70,8 +70,9 @@ def run(settings: Settings, done: Done) -> Findings:
 
 _INTRODUCTION = (
     "One network a data set. A tenth of the training images is held out for the calibrations; all "
-    "numbers are of the test images. The intervals of the ECE are corrected for what chance adds "
-    "to it, so they may lie below the value."
+    "numbers are of the test images. The intervals of the ECE take off some of what chance adds to "
+    "it, so they may lie below the value; they start above 0 only if calibrated answers would show "
+    "so large an error in 2.5 % of draws at most."
 )
 
 
