@@ -82,8 +82,9 @@ def test_files_have_the_permissions_that_the_user_asked_for(tmp_path):
 @pytest.mark.parametrize("length", [0, 5, 60, -1])
 def test_truncated_files_are_damaged(saved, length):
     saved.write_bytes(saved.read_bytes()[:length])
-    with pytest.raises(NescioError, match="damaged or not a safetensors file"):
+    with pytest.raises(NescioError, match="damaged, or no safetensors file") as caught:
         files.load_tensors(saved, "model")
+    assert "delete" not in str(caught.value)  # it may be the only copy
 
 
 def test_a_foreign_file_has_no_manifest(tmp_path):

@@ -10,6 +10,7 @@ from torch import nn
 
 from nescio import Categorical, Gaussian, Model, NescioError, heads, losses, nets, train
 from nescio.files import save_tensors
+from nescio.model import check_logits
 from nescio.predictors import plain
 
 
@@ -174,3 +175,8 @@ def test_bad_inputs_are_refused(model: Model, x: object, said: str) -> None:
         model(x)
     with pytest.raises(NescioError, match="member 3 of a model with 3"):
         model.member(3)
+
+
+def test_one_output_is_told_how_it_may_be_read() -> None:
+    with pytest.raises(NescioError, match=r"one output.*regression give head='fixed_variance'"):
+        check_logits(torch.zeros(1, 4, 1), heads.categorical())

@@ -125,14 +125,16 @@ def inputs_named(text: str) -> Tensor:
     return labelled(text)[0]
 
 
-def outside_data(text: str, shape: tuple[int, ...]) -> tuple[str, Tensor]:
+def outside_data(
+    text: str, shape: tuple[int, ...], read: Callable[[str], Tensor] = inputs_named
+) -> tuple[str, Tensor]:
     """The name and the inputs of `NAME=DATA`, or of `DATA` alone, which is its own name."""
     name, equals, rest = text.partition("=")
     if not equals or ":" in name:  # an equals sign further on belongs to a change
         name, rest = text, text
     if not name or not rest:
         raise NescioError(f"--outside takes DATA or NAME=DATA, each name once, got {text!r}")
-    x = inputs_named(rest)
+    x = read(rest)
     check_fit(rest, x, shape)
     return name, x
 

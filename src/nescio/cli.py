@@ -1,6 +1,7 @@
 """The command `nescio`: audit, compare, pieces, train, predict, guard, score, monitor, ..."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 
 from nescio.commands.guard import guard
 from nescio.commands.monitor import monitor
-from nescio.commands.network import NET_OF_RUN, named_predictor
+from nescio.commands.network import NET_OF_RUN, OUTPUT, named_predictor, output_named, picked
 from nescio.commands.score import score
 from nescio.errors import NescioError
 from nescio.version import VERSION
@@ -56,12 +57,21 @@ def main() -> None:
 @click.argument("network", required=False)
 @click.option("--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth.")
 @NET_OF_RUN
-@click.option("--data", "data_name", help="Test data: an .npz with x and y, or a data set's name.")
+@click.option(
+    "--data",
+    "data_name",
+    help="Test data: an .npz with x and y, a data set's name, or with --target a .csv or .parquet.",
+)
 @click.option(
     "--train",
     "train_path",
-    help="Training data, an .npz or a data set: fits the guard's detector, gives the range of the "
+    help="Training data, in the same way: fits the guard's detector, gives the range of the "
     "noise, and trains --recipe.",
+)
+@click.option("--target", help="The column with the class, in a .csv or .parquet.")
+@click.option(
+    "--class-names",
+    help="Names of the classes in that column, in the order of the outputs, with commas between.",
 )
 @click.option(
     "--outside",
@@ -75,6 +85,7 @@ def main() -> None:
     help="Held-out data, other cases than --data: fits temperatures and the guard. Without it half "
     "of --data does.",
 )
+@OUTPUT
 @click.option("--passes", type=int, help="Also audit MC dropout with so many passes.")
 @click.option(
     "--recipe",
@@ -111,6 +122,9 @@ def audit(
     train_path: str | None,
     validation_path: str | None,
     outside: tuple[str, ...],
+    target: str | None,
+    class_names: str | None,
+    output: str | None,
     passes: int | None,
     out: str,
     **options: Any,
@@ -130,7 +144,9 @@ def audit(
     nescio audit runs/mnist --data mnist --outside fashion_mnist --outside cifar10:grey:crop=28
 
     Data are a data set's name, an .npz or a folder of images, and after colons how images are
-    changed: grey, colour, crop=28, pad=32; or an option of the data set: letters:without=OISZ.
+    changed: grey, colour, crop=28, pad=32; or an option of the data set: letters:without=OISZ. Of a
+    .csv or .parquet, --target is the column with the class; test.csv:without=id leaves columns out,
+    and --train, --validation and --outside take those of --data by name.
 
     \b
     The .npz holds x (cases, ...) and y (cases,) with integer labels. Make one with
@@ -143,16 +159,21 @@ def audit(
     if options["epochs"] is None:
         del options["epochs"]
     if network is None:
-        if weights or data_name or train_path or validation_path or outside or passes:
+        given = (weights, data_name, train_path, validation_path, outside, passes, target, output)
+        if any(given):
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.demo import audit_digits
 
         findings = audit_digits(run=out, **options)
     else:
+        from nescio.commands.inputs import audit_readers
         from nescio.running import audit_files
 
+        columns, readers = audit_readers(data_name, target, class_names)
+        net, chosen = named_predictor(network, weights, net_name), output_named(output)
+        own = None if chosen is None else picked(net, chosen)
         findings = audit_files(
-            named_predictor(network, weights, net_name),
+            net,
             data_name,
             train_path=train_path,
             validation_path=validation_path,
@@ -161,8 +182,14 @@ def audit(
             factory=network if ":" in network else net_name,
             run=out,
             note=lambda text: click.echo(text, err=True),
+            **readers,
             **options,
         )
+        if own is not None and findings.guard is not None:
+            findings = replace(findings, guard=own.restored(findings.guard))
+        if columns is not None and findings.guard is not None:
+            notes = {**findings.guard.notes, "columns": list(columns)}
+            findings = replace(findings, guard=replace(findings.guard, notes=notes))
     findings.result["command"] = ["nescio", *sys.argv[1:]]
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")

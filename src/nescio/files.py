@@ -15,6 +15,10 @@ from nescio.errors import NescioError
 FORMAT = 1
 
 
+class DamagedError(NescioError):
+    """A file that cannot be read; whoever made it may add what to do."""
+
+
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
     with writing_atomically(path) as file:
@@ -99,8 +103,8 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError) as error:
-        raise NescioError(
-            f"{path} is damaged or not a safetensors file ({error}); delete it to start again"
+        raise DamagedError(
+            f"{path} is damaged, or no safetensors file ({error}); copy it again, or give another"
         ) from error
 
 

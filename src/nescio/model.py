@@ -214,7 +214,8 @@ def check_logits(outputs: Tensor, head: Head) -> None:
     if head.task == "classification" and outputs.shape[-1] < 2:
         raise NescioError(
             "the network has one output; give one logit for each class: for a single logit z, "
-            "torch.cat([torch.zeros_like(z), z], dim=1)"
+            "torch.cat([torch.zeros_like(z), z], dim=1); for a regression give "
+            "head='fixed_variance'"
         )
     if head.name != "categorical" or outputs.shape[1] < 2 or (outputs < 0).any():
         return

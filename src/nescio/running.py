@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nescio import heads
 from nescio.arguments import (
@@ -25,6 +25,7 @@ from nescio.auditing import RAYS, STEPS, Audit, audit, check_attack
 from nescio.calibration import Calibrated, temperature
 from nescio.checkpoints import digest
 from nescio.data import Dataset
+from nescio.data.streams import is_table
 from nescio.detecting import DetectorComparison, compare_detectors
 from nescio.detecting.contestants import TUNING
 from nescio.detecting.scoring import observe_given
@@ -147,12 +148,15 @@ def audit_files(
     attack_steps: int = STEPS,
     attack_radius: float | None = None,
     seed: int = 0,
+    read: Callable[[str, str], Pair] = labelled,
+    read_inputs: Callable[[str], Tensor] = inputs_named,
     note: Callable[[str], None] = print,
 ) -> Audit:
     """Audit a network or predictor on files: what `nescio audit NETWORK` does.
 
     recipe: trained beside the network, on the data of `train_path`, in folders within `run`.
     factory: `package.module:factory` that makes the network anew, where it is not nescio's own.
+    read: labelled data by name and part. read_inputs: inputs by name.
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
@@ -172,18 +176,18 @@ def audit_files(
     if remedies and _one_file(data_name, str(train_path)):
         test, train_data = _apart(data_name, note)
     else:
-        test = _test_part(net, data_name, note)
+        test = _test_part(net, data_name, note, read)
         if train_path is not None:
-            train_data = labelled(train_path, "train")
+            train_data = read(train_path, "train")
     shape = tuple(test[0].shape[1:])
     others: dict[str, Any] = {}
     for text in outside:
-        name, inputs = outside_data(text, shape)
+        name, inputs = outside_data(text, shape, read_inputs)
         if name in others:
             raise NescioError(f"--outside takes each name once, got {name!r} again")
         others[name] = inputs
     predictors: dict[str, Any] = {"network": net}
-    validation = None if validation_path is None else labelled(validation_path, "validation")
+    validation = None if validation_path is None else read(validation_path, "validation")
     if validation is not None:
         predictors["temperature"] = temperature(net, validation)
     if passes is not None:
@@ -280,13 +284,17 @@ def compare_files(
 
 
 def _one_file(one: str, two: str) -> bool:
-    """Whether both names stand for all cases of one .npz file."""
+    """Whether both names stand for all cases of one .npz file, or of one table."""
     files = [Path(named(name).source).resolve() for name in (one, two)]
-    return named(one).whole_file and files[0] == files[1]
+    return (named(one).whole_file or is_table(files[0])) and files[0] == files[1]
 
 
 def _apart(name: str, note: Callable[[str], None]) -> tuple[Pair, Pair]:
     """The parts of one file to test on and to train on: what trains must not test."""
+    if is_table(named(name).source):
+        raise NescioError(
+            f"--data and --train are one file, {name}: what trains must not test; give two files"
+        )
     both = dataset_named(name)
     if both.test is None:
         raise NescioError(
@@ -315,7 +323,12 @@ def _innermost(net: Any) -> Any:
     return net.nets[0] if isinstance(net, MCDropout) else net
 
 
-def _test_part(net: Any, name: str, note: Callable[[str], None]) -> Pair:
+def _test_part(
+    net: Any,
+    name: str,
+    note: Callable[[str], None],
+    read: Callable[[str, str], Pair] = labelled,
+) -> Pair:
     """The labelled data of a name; only the test part where a run was trained on the rest."""
     inner = net.predictor if isinstance(net, Calibrated) else net
     trained_on = getattr(inner, "notes", {}).get("data")
@@ -324,7 +337,7 @@ def _test_part(net: Any, name: str, note: Callable[[str], None]) -> Pair:
         if digest(*dataset.train) == trained_on and dataset.test is not None:
             note(f"the run was trained on {name}: only its {len(dataset.test[0])} test cases count")
             return dataset.test
-    return labelled(name)
+    return read(name, "test")
 
 
 def report(done: Done) -> str:

@@ -3,26 +3,42 @@
 import csv
 import json
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from nescio import running
+from nescio.auditing import Audit
 from nescio.cli import main
 from nescio.guarding import Guard
+from nescio.guarding import guard as make_guard
+from nescio.guarding.parts import Table
 
 MODULE = """
 from torch import nn
 def make_net():
     return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = make_net()
+    def forward(self, x):
+        return {"features": x, "logits": self.net(x)}
+def two():
+    return Two()
 def other():
     return nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2))
 """
 NAME = "guarded_module_of_tests"
+DEFAULT = f"{NAME}:make_net"
 
 
 def nescio(*words: str) -> Result:
@@ -371,3 +387,238 @@ def test_bad_calls_say_what_to_do(home: Path, guard: Path, words: list[str], sai
     assert said in result.output
     assert "Traceback" not in result.output
     assert not (home / "x.csv").exists()
+
+
+def write_words(path: Path, seed: int, header: str = "patient,a,b,way") -> None:
+    x, y = draw(900, seed)
+    rows = [f"p{i},{a:.9g},{b:.9g},{['west', 'east'][y[i]]}" for i, (a, b) in enumerate(x)]
+    path.write_text("\n".join([header, *rows]) + "\n")
+
+
+def words_guard(data: str, *words: str) -> Result:
+    start = ["guard", DEFAULT, "--weights", "w.safetensors", "--data", data, "--target", "way"]
+    return nescio(*start, "--detector", "mahalanobis", "--risk", "0.08", *words)
+
+
+def test_classes_may_be_words(home: Path) -> None:
+    write_words(home / "words.csv", 1)
+    lone = words_guard("words.csv:without=patient")
+    assert "column 'way' of words.csv holds" in lone.output
+    assert "in row 0 (line 2 of the file); write classes as 0, 1, ..., or name them" in lone.output
+    assert "--class-names east,west" in lone.output
+    assert "leave it out" not in lone.output
+    wrong = words_guard("words.csv:without=patient", "--class-names", "west,north")
+    assert "holds 'east' in row" in wrong.output
+    assert "expected one of --class-names west, north" in wrong.output
+    made = words_guard(
+        "words.csv:without=patient", "--class-names", "west,east", "--out", "v.safetensors"
+    )
+    assert made.exit_code == 0, made.output
+    same = table_guard(
+        "held.csv:columns=a,b", "--class-names", "west,east", "--out", "u.safetensors"
+    )
+    assert same.exit_code == 0, same.output
+    one, two = (json.loads((home / f"{n}.safetensors.json").read_text())["groups"] for n in "uv")
+    assert one == two
+
+
+def test_text_and_odd_cells_are_named_with_their_line(home: Path) -> None:
+    write_words(home / "words.csv", 1)
+    text = words_guard("words.csv", "--class-names", "west,east")
+    assert "encode it (docs/tables-and-shift.md) or leave it out: words.csv:without=patient" in (
+        text.output
+    )
+    made = words_guard("words.csv:columns=a,b", "--class-names", "west,east", "--out",
+                       "v.safetensors")  # fmt: skip
+    assert made.exit_code == 0, made.output
+    (home / "odd.csv").write_text("a,b\n" + "1,2\n" * 8 + "abc-0.43,1\n")
+    words = ["score", "v.safetensors", "odd.csv", "--net", DEFAULT, "--out", "x.csv"]
+    said = nescio(*words).output
+    assert "row 8 (line 10 of the file): 'abc-0.43' is no number in column 'a'" in said
+    leaking = words_guard("words.csv:columns=a,b,way", "--class-names", "west,east")
+    assert "'way' holds the class" in leaking.output
+
+
+def test_decisions_keep_the_keys_of_the_user(home: Path, guard: Path) -> None:
+    write_words(home / "keys.csv", 2)
+    words = ["score", guard, "keys.csv:columns=a,b:keep=patient,way", "--net", DEFAULT]
+    result = nescio(*words, "--out", "keyed.csv")
+    assert result.exit_code == 0, result.output
+    rows = rows_of(home / "keyed.csv")
+    assert [row["patient"] for row in rows] == [f"p{i}" for i in range(900)]
+    assert {row["way"] for row in rows} == {"west", "east"}
+    assert "columns are taken in this order: a, b; this guard was not made from a table" in (
+        result.output
+    )
+
+
+def test_a_stopped_run_says_where_it_goes_on(
+    home: Path, guard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["score", guard, "new.npy", "--net", DEFAULT, "--out", "s.csv", "--batch-mb", "0.004"]
+    add, left = Table.add, iter(range(1))
+
+    def dying(self: Table, *rest: Any) -> Table:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return add(self, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "add", dying)
+        assert nescio(*words).exit_code == 130
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    assert "going on at row 512" in done.output
+    assert len(rows_of(home / "s.csv")) == 900
+
+
+def test_an_image_that_cannot_be_read_stops_nothing(home: Path) -> None:
+    draw, photos = np.random.default_rng(0), home / "photos"
+    photos.mkdir()
+    x = draw.integers(0, 256, (300, 8, 8), dtype=np.uint8)
+    np.savez(home / "grey.npz", x=x[:, None], y=np.arange(300) % 10)
+    words = ["train", "single", "--data", "digits", "--run", "digits_run", "--epochs", "1"]
+    assert nescio(*words).exit_code == 0
+    words = ["guard", "digits_run", "--data", "grey.npz", "--detector", "energy", "--risk", "0.95"]
+    made = nescio(*words, "--false-alarm", "0.1", "--out", "i.safetensors")
+    assert made.exit_code == 0, made.output
+    for place in range(6):
+        Image.fromarray(x[place]).save(photos / f"{place}.png")
+    (photos / "3.png").write_bytes(b"none")
+    result = nescio("score", "i.safetensors", "photos", "--out", "i.csv")
+    assert result.exit_code == 0, result.output
+    assert "1 of them are files that cannot be read" in result.output
+    assert "cannot read the image photos/3.png" in result.output
+    assert rows_of(home / "i.csv")[3]["rule"] == "not finite"
+    for path in photos.iterdir():
+        Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(path)
+    result = nescio("score", "i.safetensors", "photos", "--out", "j.csv")
+    assert "write photos:size=8:mode=grey" in result.output
+
+
+def test_a_guard_of_a_network_with_several_outputs(home: Path) -> None:
+    save_file(
+        {f"net.{n}": t for n, t in load_file(home / "w.safetensors").items()},
+        home / "w2.safetensors",
+    )
+    words = ["guard", f"{NAME}:two", "--weights", "w2.safetensors", "--data", "held.npz"]
+    words += ["--train", "train.npz", "--risk", "0.08", "--detector", "mahalanobis"]
+    made = nescio(*words, "--output", "logits", "--out", "two.safetensors")
+    assert made.exit_code == 0, made.output
+    words = ["score", "two.safetensors", "new.npy", "--net", f"{NAME}:two", "--out", "two.csv"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    assert len(rows_of(home / "two.csv")) == 900
+
+
+def test_an_audit_of_a_network_with_several_outputs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {f"net.{n}": t for n, t in load_file(home / "w.safetensors").items()}
+    save_file(state, home / "w2.safetensors")
+    seen: dict[str, Any] = {}
+
+    def audit(predictors: Any, test: Any, **_: Any) -> Audit:
+        net = predictors["network"]
+        seen["logits"] = net(test[0])
+        made = make_guard(net, test, detector="mahalanobis", risk=0.08, train=draw(500, 5))
+        seen["decisions"] = made(draw(50, 9)[0])
+        return Audit({"guard": {}}, made)
+
+    monkeypatch.setattr(running, "audit", audit)
+    monkeypatch.setattr(Audit, "__str__", lambda self: "")
+    monkeypatch.setattr(
+        Audit, "save", lambda self, folder: self.guard.save("h2.safetensors", weights=True)
+    )
+    words = ["audit", f"{NAME}:two", "--weights", "w2.safetensors", "--data", "held.npz"]
+    result = nescio(*words, "--output", "logits")
+    assert result.exit_code == 0, result.output
+    truth = _net(home)(torch.from_numpy(draw(900, 1)[0]))
+    torch.testing.assert_close(seen["logits"], truth)
+    np.save("fifty.npy", draw(50, 9)[0])
+    words = ["score", "h2.safetensors", "fifty.npy", "--net", f"{NAME}:two", "--out", "h2.csv"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    columns = seen["decisions"].columns()
+    assert [row["decision"] for row in rows_of(home / "h2.csv")] == columns["decision"].tolist()
+    run = nescio("audit", ".", "--data", "held.npz", "--output", "logits")
+    assert run.exit_code == 1
+
+
+def test_what_is_printed_is_for_people(home: Path) -> None:
+    x, y = draw(900, 2)
+    x[0] = 1e6
+    np.savez(home / "wide.npz", x=x, y=y)
+    words = ["guard", DEFAULT, "--weights", "w.safetensors", "--data", "held.npz", "--test"]
+    words += ["wide.npz", "--detector", "mahalanobis", "--risk", "0.08", "--out", "p.safetensors"]
+    with warnings.catch_warnings(record=True) as caught:  # none comes through as such
+        warnings.simplefilter("always")
+        result = nescio(*words)
+    assert not [one for one in caught if issubclass(one.category, UserWarning)]
+    assert result.exit_code == 0, result.output
+    assert "without --train it was not checked whether --data are training cases" in result.output
+    assert "WARNING: 1 of 900 inputs" in result.output
+    assert ".py:" not in result.output
+    shown = dict(line.split() for line in result.output.split("tried on")[1].splitlines()[1:10])
+    summary = json.loads((home / "p.safetensors.json").read_text())["test"]
+    for name in ("answer", "risk", "set_coverage"):
+        assert shown[name] == f"{summary[name]:.2%}"
+    assert shown["inputs"] == "900"
+    with_train = nescio(*words, "--train", "train.npz")
+    assert "it was not checked" not in with_train.output
+
+
+def test_monitor_counts_rows_without_a_score(home: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save("usual.npy", rng.normal(size=1000))
+    np.save("odd.npy", np.append(rng.normal(size=200), [np.nan, np.nan, np.inf]))
+    result = nescio("monitor", "usual.npy", "odd.npy", "--state", "h.safetensors")
+    assert "2 of the new rows had no score" in result.output
+    np.save("far_off.npy", np.full(5000, 1e3))
+    drifted = nescio("monitor", "usual.npy", "far_off.npy", "--state", "k.safetensors")
+    assert drifted.exit_code == 3
+    assert "p-value of no drift: < 1e-300" in drifted.output
+
+
+def test_a_dot_for_a_colon_is_seen(home: Path) -> None:
+    for command in ("guard", "audit"):
+        words = [command, f"{NAME}.make_net", "--weights", "w.safetensors", "--data", "held.npz"]
+        assert f"did you mean {NAME}:make_net?" in nescio(*words).output
+
+
+def test_audit_reads_tables(home: Path, guard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def audit(predictors: Any, test: Any, **options: Any) -> Audit:
+        seen.update(options, test=test)
+        return Audit({"guard": {}}, Guard.load(guard, net=_net(home)))
+
+    def save(self: Audit, folder: str) -> Path:
+        seen["columns"] = self.guard.notes["columns"]
+        return Path(folder)
+
+    monkeypatch.setattr(running, "audit", audit)
+    monkeypatch.setattr(Audit, "save", save)
+    monkeypatch.setattr(Audit, "__str__", lambda self: "")
+    write_words(home / "words.csv", 1)
+    x, y = draw(900, 3)
+    write_csv(home / "valid.csv", x, y)
+    np.savetxt(home / "strange.csv", x[:50] * 9, "%.9g", ",", header="b,a", comments="")
+    words = ["audit", DEFAULT, "--weights", "w.safetensors", "--out", "audited"]
+    table = ["--data", "words.csv:without=patient", "--target", "way", "--class-names", "west,east"]
+    (home / "valid2.csv").write_text((home / "valid.csv").read_text().replace("class", "way"))
+    more = ["--validation", "valid2.csv", "--outside", "odd=strange.csv"]
+    result = nescio(*words, *table, *more)
+    assert result.exit_code == 0, result.output
+    for part, own in (("test", draw(900, 1)), ("validation", (x, y))):
+        np.testing.assert_allclose(seen[part][0], own[0], rtol=1e-6)
+        assert seen[part][1].tolist() == own[1].tolist()
+    np.testing.assert_allclose(seen["outside"]["odd"], x[:50, ::-1] * 9, rtol=1e-6)  # by name
+    assert seen["columns"] == ["a", "b"]
+    assert "--target NAME" in nescio(*words, "--data", "words.csv").output
+    one = [*words, "--data", "valid.csv", "--target", "class", "--recipe", "ceda"]
+    assert "are one file" in nescio(*one, "--train", "valid.csv").output
+    assert "are one file" in nescio(*one[:-2], "--validation", "valid.csv").output
+    (home / "flat").mkdir()
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(home / "flat" / "a.png")
+    assert "flat/0/a.png and flat/1/b.png" in nescio(*words, "--data", "flat").output

@@ -465,6 +465,26 @@ def test_the_same_weights_in_another_network_are_found_by_the_probe(tmp_path):
     assert len(Guard.load(path, net=net)(torch.zeros(2, WIDTH))) == 2
 
 
+def test_weights_of_the_file_go_into_a_copy_of_the_network_given(tmp_path):
+    net = Twice(1.0)
+    made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), calibration_map=None, risk=0.99)
+    path = made.save(tmp_path / "guard.safetensors", weights=True)
+    fresh = Twice(1.0)  # as a factory makes it
+    before = {name: tensor.clone() for name, tensor in fresh.state_dict().items()}
+    x, _ = blobs(50, 2)
+    same(Guard.load(path, net=fresh)(x), made(x))
+    for name, tensor in fresh.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    with pytest.raises(NescioError, match="is not the one that .* guards: .*give the same one"):
+        Guard.load(path, net=nn.Linear(WIDTH, CLASSES))
+
+
+def test_targets_that_are_no_classes_are_sent_to_intervals():
+    x, y = blobs(800, 1)
+    with pytest.raises(NescioError, match=r"about classes.*nescio.conformal.residual"):
+        nescio.guard(Twice(1.0), (x, y + 0.25), train=blobs(600, 0))
+
+
 def test_damaged_and_newer_files_are_refused(guard, tmp_path):
     path = guard.save(tmp_path / "guard.safetensors", weights=True)
     whole = path.read_bytes()

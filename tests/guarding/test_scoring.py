@@ -3,6 +3,8 @@
 import csv
 import json
 import multiprocessing
+import os
+import re
 import signal
 import time
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from nescio import nets
@@ -18,7 +21,7 @@ from nescio.data.streams import array_stream, open_stream
 from nescio.errors import NescioError
 from nescio.guarding import Guard, guard, parts
 from nescio.guarding.parts import summary_path
-from nescio.guarding.scoring import fingerprint, score
+from nescio.guarding.scoring import OWN, fingerprint, score
 
 NAMES = ("left, or west", "right")
 
@@ -220,6 +223,91 @@ def test_changed_inputs_or_guards_are_refused(tmp_path, made, inputs):
     (tmp_path / "d.csv.json").write_text("{")
     with pytest.raises(NescioError, match="damaged"):
         score(made, inputs, out)
+
+
+def test_what_changed_is_said_in_words(tmp_path, made, inputs):
+    path, out = tmp_path / "a-name-that-takes-up-most-of-a-line-of-text.npy", tmp_path / "d.csv"
+    np.save(path, inputs)
+    score(made, path, out)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 5))
+    with pytest.raises(NescioError, match="another run") as caught:
+        score(made, path, out)
+    said = re.search(r"inputs: written: (.*) there, (.*) here\)", str(caught.value))
+    assert said is not None
+    assert said[1] != said[2]
+    assert said[1][:19] == said[2][:19]
+
+
+def test_rows_that_are_done_are_counted(tmp_path, made, inputs):
+    out = tmp_path / "d.csv"
+    assert parts.rows_done(out) == 0
+    with pytest.raises(KilledError):
+        score(until(made, 3), inputs, out, batch_bytes=400)
+    journal = json.loads((tmp_path / "d.csv.parts" / "journal.json").read_text())
+    assert parts.rows_done(out) == journal["rows"] == 32 * journal["parts"] > 0
+    score(made, inputs, out)
+    assert parts.rows_done(out) == 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_kept_columns_stand_beside_the_decisions(tmp_path, made, inputs, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    rows = [",".join(["p, é" if i % 2 else f"q{i}", *map(str, x)]) for i, x in enumerate(inputs)]
+    rows = [row.replace("p, é", '"p, é"') for row in rows]
+    (tmp_path / "x.csv").write_text("\n".join(["patient,a,b,c", *rows]))
+    stream = open_stream(tmp_path / "x.csv", keep="patient,a")
+    assert stream.columns == ("b", "c")
+    stream = open_stream(tmp_path / "x.csv", columns="a,b,c", keep="patient,a")
+    whole, out = tmp_path / f"whole.{ending}", tmp_path / f"d.{ending}"
+    score(made, stream, whole, batch_bytes=400)
+    found = written(whole)
+    assert list(found[0])[:4] == ["case", "patient", "a", "decision"]
+    assert {*found[0]} - {"patient", "a"} == {*OWN} - {"file"}
+    truth = ["p, é" if i % 2 else f"q{i}" for i in range(500)]
+    assert [row["patient"] for row in found] == truth
+    assert found[3]["a"] == str(inputs[3, 0])
+    with pytest.raises(KilledError):
+        score(until(made, 2), stream, out, batch_bytes=400)
+    score(made, open_stream(tmp_path / "x.csv", columns="a,b,c", keep="patient,a"), out)
+    assert out.read_bytes() == whole.read_bytes()
+    other = open_stream(tmp_path / "x.csv", columns="a,b,c", keep="patient")
+    with pytest.raises(NescioError, match="another run .inputs: keep:"):
+        score(made, other, out)
+    renamed = (tmp_path / "x.csv").read_text().replace("patient", "label")
+    (tmp_path / "y.csv").write_text(renamed)
+    with pytest.raises(NescioError, match="have a column 'label' of their own; rename"):
+        score(made, open_stream(tmp_path / "y.csv", keep="label"), tmp_path / f"z.{ending}")
+    assert not (tmp_path / f"z.{ending}.parts").exists()
+
+
+def test_images_that_cannot_be_read_are_outside(tmp_path):
+    draw, photos = np.random.default_rng(0), tmp_path / "photos"
+    photos.mkdir()
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nets.mlp(4, 2, widths=(8,)))
+    x = torch.from_numpy(draw.integers(0, 256, (300, 1, 2, 2), dtype=np.uint8))
+    options = {"detector": "energy", "risk": 0.9, "false_alarm": 0.1, "batch_size": 4}
+    own = guard(net, (x, torch.arange(300) % 2), **options)
+    for place in range(20):
+        Image.fromarray(x[place, 0].numpy()).save(photos / f"{place:02d}.png")
+    (photos / "05.png").write_bytes(b"none")
+    (photos / "11.png").write_bytes((photos / "11.png").read_bytes()[:30])
+    whole, out = tmp_path / "whole.csv", tmp_path / "d.csv"
+    found = score(own, photos, whole, batch_bytes=16)
+    assert (found.unreadable, found.not_finite) == (2, 2)
+    assert "2 of them are files that cannot be read" in str(found)
+    rows = written(whole)
+    assert [row["rule"] == "not finite" for row in rows] == [i in (5, 11) for i in range(20)]
+    assert {rows[i]["decision"] for i in (5, 11)} == {"outside"}
+    with pytest.raises(KilledError):
+        score(until(own, 2), photos, out, batch_bytes=16)
+    assert score(own, photos, out).unreadable == 2
+    assert out.read_bytes() == whole.read_bytes()
+    assert score(own, photos, out).unreadable == 2
+    Image.fromarray(np.zeros((5, 5, 3), np.uint8)).save(tmp_path / "large.png")
+    with pytest.raises(NescioError, match=f"; write {tmp_path}:size=2:mode=grey$"):
+        score(own, open_stream(tmp_path, size=5, mode="colour"), tmp_path / "e.csv")
 
 
 def test_a_fingerprint_sees_what_decides(made):

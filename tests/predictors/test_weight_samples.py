@@ -1,5 +1,7 @@
 """Networks drawn from a distribution over weights: what a draw is, what it depends on, files."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from click.testing import CliRunner
@@ -38,6 +40,11 @@ def test_members_are_ordinary_networks_with_drawn_weights():
                 truth = mean + F.softplus(rho) * torch.randn(mean.shape, generator=source)
                 torch.testing.assert_close(net.state_dict()[f"{layer}.{part}"], truth)
         torch.testing.assert_close(drawn(X).logits[t], net(X))
+
+
+def test_draws_know_the_data_that_the_model_was_trained_on():
+    seen = torch.tensor([1, 5, 9])
+    assert weight_samples(replace(model(), seen=seen), passes=2).seen is seen
 
 
 def test_a_draw_depends_on_the_seed_and_the_pass_alone():

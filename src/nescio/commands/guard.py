@@ -1,15 +1,17 @@
 """`nescio guard`: from a network and held-out data to a guard file."""
 
 import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nescio.commands.network import NET_OF_RUN, WEIGHTS, named_networks
+from nescio.commands.network import NET_OF_RUN, OUTPUT, WEIGHTS, named_networks, output_named
+from nescio.commands.warning import warnings_said
 from nescio.errors import NescioError
+
+SHARES = ("answer", "unsure", "outside", "out_of_range", "risk", "set_coverage")
 
 
 @click.command()
@@ -46,8 +48,13 @@ from nescio.errors import NescioError
 @click.option("--confidence", default=0.95, show_default=True, help="How sure the risk is.")
 @click.option("--sets", default=0.1, show_default=True, help="How often a set may miss; 0: none.")
 @click.option("--by-class", is_flag=True, help="Keep the promises for each predicted class.")
-@click.option("--class-names", help="Names of the classes, with commas between.")
+@click.option(
+    "--class-names",
+    help="Names of the classes, in the order of the outputs, with commas between; the --target "
+    "may hold them.",
+)
 @click.option("--layer", multiple=True, help="Read these layers: names or patterns. Repeatable.")
+@OUTPUT
 @click.option("--no-weights", is_flag=True, help="Leave the network's weights out of the file.")
 @click.option("--out", default="guard.safetensors", show_default=True, help="Where to write it.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -84,6 +91,7 @@ def guard(
     them by name.
     """
     from nescio.commands.inputs import detector_named, labelled_data
+    from nescio.data.streams.choosing import listed
     from nescio.files import make_folder, write_json
     from nescio.guarding import guard as make
 
@@ -92,39 +100,42 @@ def guard(
         raise NescioError(f"--out must end in .safetensors, got {out!r}")
     make_folder(path.parent)  # before the work, not after it
     source = named_networks(network, weights, net_name)
-    x, y, columns = labelled_data(data_name, target=target, part=part)
+    names = listed(options.pop("class_names")) or None
+    read: dict[str, Any] = {"target": target, "names": names}
+    x, y, columns = labelled_data(data_name, part=part, **read)
     train = None
     if train_name is not None:
-        train = labelled_data(train_name, target=target, part="train", columns=columns)[:2]
+        train = labelled_data(train_name, part="train", columns=columns, **read)[:2]
+    elif getattr(source, "seen", None) is None:
+        click.echo("without --train it was not checked whether --data are training cases", err=True)
     test = None
     if test_name is not None:
-        test = labelled_data(test_name, target=target, columns=columns)[:2]
+        test = labelled_data(test_name, columns=columns, **read)[:2]
     layers, by_class = list(options.pop("layer")) or None, options.pop("by_class")
-    names, sets = options.pop("class_names"), options.pop("sets")
+    sets, output = options.pop("sets"), output_named(options.pop("output"))
     for name in ("detector", "failure"):
         options[name] = None if options[name] is None else detector_named(options[name])
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings_said():
         made = make(
             source,
             (x, y),
             train=train,
             layers=layers,
             by="class" if by_class else None,
-            names=None if names is None else [name.strip() for name in names.split(",")],
+            names=names,
             sets=sets or None,
+            output=output,
             **options,
         )
-    for one in said:
-        click.echo(f"WARNING: {one.message}", err=True)
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
     found = {"guarantees": list(made.guarantees), "groups": _groups(made), **dict(made.notes)}
     if test is not None:
-        found["test"] = made(test[0]).summary(test[1])
+        with warnings_said():
+            found["test"] = made(test[0]).summary(test[1])
         click.echo(f"tried on {test_name}:")
-        click.echo("\n".join(f"  {name:<14} {value:.6g}" for name, value in found["test"].items()))
+        click.echo("\n".join(f"  {n:<14} {_said(n, v)}" for n, v in found["test"].items()))
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**found, "command": ["nescio", *sys.argv[1:]]})
     net = ""
@@ -132,6 +143,11 @@ def guard(
         net = f" --net {network if ':' in network or not _is_own(made) else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
+
+
+def _said(name: str, value: float) -> str:
+    """A number of a summary as it is read: shares in per cent."""
+    return f"{value:.2%}" if name in SHARES else f"{value:.6g}"
 
 
 def _groups(made: Any) -> list[dict[str, Any]]:

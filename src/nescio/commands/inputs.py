@@ -1,27 +1,33 @@
 """What the words of a command stand for: inputs block by block, and labelled data of any kind."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.activations import Activations
 from nescio.arguments import inputs_named, labelled, named
-from nescio.data.streams import Stream, array_stream, columns_of, is_streamed, open_stream
-from nescio.data.streams.choosing import chosen_columns
+from nescio.data.streams import (
+    Stream,
+    array_stream,
+    columns_of,
+    is_streamed,
+    is_table,
+    open_stream,
+    row_of,
+)
+from nescio.data.streams.choosing import chosen_columns, first_of, listed
+from nescio.data.table import is_number, number
 from nescio.detecting.contestants import contestants
 from nescio.detectors import Detector
 from nescio.errors import NescioError
 
-TABLES = (".csv", ".csv.gz", ".csv.xz", ".parquet")
 ALL = 1 << 30  # cases of a block: all of them
-
-
-def is_table(path: str) -> bool:
-    """Whether a path is that of a table with named columns."""
-    return path.lower().endswith(TABLES)
 
 
 def stream_named(text: str, *, columns: Sequence[str] | None = None) -> Stream:
@@ -58,6 +64,24 @@ def _by_name(
     return {**kept, "columns": list(columns)}
 
 
+def all_inputs(text: str, *, columns: Sequence[str] | None = None) -> Tensor:
+    """Inputs of a table, with its columns by name, or of other data, all at once."""
+    if not is_table(named(text).source):
+        return inputs_named(text)
+    _, x = next(stream_named(text, columns=columns).blocks(ALL))
+    return x
+
+
+def said_columns(stream: Stream, columns: Sequence[str] | None) -> str | None:
+    """What to say where a guard without names of columns reads a table."""
+    if columns is not None or stream.columns is None:
+        return None
+    return (
+        f"columns are taken in this order: {first_of(stream.columns)}; this guard was not made "
+        "from a table and has no names to compare"
+    )
+
+
 def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
     (found,) = contestants([text], members=1, vectors=True)
@@ -70,15 +94,17 @@ def labelled_data(
     target: str | None = None,
     part: str = "test",
     columns: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Tensor, Tensor, tuple[str, ...] | None]:
     """Inputs, labels and the names of the columns, if there are any.
 
-    target: the column of a table that holds the class, a whole number.
+    target: the column of a table that holds the class, a whole number or one of `names`.
     columns: those of other data, which a table is to have too, in their order.
+    names: of the classes, in the order of the network's outputs.
     """
     found = named(text)
     if not is_table(found.source):
-        if target is not None:
+        if target is not None and columns is None:  # nor is what came before
             raise NescioError(f"--target names a column of a table; {found.source} is none")
         return *labelled(text, part), None
     path, options = Path(found.source), dict(found.options)
@@ -90,15 +116,68 @@ def labelled_data(
             f"{', '.join(known)}"
         )
     chosen_columns(path, known, target, None)
-    if "columns" not in options:
-        options["without"] = ",".join(filter(None, [str(options.get("without") or ""), target]))
-    inputs = open_stream(path, **_by_name(path, options, columns))
-    classes = open_stream(path, columns=[target], **kept)
-    x, values = (next(stream.blocks(ALL))[1] for stream in (inputs, classes))
-    y = values[:, 0]
-    if not (y.isfinite().all() and (y == y.round()).all() and (y >= 0).all()):
-        odd = y[~(y.isfinite() & (y == y.round()) & (y >= 0))][0]
+    if target in listed(options.get("columns")):
         raise NescioError(
-            f"column {target!r} of {found.source} must hold classes 0, 1, 2, ..., got {float(odd)}"
+            f"{target!r} holds the class, so it is no input; leave it out of columns="
         )
-    return x, y.to(torch.int64), inputs.columns
+    options["keep"] = [*listed(options.get("keep")), target]
+    inputs = open_stream(path, **_by_name(path, options, columns))
+    _, x = next(inputs.blocks(ALL))
+    assert inputs.kept is not None
+    words = np.char.strip(inputs.kept(0, len(x))[target])
+    return x, torch.from_numpy(_classes(path, target, words, names, **kept)), inputs.columns
+
+
+def _classes(
+    path: Path, target: str, words: NDArray[np.str_], names: Sequence[str] | None, **header: Any
+) -> NDArray[np.int64]:
+    """Classes as whole numbers, given as such or by name."""
+    distinct, places = np.unique(words, return_inverse=True)
+    text = [word for word in distinct.tolist() if not is_number(word)]
+
+    def first(wrong: NDArray[np.bool_]) -> str:
+        row = int(np.flatnonzero(wrong[places])[0])
+        where = row_of(path, row, **header)
+        return f"column {target!r} of {path} holds {str(words[row])!r} in {where}"
+
+    if not text:
+        values = np.array([number(word) for word in distinct.tolist()])
+        good = np.isfinite(values) & (values == np.round(values)) & (values >= 0)
+        if not good.all():
+            raise NescioError(f"{first(~good)}; it must hold classes 0, 1, 2, ...")
+        found: NDArray[np.int64] = values.astype(np.int64)[places]
+        return found
+    if names is None:
+        raise NescioError(
+            f"{first(np.isin(distinct, text))}; write classes as 0, 1, ..., or name them in the "
+            f"order of the network's outputs: --class-names {first_of(text).replace(', ', ',')}"
+        )
+    unknown = ~np.isin(distinct, names)
+    if unknown.any():
+        raise NescioError(f"{first(unknown)}, expected one of --class-names {', '.join(names)}")
+    return np.array([list(names).index(word) for word in distinct.tolist()], np.int64)[places]
+
+
+def input_columns(text: str, target: str | None) -> tuple[str, ...] | None:
+    """The columns of a table that are inputs, in their order; None: it is no table."""
+    found = named(text)
+    path, options = Path(found.source), found.options
+    if not is_table(path.name) or not path.exists():
+        return None
+    known = columns_of(path, header=options.get("header")) or ()
+    without = [*listed(options.get("keep")), *listed(target)]
+    places = chosen_columns(path, known, options.get("columns"), options.get("without"), without)
+    return tuple(known[place] for place in places)
+
+
+def audit_readers(
+    text: str | None, target: str | None, class_names: str | None
+) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """The columns of test data that are a table, and what reads all data of an audit like them."""
+    columns = None if text is None else input_columns(text, target)
+    names = listed(class_names) or None
+
+    def read(other: str, part: str) -> tuple[Tensor, Tensor]:
+        return labelled_data(other, target=target, part=part, columns=columns, names=names)[:2]
+
+    return columns, {"read": read, "read_inputs": partial(all_inputs, columns=columns)}

@@ -64,6 +64,7 @@ def monitor(
     """
     from nescio.files import write_json
     from nescio.monitoring import monitor as start
+    from nescio.monitoring.martingale import said
 
     is_guard = reference.endswith(".safetensors")
     usual = _calibration(reference) if is_guard else _whole(reference)
@@ -77,11 +78,12 @@ def monitor(
                 "--state, or delete that one"
             )
         now = there
-    before = now.seen
+    before, without = now.seen, 0
     parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
     for blocks in parts:
         for scores in blocks:
             now = now.update(scores)
+            without += int(np.isinf(scores).sum())  # `_far` leaves no other infinity
     now.save(path)
     found = {
         "seen": now.seen,
@@ -95,7 +97,10 @@ def monitor(
     if plot is not None:
         _draw(now, Path(plot))
     click.echo(f"{now.seen} scores, {now.seen - before} of them new; p-value of no drift: "
-               f"{now.p_value:.3g}")  # fmt: skip
+               f"{said(now.p_value)}")  # fmt: skip
+    if without:
+        click.echo(f"{without} of the new rows had no score (inputs that are not finite): they "
+                   "count as infinitely far out")  # fmt: skip
     if now.alarm is None:
         click.echo(f"no alarm (at most {false_alarm:g} of quiet streams ever raise one)")
         return
@@ -138,8 +143,8 @@ def _scores(
 ) -> Iterator[NDArray[np.float64]]:
     """Scores of a file, block by block, in single precision, as files of text hold them."""
     from nescio.arguments import named
-    from nescio.commands.inputs import is_table, stream_named
-    from nescio.data.streams import array_stream, columns_of, open_stream
+    from nescio.commands.inputs import said_columns, stream_named
+    from nescio.data.streams import array_stream, columns_of, is_table, open_stream
 
     found = named(text)
     source = found.source
@@ -159,6 +164,9 @@ def _scores(
         )
     made = load_guard(guard, net_name, weights)
     stream = stream_named(text, columns=made.notes.get("columns"))
+    note = said_columns(stream, made.notes.get("columns"))
+    if note is not None:
+        click.echo(note, err=True)
     return _decided(made, stream)
 
 
@@ -175,7 +183,7 @@ def _decided(made: Any, stream: Any) -> Iterator[NDArray[np.float64]]:
 
 
 def _far(scores: Any) -> NDArray[np.float64]:
-    """In single precision; what has no score is infinitely far out."""
+    """In single precision; what has no score is infinitely far out, what is has a large number."""
     values: NDArray[np.float64] = scores.float().double().nan_to_num(nan=np.inf).cpu().numpy()
     return values
 

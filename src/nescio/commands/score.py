@@ -1,6 +1,7 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 
 from nescio.errors import NescioError
 
+SHOWN = 5  # files that cannot be read
 NET_OF_GUARD = click.option(
     "--net",
     "net_name",
@@ -51,20 +53,30 @@ def score(
     nescio score guard.safetensors rows.csv:without=id,class --net mymodule:make_net --out d.parquet
     nescio score guard.safetensors photos:size=28:mode=grey --out decisions.jsonl
 
-    After a colon stand options: columns= and without= of tables, header=no of a .csv, array= of an
-    .npz, size= and mode= of images, or a change such as crop=28. Where the guard was made from a
-    table, its columns are taken by name; columns= of other names takes those instead.
+    After a colon stand options: columns=, without= and keep= of tables, header=no of a .csv, array=
+    of an .npz, size= and mode= of images, or a change such as crop=28. Where the guard was made
+    from a table, its columns are taken by name; columns= of other names takes those instead.
+    rows.csv:keep=patient,date copies these columns beside the decisions.
 
     One row an input: case, decision, label, probability, p_value, score, doubt, rule (which spoke),
-    in_range, set. The shares are printed, and written beside as .json.
+    in_range, set. The shares are printed, and written beside as .json. A missing value, or an image
+    that cannot be read, is outside.
     """
-    from nescio.commands.inputs import stream_named
+    from nescio.commands.inputs import said_columns, stream_named
+    from nescio.guarding.parts import rows_done
     from nescio.guarding.scoring import score as decide
 
     made = load_guard(guard, net_name, weights)
     stream = stream_named(inputs, columns=made.notes.get("columns"))
+    done = 0 if restart else rows_done(Path(out))
+    going_on = f"going on at row {done}; {out} is not complete yet" if done else None
+    for note in (said_columns(stream, made.notes.get("columns")), going_on):
+        if note is not None:
+            click.echo(note, err=True)
     found = decide(made, stream, out, batch_bytes=int(batch_mb * (1 << 20)), resume=not restart)
     click.echo(str(found))
+    for why in islice(stream.unreadable.values(), SHOWN):
+        click.echo(why, err=True)
     click.echo(f"decisions: {out}")
 
 

@@ -23,6 +23,10 @@ SCENES = ("bedroom", "bridge", "church_outdoor", "classroom", "conference_room",
           "kitchen", "living_room", "restaurant", "tower")  # fmt: skip
 
 
+class UnreadableError(NescioError):
+    """A file that holds no image, or half of one."""
+
+
 @datasets.register
 def image_folder(
     *, folder: str | None = None, size: Size = None, mode: str | None = None, seed: int = 0
@@ -125,7 +129,7 @@ def _classes(where: Path) -> list[str]:
     if len(names) < 2:
         raise NescioError(
             f"{where} holds {len(names)} folder(s) with image files; expected one for each class, "
-            "two at least"
+            f"two at least, as in {where / '0' / 'a.png'} and {where / '1' / 'b.png'}"
         )
     return names
 
@@ -175,7 +179,9 @@ def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
                     image = image.resize((width, height), Image.Resampling.BILINEAR)
                 return np.atleast_3d(np.asarray(image, np.uint8))
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise NescioError(f"cannot read the image {path}: {error}; repair or remove it") from None
+        raise UnreadableError(
+            f"cannot read the image {path}: {error}; repair or remove it"
+        ) from None
     raise NescioError(
         f"{path} is stored as {stored}, expected 8-bit grey (L) or colour (RGB); "
         + ("convert it first" if mode else 'mode="grey" or mode="colour" converts many others')

@@ -173,7 +173,13 @@ def _whole(net: nn.Module, data: Any, batch_size: int) -> tuple[Tensor, Tensor |
 def _labels(held: Activations) -> Tensor:
     if held.labels is None:
         raise NescioError("calibration data need labels: (x, y); the risk is about them")
-    labels = check_labels(held.labels, held.classes, (held.cases,)).to(held.logits.device)
+    given = held.labels
+    if given.is_floating_point() and not (given == given.round()).all():
+        raise NescioError(
+            "the calibration labels are no whole numbers; a guard decides about classes 0, 1, ...; "
+            "for a regression see nescio.conformal.residual"
+        )
+    labels = check_labels(given, held.classes, (held.cases,)).to(held.logits.device)
     if (labels == labels[0]).all():
         raise NescioError(
             f"all calibration labels are {int(labels[0])}; give calibration data drawn like the "

@@ -154,7 +154,7 @@ def _guard(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], nets: Any
 def _networks(
     path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], net: Any
 ) -> list[nn.Module]:
-    """The networks: those given, or rebuilt ones with the weights of the file."""
+    """The networks: those given, or rebuilt ones, with the weights of the file if it has any."""
     wanted: list[Mapping[str, Any]] = manifest["networks"]
     if not wanted:
         return []
@@ -168,14 +168,24 @@ def _networks(
         raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(found)} were given")
     copies = [deepcopy(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
-        if net is None:
-            copy.load_state_dict(_under(f"weights/{member}/", tensors))
+        if manifest["weights"]:
+            _fill(copy, _under(f"weights/{member}/", tensors), path)
         if weights_digest(copy) != one["digest"]:
             raise NescioError(
                 f"the weights of network {member} are not those that {path} was made with; use the "
                 "same network, or make a new guard: its promises are about that one"
             )
     return copies
+
+
+def _fill(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    try:
+        net.load_state_dict(weights)
+    except RuntimeError as error:
+        line = " ".join(str(error).split())
+        raise NescioError(
+            f"the network given is not the one that {path} guards: {line}; give the same one"
+        ) from None
 
 
 def weights_digest(net: nn.Module) -> str:

@@ -11,13 +11,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nescio.checkpoints import differences
 from nescio.data.streams.parquet import parquet
 from nescio.errors import NescioError
 from nescio.files import make_folder, write_atomically, write_json, writing_atomically
@@ -101,6 +101,14 @@ def begin(out: Path, identity: Mapping[str, Any], *, resume: bool) -> Table:
     return fresh
 
 
+def rows_done(out: Path) -> int:
+    """Rows that a stopped run has written; 0 without one."""
+    if out.is_dir():
+        return 0
+    journal = Table(out, {}).folder / JOURNAL
+    return int(_read(journal).get("rows", 0)) if journal.exists() else 0
+
+
 def finished(out: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
     """The summary of a table that is complete; None where it is still to be made.
 
@@ -127,10 +135,8 @@ def _remove(folder: Path) -> None:
 
 def _check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse what another guard or other inputs left."""
-    differ = [name for name in here if there.get(name) != here[name]]
-    if differ:
-        both = [(n, *(shorten(str(run.get(n)), 60) for run in (there, here))) for n in differ]
-        shown = "; ".join(f"{name}: {one} there, {two} here" for name, one, two in both)
+    shown = differences(there, here)
+    if shown:
         raise NescioError(
             f"{path} belongs to another run ({shown}); choose another name, or {ANEW}"
         )

@@ -28,7 +28,10 @@ from nescio.progress import progress as bar
 from nescio.threads import in_order
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+OWN = ("case", "file", "decision", "label", "probability", "p_value", "score", "doubt", "rule",
+       "in_range", "set")  # columns of the table  # fmt: skip
 WORKERS = 8  # parts that are decided at a time, at most
+Words = Mapping[str, NDArray[np.str_]]  # columns by name
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Summary:
     rules: Mapping[str, int]  # which rule spoke; those that never did are left out
     out_of_range: int  # finite, with numbers that calibration data did not have
     seconds: float | None = None  # None: all was there already
+    unreadable: int = 0  # files that could not be read, among those that are not finite
 
     @property
     def not_finite(self) -> int:
@@ -52,6 +56,8 @@ class Summary:
         lines = [f"{self.inputs} inputs", *shares]
         if self.not_finite:
             lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+        if self.unreadable:
+            lines.append(f"WARNING: {self.unreadable} of them are files that cannot be read")
         if self.out_of_range:
             lines.append(
                 f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
@@ -81,8 +87,8 @@ def score(
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
-    Rows have the number of the case, the file of an image, and the columns of `Decisions`. Numbers
-    in text have nine significant digits.
+    Rows have the number of the case, the file of an image, columns that the stream keeps, and the
+    columns of `Decisions`. Numbers in text have nine significant digits.
     """
     stream, out = _stream(source), Path(out)
     _check(guard, stream, batch_bytes)
@@ -159,10 +165,21 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             "this guard was made with groups, which a file of inputs does not say; decide in "
             "Python: guard(x, groups=...)"
         )
+    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in OWN]
+    if taken:
+        raise NescioError(
+            f"decisions have a column {taken[0]!r} of their own; rename that of {stream.name}, or "
+            "keep others"
+        )
     if guard.range is not None and stream.shape != guard.range.shape:
         hint = ""
         if stream.columns is not None:
             hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+        elif stream.files is not None and len(guard.range.shape) == 3:
+            colours, height, width = guard.range.shape
+            size = height if height == width else (height, width)
+            mode = "grey" if colours == 1 else "colour"
+            hint = f"; write {stream.name}:size={size}:mode={mode}"
         raise NescioError(
             f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
@@ -187,16 +204,17 @@ def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
     write, _ = format_of(table.out)
     free: SimpleQueue[Guard] = SimpleQueue()
 
-    def decide(block: tuple[int, Any]) -> Part:
-        first, x = block
+    def decide(block: tuple[int, Any, Words]) -> Part:
+        first, x, kept = block
         own = free.get()
         try:
             found = own(x)
         finally:
             free.put(own)
-        return Part(write(_columns(stream, first, found), first == 0), len(found), _counts(found))
+        text = write(_columns(stream, first, kept, found), first == 0)
+        return Part(text, len(found), _counts(stream, first, found))
 
-    blocks = stream.blocks(table.identity["part"], start=table.rows)
+    blocks = _blocks(stream, table)
     ahead = list(islice(blocks, 2))
     threads = min(torch.get_num_threads(), WORKERS)
     several = len(ahead) == 2 or table.rows > 0
@@ -206,6 +224,12 @@ def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
     for _ in range(threads):
         free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
     return in_order(decide, chain(ahead, blocks), threads)
+
+
+def _blocks(stream: Stream, table: Table) -> Iterator[tuple[int, Any, Words]]:
+    """Inputs that are left, with the columns that are copied through."""
+    for first, x in stream.blocks(table.identity["part"], start=table.rows):
+        yield first, x, {} if stream.kept is None else stream.kept(first, len(x))
 
 
 def _on_cpu(guard: Guard) -> bool:
@@ -226,25 +250,28 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _columns(stream: Stream, first: int, found: Decisions) -> dict[str, NDArray[Any]]:
+def _columns(stream: Stream, first: int, kept: Words, found: Decisions) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {"case": np.arange(first, first + len(found))}
     if stream.files is not None:
         columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
-    return columns | found.columns()
+    return columns | dict(kept) | found.columns()
 
 
-def _counts(found: Decisions) -> dict[str, int]:
+def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:
     decisions = np.bincount(found.decision.cpu().numpy(), minlength=len(DECISIONS)).tolist()
     rules = np.bincount(found.rule.cpu().numpy(), minlength=len(RULE_NAMES)).tolist()
+    wrong = sum(first <= case < first + len(found) for case in tuple(stream.unreadable))
     odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
     return {
         **dict(zip(DECISIONS, decisions, strict=True)),
         **{f"rule: {name}": n for name, n in zip(RULE_NAMES, rules, strict=True) if n},
         "out_of_range": odd,
+        **({"unreadable": wrong} if wrong else {}),
     }
 
 
 def _summary(out: Path, inputs: int, counts: Mapping[str, Any], seconds: float | None) -> Summary:
     rules = {name: counts[f"rule: {name}"] for name in RULE_NAMES if f"rule: {name}" in counts}
     decisions = {name: counts[name] for name in DECISIONS}
-    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds)
+    wrong = counts.get("unreadable", 0)
+    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds, wrong)

@@ -60,7 +60,7 @@ class Network:
     def answer(self, x: Tensor) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
         found = self.raw(x)
-        logits = _selected(found, self.output)
+        logits = selected(found, self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(
                 f"a network must return (cases, outputs), here ({len(x)}, ...), it returned "
@@ -159,7 +159,7 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
         ) from error
 
 
-def _selected(found: Any, output: Output) -> Tensor:
+def selected(found: Any, output: Output) -> Tensor:
     """The logits in what a network returns."""
     try:
         chosen = found if output is None else _pick(found, output)

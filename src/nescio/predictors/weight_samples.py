@@ -36,7 +36,8 @@ def weight_samples(model: Model, *, passes: int = 100, seed: int = 0) -> Model:
         for part in ("weight", "bias"):
             mean, rho = (model.tensors[f"{layer}.{part}_{kind}"] for kind in ("mean", "rho"))
             tensors[f"{layer}.{part}"] = _draw(mean, rho, f"{layer}.{part}", passes, seed)
-    return Model(_fixed(model.net, layers), tensors, model.head, model.history, model.notes)
+    known = model.history, model.notes, model.seen
+    return Model(_fixed(model.net, layers), tensors, model.head, *known)
 
 
 _PARTS = ("weight_mean", "weight_rho", "bias_mean", "bias_rho")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from nescio.data.streams import array_stream, columns_of, is_streamed, open_stream, text
+from nescio.data.streams import array_stream, columns_of, is_streamed, open_stream, row_of, text
 from nescio.errors import NescioError
 
 X = np.random.default_rng(0).normal(size=(103, 5)).astype(np.float32)
@@ -190,7 +190,7 @@ def test_bytes_of_images_stay_and_others_become_shares(tmp_path):
     [
         ("t.csv", "", {}, "is empty"),
         ("t.csv", "a,b\n", {}, "no rows"),
-        ("t.csv", "a,b\n1,2\n3\n", {}, "row 1 of .* has 1 values, expected 2"),
+        ("t.csv", "a,b\n1,2\n3\n", {}, r"row 1 \(line 3 of the file\) has 1 values, expected 2"),
         ("t.csv", "a,b\n1,2\n3,x\n", {}, "column 'b' .* holds 'x' in row 1.*without=b"),
         ("t.csv", "a,b\n1,2\n", {"columns": "a,c"}, "unknown column 'c'"),
         ("t.csv", "a,b\n1,2\n", {"columns": "a", "without": "b"}, "not both"),
@@ -257,3 +257,83 @@ def test_parquet_takes_numbers_and_says_what_is_none(tmp_path):
     path.write_bytes(b"none")
     with pytest.raises(NescioError, match="as Parquet"):
         open_stream(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize(("size", "start"), [(10, 0), (7, 37), (200, 5)])
+def test_columns_of_text_are_copied_through(tmp_path, monkeypatch, kind, size, start):
+    monkeypatch.setattr(text, "CHUNK", 50)
+    keys, path = [f"p{i}, {'é' * (i % 3)}" for i in range(103)], tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        columns = {"key": keys, "a": X[:, 0], "n": list(range(103))}
+        parquet.write_table(pa.table(columns), path, row_group_size=20)
+    else:
+        rows = [f'"{keys[i]}",{X[i, 0]:.9g},{i}' for i in range(103)]
+        content = "\n".join(["key,a,n", *rows]).encode()
+        path.write_bytes(gzip.compress(content) if kind.endswith(".gz") else content)
+    found = open_stream(path, keep="n,key")
+    assert found.columns == ("a",)
+    assert found.identity != open_stream(path, columns="a").identity
+    for first, block in found.blocks(size, start=start):
+        kept = found.kept(first, len(block))
+        assert list(kept) == ["n", "key"]
+        assert kept["n"].tolist() == list(map(str, range(first, first + len(block))))
+        assert kept["key"].tolist() == keys[first : first + len(block)]
+        assert block[:, 0].numpy().tolist() == X[first : first + len(block), 0].tolist()
+    assert found.kept(0, 2)["key"].tolist() == keys[:2]
+    assert open_stream(path, columns="n,a", keep="n").columns == ("n", "a")
+    assert open_stream(path, columns="a").kept is None
+
+
+def test_lines_of_rows_are_counted_in_the_file(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('note,a\n"one\ntwo",1\n\nplain,2\r\n"x",3\n')
+    assert [row_of(path, row) for row in (0, 1, 2)] == [
+        f"row {row} (line {line} of the file)" for row, line in enumerate((2, 5, 6))
+    ]
+    path.write_text("1,2\n3,4\n")
+    assert row_of(path, 1) == "row 1 (line 2 of the file)"
+
+
+def test_a_cell_that_is_no_number_is_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,f1,g\n" + "".join(f"{i},{i}.5,{i}\n" for i in range(8)) + "8,abc-0.43,1\n")
+    with pytest.raises(NescioError, match=r"row 8 \(line 10 of the file\): 'abc-0.43' is no number "
+                       r"in column 'f1' .*repair"):  # fmt: skip
+        list(open_stream(path, columns="g,f1").blocks(4))
+    with pytest.raises(NescioError, match=r"tables-and-shift.md.* leave it out: .*:without=id,f1$"):
+        list(open_stream(path, without="id").blocks(4))
+
+
+def test_all_missing_columns_are_named_and_letters_are_compared(tmp_path):
+    (tmp_path / "t.csv").write_text("F0,f40,y\n1,2,3\n")
+    with pytest.raises(NescioError, match="unknown column 'f0'.*did you mean 'F0' for 'f0'"):
+        open_stream(tmp_path / "t.csv", columns="f0")
+    names = ",".join(f"c{i}" for i in range(26))
+    with pytest.raises(NescioError, match="lacks 26 columns, c0, c1, .*c9 and 16 more. Known: F0"):
+        open_stream(tmp_path / "t.csv", columns=names)
+
+
+def test_an_image_that_cannot_be_read_is_not_finite(tmp_path):
+    draw = np.random.default_rng(1)
+    pixels = draw.integers(0, 256, (4, 3, 3), dtype=np.uint8)
+    for place in range(4):
+        Image.fromarray(pixels[place]).save(tmp_path / f"{place}.png")
+    for name in ("0.png", "2.png"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:30])
+    found = open_stream(tmp_path)
+    assert (found.shape, found.total) == ((1, 3, 3), 4)
+    whole = torch.cat([block for _, block in found.blocks(4)])
+    assert whole[[0, 2]].isnan().all()
+    truth = torch.from_numpy(pixels[[1, 3]])[:, None].float() / 255
+    assert whole[[1, 3]].equal(truth)
+    assert sorted(found.unreadable) == [0, 2]
+    assert "2.png" in found.unreadable[2]
+    assert [block.dtype for _, block in found.blocks(1)][1] == torch.uint8
+    cropped = found.changed(lambda x: x[:, :, :2], "cropped")
+    assert next(cropped.blocks(4))[1][2].isnan().all()
+    for place in (1, 3):
+        (tmp_path / f"{place}.png").write_bytes(b"none")
+    with pytest.raises(NescioError, match="cannot read the image"):
+        open_stream(tmp_path)

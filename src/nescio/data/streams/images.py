@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torch import Tensor
 
-from nescio.data.folders import ENDINGS, Size, read_images
+from nescio.data.folders import ENDINGS, Size, UnreadableError, read_images
 from nescio.data.streams.stream import Stream
 from nescio.errors import NescioError
 
@@ -15,23 +15,25 @@ from nescio.errors import NescioError
 def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = None) -> Stream:
     """All image files of a folder and of the folders in it, in the order of their paths.
 
-    size, mode: what they are resized and converted to, as for `image_folder`. In the names of
-    files, bytes that are no UTF-8 are written as \\xe9.
+    size, mode: what they are resized and converted to, as for `image_folder`. A file that cannot
+    be read is an input of NaN, and is told in `unreadable`. In the names of files, bytes that are
+    no UTF-8 are written as \\xe9.
     """
     folder = Path(folder)
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
     if not files:
         raise NescioError(f"{folder} holds no image files; expected {', '.join(ENDINGS)}")
-    shape = tuple(read_images(files[:1], size, mode).shape[1:])
+    model, shape = _model(files, size, mode)
+    unreadable: dict[int, str] = {}
 
     def read(start: int, count: int) -> Iterator[Tensor]:
         for first in range(start, len(files), count):
-            block = read_images(files[first : first + count], size, mode)
-            if tuple(block.shape[1:]) != shape:
-                raise NescioError(
-                    f"{files[first]} is of shape {tuple(block.shape[1:])}, {files[0]} of {shape}; "
-                    "say what they are to become: size=32, mode=grey or mode=colour"
-                )
+            own = files[first : first + count]
+            try:
+                block = read_images([model, *own], size, mode)[1:]  # all are like the first
+            except UnreadableError:
+                block, wrong = _readable_ones(own, model, size, mode)
+                unreadable.update({first + place: why for place, why in wrong.items()})
             yield block
 
     names = [_readable(path.relative_to(folder)) for path in files]
@@ -40,7 +42,39 @@ def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = N
         found = path.stat()
         total.update(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
     identity = {"files": len(files), "digest": total.hexdigest(), "size": size, "mode": mode}
-    return Stream(str(folder), shape, len(files), identity, read, files=names, bytes_each=1)
+    return Stream(
+        str(folder),
+        shape,
+        len(files),
+        identity,
+        read,
+        files=names,
+        bytes_each=1,
+        unreadable=unreadable,
+    )
+
+
+def _model(files: Sequence[Path], size: Size, mode: str | None) -> tuple[Path, tuple[int, ...]]:
+    """The first file that can be read, and the shape of its image."""
+    for path in files:
+        try:
+            return path, tuple(read_images([path], size, mode).shape[1:])
+        except UnreadableError as error:
+            last = error
+    raise last
+
+
+def _readable_ones(
+    files: Sequence[Path], model: Path, size: Size, mode: str | None
+) -> tuple[Tensor, dict[int, str]]:
+    """Images, that of the model in place of those that cannot be read, and why they cannot."""
+    readable, wrong = list(files), {}
+    for place, path in enumerate(files):
+        try:
+            read_images([path], size, mode)
+        except UnreadableError as error:
+            readable[place], wrong[place] = model, str(error)
+    return read_images([model, *readable], size, mode)[1:], wrong
 
 
 def _readable(path: Path) -> str:

@@ -9,7 +9,7 @@ from nescio.data.streams.arrays import npy_stream, npz_stream
 from nescio.data.streams.images import folder_stream
 from nescio.data.streams.parquet import parquet_columns, parquet_stream
 from nescio.data.streams.stream import Stream
-from nescio.data.streams.text import csv_columns, csv_stream
+from nescio.data.streams.text import csv_columns, csv_line, csv_stream
 from nescio.errors import NescioError
 
 READERS: dict[str, Callable[..., Stream]] = {
@@ -30,8 +30,8 @@ def is_streamed(path: str | Path) -> bool:
 def open_stream(path: str | Path, **options: Any) -> Stream:
     """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, or a folder of images.
 
-    Options are those of the kind of file: columns and without of tables, header of CSV, array of
-    .npz, size and mode of images.
+    Options are those of the kind of file: columns, without and keep of tables, header of CSV,
+    array of .npz, size and mode of images.
     """
     path = Path(path)
     reader = _reader(path)
@@ -54,6 +54,19 @@ def columns_of(path: str | Path, *, header: bool | None = None) -> tuple[str, ..
     if reader is csv_stream:
         return csv_columns(path, header=header)
     return parquet_columns(path) if reader is parquet_stream else None
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a path is that of a table with named columns."""
+    tables = [end for end, reader in READERS.items() if reader in (csv_stream, parquet_stream)]
+    return str(path).lower().endswith(tuple(tables))
+
+
+def row_of(path: str | Path, row: int, *, header: bool | None = None) -> str:
+    """For a message: a row of a table, counted from 0, and its line where the file has lines."""
+    if _reader(Path(path)) is not csv_stream:
+        return f"row {row}"
+    return f"row {row} (line {csv_line(path, row, header=header)} of the file)"
 
 
 def _reader(path: Path) -> Callable[..., Stream]:

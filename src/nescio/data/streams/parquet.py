@@ -1,6 +1,7 @@
 """Rows of a Parquet file, a block at a time."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data.streams.choosing import Names, chosen_columns
-from nescio.data.streams.stream import Stream, exactly, same_file
+from nescio.data.streams.choosing import Names, chosen_columns, listed, places_of
+from nescio.data.streams.stream import Stream, Words, exactly, kept_in_order, same_file
 from nescio.errors import NescioError
+
+ROWS = 1 << 16  # that are read at a time
 
 
 def parquet() -> ModuleType:
@@ -31,29 +34,42 @@ def parquet_stream(
     *,
     columns: Names = None,
     without: Names = None,
+    keep: Names = None,
 ) -> Stream:
     """Rows of numbers; nulls are NaN.
 
-    columns: only these, in this order. without: all but these.
+    columns: only these, in this order. without: all but these. keep: columns that are copied
+    through as text; no inputs, unless `columns` has them too.
     """
     path, package = Path(path), parquet()
     schema, total = _schema(path)
     known, kinds = list(schema.names), {field.name: field.type for field in schema}
-    names = [known[place] for place in chosen_columns(path, known, columns, without)]
+    names = [known[place] for place in chosen_columns(path, known, columns, without, keep)]
+    own = [known[place] for place in places_of(path, known, keep)]
     text = [name for name in names if not _is_number(kinds[name])]
     if text:
+        said = f"column {text[0]!r} of {path} holds {kinds[text[0]]}, expected numbers; encode it "
+        if columns is not None:
+            raise NescioError(f"{said}(docs/tables-and-shift.md)")
         raise NescioError(
-            f"column {text[0]!r} of {path} holds {kinds[text[0]]}, expected numbers; leave it out: "
-            f"{path}:without={','.join(text)}"
+            f"{said}(docs/tables-and-shift.md) or leave it out: "
+            f"{path}:without={','.join([*listed(without), *text])}"
         )
     if not total:
         raise NescioError(f"{path} has no rows; expected at least one")
 
     def read(start: int, size: int) -> Iterator[Tensor]:
-        return exactly(_parts(package, path, names, start, size), size)
+        parts = _batches(package, path, names, start, size)
+        return exactly((_rows(batch, names) for batch in parts), size)
+
+    def words(start: int) -> Iterator[Words]:
+        return (_words(path, batch, own) for batch in _batches(package, path, own, start, ROWS))
 
     identity = same_file(path, columns=names)
-    return Stream(str(path), (len(names),), total, identity, read, columns=tuple(names))
+    found = Stream(str(path), (len(names),), total, identity, read, columns=tuple(names))
+    if not own:
+        return found
+    return replace(found, identity={**identity, "keep": own}, kept=kept_in_order(own, words))
 
 
 def parquet_columns(path: str | Path) -> tuple[str, ...]:
@@ -70,9 +86,9 @@ def _schema(path: Path) -> tuple[Any, int]:
         raise NescioError(f"cannot read {path} as Parquet: {error}; write it again") from None
 
 
-def _parts(
+def _batches(
     package: ModuleType, path: Path, names: list[str], start: int, size: int
-) -> Iterator[Tensor]:
+) -> Iterator[Any]:
     """Rows as they come, without the row groups before the first one wanted."""
     with package.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
@@ -86,7 +102,16 @@ def _parts(
         for batch in file.iter_batches(size, row_groups=wanted, columns=names):
             skipped = min(start, len(batch))
             start -= skipped
-            yield _rows(batch, names)[skipped:]
+            yield batch.slice(skipped)
+
+
+def _words(path: Path, batch: Any, names: list[str]) -> Words:
+    """Columns as text; nulls are empty."""
+    try:
+        cells = [batch.column(name).cast("string").fill_null("").to_pylist() for name in names]
+    except (ValueError, NotImplementedError) as error:
+        raise NescioError(f"{path} has a column that is no text: {error}; keep another") from None
+    return np.array(cells, str).reshape(len(names), -1).T
 
 
 def _rows(batch: Any, names: list[str]) -> Tensor:

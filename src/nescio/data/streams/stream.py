@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from nescio.checks import as_tensor
 from nescio.errors import NescioError
 
 Blocks = Callable[[int, int], Iterator[Tensor]]  # (first case, cases a block)
+Words = NDArray[np.str_]
+Kept = Callable[[int, int], Mapping[str, Words]]  # (first case, cases): columns by name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +36,10 @@ class Stream:
     files: Sequence[str] | None = None  # where each case is a file of its own
     columns: tuple[str, ...] | None = None  # names of the numbers of a row
     bytes_each: int = 4  # of a number
+    kept: Kept | None = None  # columns of text that are copied through, of any cases
+    unreadable: Mapping[int, str] = field(
+        default_factory=dict
+    )  # cases so far that are all NaN: why
 
     def __repr__(self) -> str:
         cases = "?" if self.total is None else self.total
@@ -50,8 +56,17 @@ class Stream:
             raise NescioError(f"a block needs at least one case, from 0 on; got {size}, {start}")
         for block in self.read(start, size):
             if len(block):
-                yield start, block
+                yield start, self._with_holes(start, block)
                 start += len(block)
+
+    def _with_holes(self, start: int, block: Tensor) -> Tensor:
+        """A block as floats with NaN for cases that could not be read; unchanged without them."""
+        holes = [case - start for case in self.unreadable if 0 <= case - start < len(block)]
+        if not holes:
+            return block
+        found = block.float().div_(255) if block.dtype == torch.uint8 else block.clone()
+        found[holes] = math.nan
+        return found
 
     def changed(self, change: Callable[[Tensor], Tensor], name: str) -> "Stream":
         """The same with each block changed, as images are cropped."""
@@ -119,6 +134,29 @@ def exactly(parts: Iterator[Tensor], size: int) -> Iterator[Tensor]:
             waiting, count = [whole[ready:].clone()], count - ready
     if count:
         yield torch.cat(waiting)
+
+
+def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]]) -> Kept:
+    """Columns of text by name, from rows (n, columns) as they come from any case on.
+
+    Cases that follow those asked for last are read on; others are looked for from the start.
+    """
+    at, rest, coming = 0, np.empty((0, len(names)), str), parts(0)
+
+    def kept(first: int, count: int) -> Mapping[str, Words]:
+        nonlocal at, rest, coming
+        if first != at:
+            rest, coming = rest[:0], parts(first)
+        waiting, there = [rest], len(rest)
+        while there < count and (part := next(coming, None)) is not None:
+            waiting.append(part)
+            there += len(part)
+        whole = np.concatenate(waiting)
+        found, rest = whole[:count], whole[count:].copy()
+        at = first + len(found)
+        return {name: found[:, place] for place, name in enumerate(names)}
+
+    return kept
 
 
 def _digest(array: Any) -> str:

@@ -5,7 +5,7 @@ import gzip
 import io
 import lzma
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.data.streams.choosing import Names, chosen_columns
-from nescio.data.streams.stream import Stream, exactly, same_file
+from nescio.data.streams.choosing import Names, chosen_columns, listed, places_of
+from nescio.data.streams.stream import Stream, Words, exactly, kept_in_order, same_file
 from nescio.data.table import MISSING, is_header, is_number, number
 from nescio.errors import NescioError
 
@@ -33,6 +33,8 @@ class Layout:
     header: bool
     names: tuple[str, ...]  # of all columns
     places: tuple[int, ...]  # of the chosen ones
+    kept: tuple[int, ...] = ()  # of those that are copied through
+    without: tuple[str, ...] | None = None  # left out; None: the chosen ones were named
 
     @property
     def plain(self) -> bool:
@@ -41,17 +43,23 @@ class Layout:
 
 
 def csv_stream(
-    path: str | Path, *, columns: Names = None, without: Names = None, header: bool | None = None
+    path: str | Path,
+    *,
+    columns: Names = None,
+    without: Names = None,
+    keep: Names = None,
+    header: bool | None = None,
 ) -> Stream:
     """Rows of numbers; a missing value is NaN. The file is plain, .gz or .xz.
 
-    columns: only these, in this order. without: all but these. header: whether the first row holds
+    columns: only these, in this order. without: all but these. keep: columns that are copied
+    through as text; no inputs, unless `columns` has them too. header: whether the first row holds
     names; None: it does where one of its values is no number, or where they are 0, 1, 2, ... in
     order, as pandas numbers columns. Without it, columns are 0, 1, ...
     """
     path = Path(path)
     try:
-        layout = _layout(path, columns, without, header)
+        layout = _layout(path, columns, without, header, keep)
         with _opened(path) as file:
             if not sum(_count(layout, chunk) for chunk in _first(_chunks(layout, file))):
                 raise NescioError(f"{path} has a header but no rows; expected at least one")
@@ -63,7 +71,12 @@ def csv_stream(
 
     names = tuple(layout.names[place] for place in layout.places)
     identity = same_file(path, columns=list(names), header=layout.header)
-    return Stream(str(path), (len(names),), None, identity, read, columns=names)
+    found = Stream(str(path), (len(names),), None, identity, read, columns=names)
+    if not layout.kept:
+        return found
+    own = [layout.names[place] for place in layout.kept]
+    kept = kept_in_order(own, lambda start: _words(layout, start))
+    return replace(found, identity={**identity, "keep": own}, kept=kept)
 
 
 def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, ...]:
@@ -74,11 +87,27 @@ def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, .
         raise _broken(Path(path), error) from None
 
 
+def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
+    """The line of a file, counted from 1, on which a row begins; rows are counted from 0."""
+    layout = _layout(Path(path), None, None, header)
+    begins, at = 1, -int(layout.header)
+    with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:
+        lines = csv.reader(text, delimiter=layout.separator)
+        for cells in lines:
+            if cells and at == row:
+                break
+            at += bool(cells)
+            begins = lines.line_num + 1
+    return begins
+
+
 def _first(chunks: Iterator[bytes]) -> list[bytes]:
     return [chunk for chunk, _ in zip(chunks, range(1), strict=False)]
 
 
-def _layout(path: Path, columns: Names, without: Names, header: bool | None) -> Layout:
+def _layout(
+    path: Path, columns: Names, without: Names, header: bool | None, keep: Names = None
+) -> Layout:
     with _opened(path) as file:
         text = file.readline()
     line = text.decode("utf-8-sig").rstrip("\r\n")
@@ -88,8 +117,10 @@ def _layout(path: Path, columns: Names, without: Names, header: bool | None) -> 
     cells = [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
     named = is_header(cells) if header is None else header
     names = cells if named else [str(place) for place in range(len(cells))]
-    places = chosen_columns(path, names, columns, without)
-    return Layout(path, separator, named, tuple(names), tuple(places))
+    places = chosen_columns(path, names, columns, without, keep)
+    kept = tuple(places_of(path, names, keep))
+    left = None if columns is not None else tuple(listed(without))
+    return Layout(path, separator, named, tuple(names), tuple(places), kept, left)
 
 
 def _parts(layout: Layout, start: int) -> Iterator[Tensor]:
@@ -103,6 +134,22 @@ def _parts(layout: Layout, start: int) -> Iterator[Tensor]:
                     with np.errstate(over="ignore"):  # infinity is seen by whoever reads
                         rows = _numbers(layout, chunk, row).astype(np.float32)
                     yield torch.from_numpy(rows[max(0, start - row) :])
+                row += count
+    except BROKEN as error:
+        raise _broken(layout.path, error) from None
+
+
+def _words(layout: Layout, start: int) -> Iterator[Words]:
+    """The columns that are copied through, as `_parts` has the others."""
+    row = 0
+    try:
+        with _opened(layout.path) as file:
+            for chunk in _chunks(layout, file):
+                count = _count(layout, chunk)
+                if start < row + count:
+                    rows = _even(layout, chunk, row)[max(0, start - row) :]
+                    cells = [[cells[place] for place in layout.kept] for cells in rows]
+                    yield np.array(cells, str)
                 row += count
     except BROKEN as error:
         raise _broken(layout.path, error) from None
@@ -199,14 +246,25 @@ def _is_even(layout: Layout, chunk: bytes) -> bool:
 
 def _careful(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
     """Value by value: missing ones are NaN, and what is no number is named."""
+    rows = _even(layout, chunk, first)
+    return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
+
+
+def _even(layout: Layout, chunk: bytes, first: int) -> list[list[str]]:
+    """The values of each row, which must be as many as there are columns."""
     rows = list(_records(layout, chunk))
     for place, row in enumerate(rows, first):
         if len(row) != len(layout.names):
             raise NescioError(
-                f"row {place} of {layout.path} has {len(row)} values, expected "
+                f"{layout.path}: {_place(layout, place)} has {len(row)} values, expected "
                 f"{len(layout.names)}: quote values that hold {layout.separator!r}"
             )
-    return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
+    return rows
+
+
+def _place(layout: Layout, row: int) -> str:
+    line = csv_line(layout.path, row, header=layout.header)
+    return f"row {row} (line {line} of the file)"
 
 
 def _column(
@@ -218,9 +276,16 @@ def _column(
         return np.array([number(cell) for cell in cells])
     except ValueError:
         bad = next(i for i, cell in enumerate(cells) if not is_number(cell))
+        where = _place(layout, first + bad)
+        if layout.without is None:  # this column is needed
+            raise NescioError(
+                f"{where}: {cells[bad]!r} is no number in column {name!r} of {layout.path}; repair "
+                "it, or leave the cell empty"
+            ) from None
+        left = ",".join([*layout.without, name])
         raise NescioError(
-            f"column {name!r} of {layout.path} holds {cells[bad]!r} in row {first + bad}, expected "
-            f"a number; leave it out: {layout.path}:without={name}"
+            f"column {name!r} of {layout.path} holds {cells[bad]!r} in {where}, expected a number; "
+            f"encode it (docs/tables-and-shift.md) or leave it out: {layout.path}:without={left}"
         ) from None
 
 
