@@ -39,3 +39,6 @@ def test_warnings_are_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     lines = [line for line in result.stderr.splitlines() if line.startswith("WARNING: ")]
     assert [line.split()[1:3] for line in lines] == [["5", "of"], ["the", "guard"]]
     assert "UserWarning" not in result.output
+    allowed = CliRunner().invoke(main, [*words, "--repeats"], catch_exceptions=False)
+    assert "5 of" not in allowed.stderr
+    assert "the guard" in allowed.stderr

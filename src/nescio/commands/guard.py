@@ -49,6 +49,12 @@ SHARES = ("answer", "unsure", "outside", "out_of_range", "risk", "set_coverage")
 @click.option("--sets", default=0.1, show_default=True, help="How often a set may miss; 0: none.")
 @click.option("--by-class", is_flag=True, help="Keep the promises for each predicted class.")
 @click.option(
+    "--repeats",
+    is_flag=True,
+    help="Equal inputs are separate cases, as in tables of few values: none of --data is taken "
+    "for a training case.",
+)
+@click.option(
     "--class-names",
     help="Names of the classes, in the order of the outputs, with commas between; the --target "
     "may hold them.",

@@ -97,7 +97,7 @@ def _repeated(guard: "Guard") -> list[str]:
     return [
         f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
         "of another one, and copies show less than separate cases do: the promises may not hold. "
-        "Give each case once, or repeats=True where equal inputs are separate cases."
+        "Give each case once, or repeats=True (--repeats) where equal inputs are separate cases."
     ]
 
 
