@@ -29,8 +29,8 @@ def refuse_known(
             raise NescioError(
                 f"{count} of {held.cases} calibration inputs are among {where}; all is surer there "
                 "than elsewhere, so no promise would hold. Calibrate on held-out data, or give "
-                "repeats=True (--repeats) where equal inputs are separate cases, as in tables of few "
-                "values"
+                "repeats=True (--repeats) where equal inputs are separate cases, as in tables of "
+                "few values"
             )
 
 
