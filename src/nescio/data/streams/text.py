@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from nescio.data.streams.choosing import Names, chosen_columns, listed, places_o
 from nescio.data.streams.stream import Stream, Words, exactly, kept_in_order, same_file
 from nescio.data.table import MISSING, is_header, is_number, number
 from nescio.errors import NescioError
+
+R = TypeVar("R", Tensor, Words)
+Read = Callable[["Layout", bytes, int], R]  # of a piece of the file and the number of its first row
 
 CHUNK = 1 << 23  # bytes of text that are read at a time
 SEPARATORS = b",;\t"
@@ -67,7 +70,7 @@ def csv_stream(
         raise _broken(path, error) from None
 
     def read(start: int, size: int) -> Iterator[Tensor]:
-        return exactly(_parts(layout, start), size)
+        return exactly(_rows(layout, start, _inputs), size)
 
     names = tuple(layout.names[place] for place in layout.places)
     identity = same_file(path, columns=list(names), header=layout.header)
@@ -75,7 +78,7 @@ def csv_stream(
     if not layout.kept:
         return found
     own = [layout.names[place] for place in layout.kept]
-    kept = kept_in_order(own, lambda start: _words(layout, start))
+    kept = kept_in_order(own, lambda start: _rows(layout, start, _words))
     return replace(found, identity={**identity, "keep": own}, kept=kept)
 
 
@@ -123,36 +126,29 @@ def _layout(
     return Layout(path, separator, named, tuple(names), tuple(places), kept, left)
 
 
-def _parts(layout: Layout, start: int) -> Iterator[Tensor]:
-    """Rows as they come, without those before the first one wanted, which are only counted."""
+def _rows(layout: Layout, start: int, read: Read[R]) -> Iterator[R]:
+    """What is read of the rows from `start` on, as they come; those before are only counted."""
     row = 0
     try:
         with _opened(layout.path) as file:
             for chunk in _chunks(layout, file):
                 count = _count(layout, chunk)
                 if start < row + count:
-                    with np.errstate(over="ignore"):  # infinity is seen by whoever reads
-                        rows = _numbers(layout, chunk, row).astype(np.float32)
-                    yield torch.from_numpy(rows[max(0, start - row) :])
+                    yield read(layout, chunk, row)[max(0, start - row) :]
                 row += count
     except BROKEN as error:
         raise _broken(layout.path, error) from None
 
 
-def _words(layout: Layout, start: int) -> Iterator[Words]:
-    """The columns that are copied through, as `_parts` has the others."""
-    row = 0
-    try:
-        with _opened(layout.path) as file:
-            for chunk in _chunks(layout, file):
-                count = _count(layout, chunk)
-                if start < row + count:
-                    rows = _even(layout, chunk, row)[max(0, start - row) :]
-                    cells = [[cells[place] for place in layout.kept] for cells in rows]
-                    yield np.array(cells, str)
-                row += count
-    except BROKEN as error:
-        raise _broken(layout.path, error) from None
+def _inputs(layout: Layout, chunk: bytes, first: int) -> Tensor:
+    with np.errstate(over="ignore"):  # infinity is seen by whoever reads
+        return torch.from_numpy(_numbers(layout, chunk, first).astype(np.float32))
+
+
+def _words(layout: Layout, chunk: bytes, first: int) -> Words:
+    """The columns that are copied through."""
+    rows = _even(layout, chunk, first)
+    return np.array([[cells[place] for place in layout.kept] for cells in rows], str)
 
 
 def _chunks(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
