@@ -1,9 +1,7 @@
 """A guard for the audited network: made on one part of the held-out data, measured on the other."""
 
 import math
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +15,7 @@ from nescio.conformal import binomial_interval
 from nescio.conformal.limits import allowed
 from nescio.errors import NescioError
 from nescio.guarding import Decisions, Guard, guard
+from nescio.guarding.scoring import quiet
 from nescio.guarding.selective import fewest
 from nescio.guarding.splitting import FITTING, TUNING
 from nescio.loop import Pair
@@ -44,7 +43,7 @@ class Guarded:
         """Shares of the decisions for inputs from outside, of some of them where there are many."""
         assert self.guard is not None
         step = -(-len(x) // OUTSIDE)
-        with _quietly():
+        with quiet():
             found = self.guard(x[::step]).summary()
         return {name: found[name] for name in ("inputs", "answer", "unsure", "outside")}
 
@@ -73,7 +72,7 @@ def guarded(
     except NescioError as error:
         return Guarded(None, None, {**about, "skipped": str(error)})
     x, y = held.measured
-    with _quietly():
+    with quiet():
         decisions = found(x)
     return Guarded(
         found, decisions, {**about, **_promised(found), **_measured(found, decisions, y)}
@@ -110,7 +109,7 @@ def _made(
         order = torch.randperm(len(x), generator=generator(seed, "training"))[:TRAINING]
         rows = order.sort().values
         data = as_batch(x[rows]) if y is None else (as_batch(x[rows]), y[rows])
-    with _quietly():
+    with quiet():
         return guard(
             _networks(predictor), calibration, train=data, seed=seed, progress=progress, **wish
         )
@@ -169,14 +168,3 @@ def _measured(found: Guard, decisions: Decisions, y: Tensor) -> dict[str, Any]:
             "risk": bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
         },
     }
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Inputs out of range are what an audit is about; what a guard warns of is in its words."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*outside the range of the calibration.*")
-        warnings.filterwarnings("ignore", message=".*NaN or infinite numbers.*")
-        warnings.filterwarnings("ignore", message="the guard will leave every input unsure")
-        warnings.filterwarnings("ignore", message=".*calibration inputs are copies")
-        yield

@@ -1,6 +1,5 @@
 """What networks, ensembles, prediction sets and a guard do as digits move away from MNIST."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,7 @@ from nescio.experiments.robust.shift_streams import streams
 from nescio.experiments.summary import table
 from nescio.files import kept
 from nescio.guarding import Guard, guard
+from nescio.guarding.scoring import quiet
 from nescio.model import Model
 from nescio.predictors import Predictor
 from nescio.report import shift as pictures
@@ -158,8 +158,7 @@ def _subjects(
 
 
 def _guard(model: Model, digits: Digits, sizes: Budget) -> Guard:
-    with warnings.catch_warnings():  # few digits: it may answer nothing, which the curves show
-        warnings.filterwarnings("ignore", "the guard will leave", UserWarning)
+    with quiet():  # few digits: it may answer nothing, which the curves show
         return guard(
             first(model, 1),
             digits.held,
