@@ -17,7 +17,7 @@ from benchmarks.timing import Benchmark, Numbers, seconds, use_threads
 if TYPE_CHECKING:
     from torch import Tensor
 
-CASES, CLASSES, TRUTH = 20_000, 1_000, 2.5
+SAMPLES, CLASSES, TRUTH = 20_000, 1_000, 2.5
 NEEDED = (  # what netcal imports
     Guest("", "", "pyro", "pyro-ppl"),
     Guest("", "", "pyroapi", "pyro-api"),
@@ -26,7 +26,7 @@ NEEDED = (  # what netcal imports
 
 BENCHMARK = Benchmark(
     __name__,
-    f"temperature of {CASES:,} x {CLASSES:,} logits",
+    f"temperature of {SAMPLES:,} x {CLASSES:,} logits",
     peers=(
         Guest("netcal, float64", "netcal_side", "netcal", "netcal"),
         Guest(
@@ -34,22 +34,22 @@ BENCHMARK = Benchmark(
         ),
         Guest("pytorch-ood", "pytorch_ood_side", "pytorch_ood", "pytorch-ood"),
     ),
-    quick={"cases": 500, "classes": 20},
+    quick={"samples": 500, "classes": 20},
     checks=("optimum",),
     note="The check is the distance of nescio's temperature from the best one; `off` in the JSON "
     "file is that of each side.",
 )
 
 
-def nescio_side(cases: int = CASES, classes: int = CLASSES) -> Numbers:
+def nescio_side(samples: int = SAMPLES, classes: int = CLASSES) -> Numbers:
     from nescio import calibration
 
     return _timed(
-        lambda z, y: calibration.fit("temperature", z, y).temperature, cases, classes, repeats=5
+        lambda z, y: calibration.fit("temperature", z, y).temperature, samples, classes, repeats=5
     )
 
 
-def netcal_side(cases: int = CASES, classes: int = CLASSES) -> Numbers:
+def netcal_side(samples: int = SAMPLES, classes: int = CLASSES) -> Numbers:
     import torch
 
     assert all(need.installed for need in NEEDED)
@@ -66,10 +66,10 @@ def netcal_side(cases: int = CASES, classes: int = CLASSES) -> Numbers:
     def prepared(z: "Tensor", y: "Tensor") -> tuple[Any, Any]:
         return z.to(torch.float64).softmax(-1).numpy(), y.numpy()
 
-    return _timed(fit, cases, classes, prepare=prepared)
+    return _timed(fit, samples, classes, prepare=prepared)
 
 
-def torch_uncertainty_side(cases: int = CASES, classes: int = CLASSES) -> Numbers:
+def torch_uncertainty_side(samples: int = SAMPLES, classes: int = CLASSES) -> Numbers:
     from torch.utils.data import DataLoader, TensorDataset
 
     package = "torch_uncertainty"
@@ -82,26 +82,26 @@ def torch_uncertainty_side(cases: int = CASES, classes: int = CLASSES) -> Number
         theirs.fit(DataLoader(TensorDataset(z, y), batch_size=1000), progress=False)
         return float(theirs.temperature[0])
 
-    return _timed(fit, cases, classes)
+    return _timed(fit, samples, classes)
 
 
-def pytorch_ood_side(cases: int = CASES, classes: int = CLASSES) -> Numbers:
+def pytorch_ood_side(samples: int = SAMPLES, classes: int = CLASSES) -> Numbers:
     scaling = part_of("pytorch_ood", "detector.tscaling").TemperatureScaling
-    return _timed(lambda z, y: float(scaling(None).fit_logits(z, y).t), cases, classes)
+    return _timed(lambda z, y: float(scaling(None).fit_logits(z, y).t), samples, classes)
 
 
 def optimum() -> Numbers:
-    """How far nescio's temperature is from the best, on a tenth of the cases."""
+    """How far nescio's temperature is from the best, on a tenth of the samples."""
     from nescio import calibration
 
-    z, y = _problem(CASES // 10, CLASSES)
+    z, y = _problem(SAMPLES // 10, CLASSES)
     found = calibration.fit("temperature", z, y).temperature
     return {"nescio": abs(found - _best(z, y))}
 
 
 def _timed(
     fit: Callable[[Any, Any], float],
-    cases: int,
+    samples: int,
     classes: int,
     *,
     prepare: Callable[..., tuple[Any, Any]] = lambda z, y: (z, y),
@@ -109,19 +109,19 @@ def _timed(
 ) -> Numbers:
     """Seconds, the temperature, and its distance from the best one."""
     use_threads()
-    z, y = _problem(cases, classes)
+    z, y = _problem(samples, classes)
     fit(*prepare(*_problem(200, 5)))  # what is loaded at the first call
     data, found = prepare(z, y), []
     times = [seconds(lambda: found.append(fit(*data))) for _ in range(repeats)]
     return {"warm": median(times), "temperature": found[0], "off": abs(found[0] - _best(z, y))}
 
 
-def _problem(cases: int, classes: int) -> "tuple[Tensor, Tensor]":
+def _problem(samples: int, classes: int) -> "tuple[Tensor, Tensor]":
     """Logits, and labels that follow them at another temperature."""
     import torch
 
     rng = torch.Generator().manual_seed(0)
-    z = 6 * torch.randn(cases, classes, generator=rng)
+    z = 6 * torch.randn(samples, classes, generator=rng)
     y = torch.multinomial((z / TRUTH).softmax(-1), 1, generator=rng)[:, 0]
     return z, y
 

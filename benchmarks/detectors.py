@@ -1,4 +1,4 @@
-"""Scores of 200,000 cases, 100 logits and 512 features each, against pytorch-ood and faiss.
+"""Scores of 200,000 samples, 100 logits and 512 features each, against pytorch-ood and faiss.
 
 A side's numbers hold the seconds, the sum of its scores, and by how much its memory grew.
 """
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from nescio import Activations
 
-CASES, CLASSES, FEATURES = 200_000, 100, 512
+SAMPLES, CLASSES, FEATURES = 200_000, 100, 512
 BANK, QUERIES, NEAREST = 50_000, 20_000, 50
 REPEATS = 3
-QUICK = {"cases": 4000, "classes": 10, "features": 64}
+QUICK = {"samples": 4000, "classes": 10, "features": 64}
 
 
 def _pytorch_ood(function: str) -> Guest:
@@ -30,28 +30,28 @@ BENCHMARKS = (
     *(
         Benchmark(
             __name__,
-            f"{name} of {CASES:,} x {CLASSES} logits",
+            f"{name} of {SAMPLES:,} x {CLASSES} logits",
             peers=(_pytorch_ood(f"{name}_peer"),),
             ours=f"{name}_ours",
-            quick={"cases": 4000},
+            quick={"samples": 4000},
             checks=(f"{name}_agreement",),
         )
         for name in ("msp", "energy", "entropy")
     ),
     Benchmark(
         __name__,
-        f"Mahalanobis, {CASES:,} x {FEATURES} features, {CLASSES} classes",
+        f"Mahalanobis, {SAMPLES:,} x {FEATURES} features, {CLASSES} classes",
         peers=(_pytorch_ood("mahalanobis_peer"),),
         ours="mahalanobis_ours",
         measures=("fit", "score"),
         quick=QUICK,
         checks=("mahalanobis_agreement",),
-        note="pytorch-ood does not divide the covariance by the number of cases, so its scores "
-        "shrink as that grows; the check multiplies them by twice the number of cases.",
+        note="pytorch-ood does not divide the covariance by the number of samples, so its scores "
+        "shrink as that grows; the check multiplies them by twice the number of samples.",
     ),
     Benchmark(
         __name__,
-        f"ViM fit and score, {CASES:,} x {FEATURES} features, {CLASSES} classes",
+        f"ViM fit and score, {SAMPLES:,} x {FEATURES} features, {CLASSES} classes",
         peers=(_pytorch_ood("vim_peer"),),
         ours="vim_ours",
         quick=QUICK,
@@ -59,7 +59,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         __name__,
-        f"{NEAREST} nearest neighbours, bank {BANK:,} x {FEATURES}, {QUERIES:,} queries, features "
+        f"{NEAREST} nearest neighbors, bank {BANK:,} x {FEATURES}, {QUERIES:,} queries, features "
         "of a trained network",
         peers=(
             _pytorch_ood("knn_trained_peer"),
@@ -74,7 +74,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         __name__,
-        f"{NEAREST} nearest neighbours, bank {BANK:,} x {FEATURES}, {QUERIES:,} queries, Gaussian "
+        f"{NEAREST} nearest neighbors, bank {BANK:,} x {FEATURES}, {QUERIES:,} queries, Gaussian "
         "features",
         peers=(
             _pytorch_ood("knn_peer"),
@@ -88,12 +88,12 @@ BENCHMARKS = (
 )
 
 
-def msp_ours(cases: int = CASES) -> Numbers:
-    return _ours("msp", cases)
+def msp_ours(samples: int = SAMPLES) -> Numbers:
+    return _ours("msp", samples)
 
 
-def msp_peer(cases: int = CASES) -> Numbers:
-    return _peer("softmax", "MaxSoftmax", cases)
+def msp_peer(samples: int = SAMPLES) -> Numbers:
+    return _peer("softmax", "MaxSoftmax", samples)
 
 
 def msp_agreement() -> Numbers:
@@ -101,24 +101,24 @@ def msp_agreement() -> Numbers:
     return _agree(lambda odds: -1 / (1 + odds.double().exp()), "msp", "softmax", "MaxSoftmax")
 
 
-def energy_ours(cases: int = CASES) -> Numbers:
-    return _ours("energy", cases)
+def energy_ours(samples: int = SAMPLES) -> Numbers:
+    return _ours("energy", samples)
 
 
-def energy_peer(cases: int = CASES) -> Numbers:
-    return _peer("energy", "EnergyBased", cases)
+def energy_peer(samples: int = SAMPLES) -> Numbers:
+    return _peer("energy", "EnergyBased", samples)
 
 
 def energy_agreement() -> Numbers:
     return _agree(lambda found: found, "energy", "energy", "EnergyBased")
 
 
-def entropy_ours(cases: int = CASES) -> Numbers:
-    return _ours("entropy", cases)
+def entropy_ours(samples: int = SAMPLES) -> Numbers:
+    return _ours("entropy", samples)
 
 
-def entropy_peer(cases: int = CASES) -> Numbers:
-    return _peer("entropy", "Entropy", cases)
+def entropy_peer(samples: int = SAMPLES) -> Numbers:
+    return _peer("entropy", "Entropy", samples)
 
 
 def entropy_agreement() -> Numbers:
@@ -126,19 +126,19 @@ def entropy_agreement() -> Numbers:
 
 
 def mahalanobis_ours(
-    cases: int = CASES, classes: int = CLASSES, features: int = FEATURES
+    samples: int = SAMPLES, classes: int = CLASSES, features: int = FEATURES
 ) -> Numbers:
     from nescio.detectors import mahalanobis
 
-    train = _activations(cases, classes, features)
+    train = _activations(samples, classes, features)
     return _fit_and_score(lambda: mahalanobis(train, shrinkage=0.0), lambda fitted: fitted(train))
 
 
 def mahalanobis_peer(
-    cases: int = CASES, classes: int = CLASSES, features: int = FEATURES
+    samples: int = SAMPLES, classes: int = CLASSES, features: int = FEATURES
 ) -> Numbers:
     peer = part_of("pytorch_ood", "detector.mahalanobis").Mahalanobis
-    x, y = _features(cases, classes, features)
+    x, y = _features(samples, classes, features)
     return _fit_and_score(
         lambda: peer(None).to("cpu").fit_features(x, y),
         lambda fitted: fitted.predict_features(x),
@@ -157,15 +157,15 @@ def mahalanobis_agreement() -> Numbers:
     return {"difference": _apart(mahalanobis(train, shrinkage=0.0)(train), theirs)}
 
 
-def vim_ours(cases: int = CASES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
+def vim_ours(samples: int = SAMPLES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
     from nescio.detectors import vim
 
-    train = _activations(cases, classes, features)
+    train = _activations(samples, classes, features)
     return _timed(lambda: vim(train)(train), repeats=1)
 
 
-def vim_peer(cases: int = CASES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
-    x, y = _features(cases, classes, features)
+def vim_peer(samples: int = SAMPLES, classes: int = CLASSES, features: int = FEATURES) -> Numbers:
+    x, y = _features(samples, classes, features)
     return _timed(lambda: _vim(x, y, classes), repeats=1)
 
 
@@ -284,18 +284,18 @@ def _knn_agreement(bank: "Tensor", x: "Tensor") -> Numbers:
     }
 
 
-def _ours(name: str, cases: int) -> Numbers:
+def _ours(name: str, samples: int) -> Numbers:
     from nescio import Activations, detectors
 
     use_threads()
-    given, score = Activations(logits=_logits(cases)), getattr(detectors, name)()
+    given, score = Activations(logits=_logits(samples)), getattr(detectors, name)()
     return _timed(lambda: score(given))
 
 
-def _peer(module: str, name: str, cases: int) -> Numbers:
+def _peer(module: str, name: str, samples: int) -> Numbers:
     peer = getattr(part_of("pytorch_ood", f"detector.{module}"), name)
     use_threads()
-    logits = _logits(cases)
+    logits = _logits(samples)
     return _timed(lambda: peer.score(logits))
 
 
@@ -347,26 +347,26 @@ def _forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _activations(cases: int, classes: int, features: int, seed: int = 0) -> "Activations":
+def _activations(samples: int, classes: int, features: int, seed: int = 0) -> "Activations":
     from nescio import Activations
 
-    x, y = _features(cases, classes, features, seed)
+    x, y = _features(samples, classes, features, seed)
     weight, bias = _last_layer(classes, features)
     logits = x @ weight.T + bias
     return Activations(logits=logits, features={"last": x}, labels=y, weight=weight, bias=bias)
 
 
-def _features(cases: int, classes: int, features: int, seed: int = 0) -> "tuple[Tensor, Tensor]":
+def _features(samples: int, classes: int, features: int, seed: int = 0) -> "tuple[Tensor, Tensor]":
     """Classes of a common shape, in which the later features vary less."""
     import torch
 
     use_threads()
     torch.manual_seed(0)
-    centres = torch.randn(classes, features)
+    centers = torch.randn(classes, features)
     torch.manual_seed(seed + 1)
-    labels = torch.arange(cases) % classes
-    noise = torch.randn(cases, features) * torch.linspace(2, 0.2, features)
-    return noise.add_(centres[labels]), labels
+    labels = torch.arange(samples) % classes
+    noise = torch.randn(samples, features) * torch.linspace(2, 0.2, features)
+    return noise.add_(centers[labels]), labels
 
 
 def _last_layer(classes: int, features: int) -> "tuple[Tensor, Tensor]":
@@ -376,8 +376,8 @@ def _last_layer(classes: int, features: int) -> "tuple[Tensor, Tensor]":
     return torch.randn(classes, features) / features**0.5, torch.randn(classes)
 
 
-def _logits(cases: int) -> "Tensor":
+def _logits(samples: int) -> "Tensor":
     import torch
 
     torch.manual_seed(0)
-    return 3 * torch.randn(cases, CLASSES)
+    return 3 * torch.randn(samples, CLASSES)

@@ -31,7 +31,7 @@ def trained(bank: int, queries: int) -> "tuple[Tensor, Tensor]":
 def is_mnist() -> bool:
     """Whether the images are there."""
     from nescio import data
-    from nescio.errors import NescioError
+    from nescio.core import NescioError
 
     try:
         return bool(data.load("mnist"))
@@ -59,13 +59,13 @@ def _of_mnist(bank: int, queries: int) -> "Tensor":
     return seen.features[seen.layer()][0]
 
 
-def _mixture(cases: int) -> "Tensor":
+def _mixture(samples: int) -> "Tensor":
     """Ten classes; the j-th direction varies as 1 / j; then a ReLU, as a hidden layer has."""
     import torch
 
     torch.manual_seed(0)
     scale = 1 / torch.arange(1, WIDTH + 1)
     turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH)).Q
-    centres = 2 * torch.randn(10, WIDTH) * scale
-    rows: Tensor = torch.randn(cases, WIDTH) * scale + centres[torch.arange(cases) % 10]
+    centers = 2 * torch.randn(10, WIDTH) * scale
+    rows: Tensor = torch.randn(samples, WIDTH) * scale + centers[torch.arange(samples) % 10]
     return torch.relu(rows @ turn)

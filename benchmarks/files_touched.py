@@ -29,7 +29,7 @@ import nescio
 
 PACKAGES = ("nescio", "nescio_papers")
 NO_FUNCTION = "<module>"
-CASES, FEATURES, CLASSES, STEPS = 600, 8, 3, 60
+SAMPLES, FEATURES, CLASSES, STEPS = 600, 8, 3, 60
 RAYS, ATTACK_STEPS = 5, 3  # of an audit: few, for time
 FACTORY = """from torch import nn
 
@@ -62,19 +62,19 @@ def touched(call: Callable[[], object]) -> list[str]:
 
 def room(file: str) -> str:
     package, _, rest = file.partition("/")
-    inside = rest.partition("/")[0].removesuffix(".py")
-    return inside if package == PACKAGES[0] else f"{package}/{inside}"
+    in_dist = rest.partition("/")[0].removesuffix(".py")
+    return in_dist if package == PACKAGES[0] else f"{package}/{in_dist}"
 
 
 def calls(folder: Path) -> dict[str, Callable[[], object]]:
     """Commands and functions on small data in the folder, by name."""
     net, train, held, test = _network_and_data(folder)
-    outside = {"far": test[0][:100] + 8}
-    np.savez(folder / "far.npz", x=outside["far"].numpy())
+    ood = {"far": test[0][:100] + 8}
+    np.savez(folder / "far.npz", x=ood["far"].numpy())
     guard = nescio.guard(net, held, train=train, risk=0.1, false_alarm=0.05, progress=False)
     guard.save(folder / "made.safetensors")
     of_net = ("small_net:make", "--weights", "weights.pt", "--train", "train.npz")
-    promises = ("--risk", "0.1", "--false-alarm", "0.05")
+    guarantees = ("--risk", "0.1", "--false-alarm", "0.05")
     origin = test[0][:20].double()
 
     def make_net() -> nn.Module:
@@ -86,7 +86,7 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
             "audit", "--rays", str(RAYS), "--attack-steps", str(ATTACK_STEPS), out="audit"
         ),
         "nescio guard": _command(
-            "guard", *of_net, "--data", "held.npz", *promises, out="new.safetensors"
+            "guard", *of_net, "--data", "held.npz", *guarantees, out="new.safetensors"
         ),
         "nescio score": _command(
             "score", "made.safetensors", "test.npz", "--net", *of_net[:3], out="decisions.csv"
@@ -108,7 +108,7 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
         ),
         "guard(x)": lambda: guard(test[0]),
         "nescio.compare_detectors": lambda: nescio.compare_detectors(
-            net, test, outside, train=train, progress=False
+            net, test, ood, train=train, progress=False
         ),
         "nescio.train": lambda: nescio.train(make_net, train, members=2, epochs=2, progress=False),
         "nescio.geometry.far_field": lambda: nescio.geometry.far_field(
@@ -138,24 +138,24 @@ def main() -> None:
         target.write_text(json.dumps(found, indent=1) + "\n")
 
 
-Labelled = tuple[torch.Tensor, torch.Tensor]
+Labeled = tuple[torch.Tensor, torch.Tensor]
 
 
-def _network_and_data(folder: Path) -> tuple[nn.Module, Labelled, Labelled, Labelled]:
+def _network_and_data(folder: Path) -> tuple[nn.Module, Labeled, Labeled, Labeled]:
     """A small network, trained on three clouds of points; training, held-out and test data."""
     torch.manual_seed(0)
-    y = torch.arange(CASES) % CLASSES
-    x = torch.randn(CASES, FEATURES) + 2.0 * nn.functional.one_hot(y, FEATURES)
-    train, held, test = zip(x.split(CASES // 3), y.split(CASES // 3), strict=True)
+    y = torch.arange(SAMPLES) % CLASSES
+    x = torch.randn(SAMPLES, FEATURES) + 2.0 * nn.functional.one_hot(y, FEATURES)
+    train, held, test = zip(x.split(SAMPLES // 3), y.split(SAMPLES // 3), strict=True)
     for name, (inputs, labels) in {"train": train, "held": held, "test": test}.items():
         np.savez(folder / f"{name}.npz", x=inputs.numpy(), y=labels.numpy())
     (folder / "small_net.py").write_text(FACTORY.format(FEATURES, CLASSES))
     net: nn.Module = runpy.run_path(str(folder / "small_net.py"))["make"]()
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(net(train[0]), train[1]).backward()
-        optimiser.step()
+        optimizer.step()
     torch.save(net.state_dict(), folder / "weights.pt")
     return net.eval(), train, held, test
 

@@ -200,9 +200,9 @@ def _grid(net: "nn.Module", rays: int, dtype: str) -> Numbers:
     factors = torch.logspace(0, 4, GRID, dtype=kind).reshape(-1, 1, 1, 1)
 
     def walk() -> None:
-        for case in x:
+        for sample in x:
             for part in factors.split(BLOCK):
-                net(part * case).softmax(1).amax(1)
+                net(part * sample).softmax(1).amax(1)
 
     with torch.inference_mode():
         net(x[:1])
@@ -257,13 +257,13 @@ def _train(net: "nn.Module") -> None:
 
     small, labels = nescio.data.digits(seed=0).train
     images = F.interpolate(small, (28, 28), mode="bilinear")
-    optimiser = torch.optim.Adam(net.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
     order = torch.Generator().manual_seed(0)
     for _ in range(3):
         for batch in torch.randperm(len(labels), generator=order).split(50):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             F.cross_entropy(net(images[batch]), labels[batch]).backward()
-            optimiser.step()
+            optimizer.step()
 
 
 def _noise(number: int) -> "Tensor":

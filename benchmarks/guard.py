@@ -15,18 +15,18 @@ from typing import Any
 
 import nescio
 from nescio import data, nets
-from nescio.comparing import Absent
 from nescio.conformal import coverage_law
-from nescio.data.outside import uniform
-from nescio.experiments.images import InData
-from nescio.experiments.robust.sets import BLOCKS, FULL, out_data
-from nescio.guarding import Decisions, Guard
+from nescio.data.ood import uniform
+from nescio.evaluation.compare import Absent
+from nescio.guards import Decisions, Guard
+from nescio_papers.kit.images import InData
+from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, out_data
 
 EPOCHS, HELD = 8, 10_000
 FALSE_ALARM, RISKS = 0.01, (0.005, 0.002)
 SIGNIFICANT = 1e-3
 ANSWERED = {0.005: 0.96, 0.002: 0.93}  # to be reached
-REFUSED = {"Fashion-MNIST": 0.98, "noise": 0.98, "uniform noise": 0.98, "grey CIFAR-10": 0.98}
+REFUSED = {"Fashion-MNIST": 0.98, "noise": 0.98, "uniform noise": 0.98, "gray CIFAR-10": 0.98}
 
 
 def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS, seed: int = 0) -> nescio.Model:
@@ -45,15 +45,15 @@ def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS, seed: int = 0
 
 def out_sets(digits: data.Dataset, count: int) -> dict[str, Any]:
     """Images that are no digits, of the same shape."""
-    inside = InData(digits.train, digits.test, 10)  # type: ignore[arg-type]
-    found = out_data(BLOCKS["MNIST"], inside, FULL, seed=0)
+    in_dist = InData(digits.train, digits.test, 10)  # type: ignore[arg-type]
+    found = out_data(BLOCKS["MNIST"], in_dist, FULL, seed=0)
     drawn = {name: part for name, part in found.items() if not isinstance(part, Absent)}
     sets = {name: part[:count] for name, part in drawn.items() if not isinstance(part, tuple)}
     noises = {"noise": drawn["noise"][0], "uniform noise": uniform((1, 28, 28))}
     return sets | {name: noise.take(count) for name, noise in noises.items()}
 
 
-def measured(guard: Guard, digits: data.Dataset, outside: dict[str, Any]) -> dict[str, Any]:
+def measured(guard: Guard, digits: data.Dataset, ood: dict[str, Any]) -> dict[str, Any]:
     """Promises against the test digits, and the share of other images that is refused."""
     x, y = digits.test  # type: ignore[misc]
     start = time.perf_counter()
@@ -65,7 +65,7 @@ def measured(guard: Guard, digits: data.Dataset, outside: dict[str, Any]) -> dic
         "false_alarm_promised": guard.false_alarm,
         "answered": summary["answer"],
         "unsure": summary["unsure"],
-        "outside": summary["outside"],
+        "ood": summary["ood"],
         "errors": summary["errors"],
         "risk": summary["risk"],
         "false_alarm_p": _alarms_p(guard, found),
@@ -75,9 +75,9 @@ def measured(guard: Guard, digits: data.Dataset, outside: dict[str, Any]) -> dic
         "microseconds_an_input": 1e6 * seconds / len(x),
         "refused": {},
     }
-    for name, images in outside.items():
+    for name, images in ood.items():
         shares = guard(images).summary()
-        result["refused"][name] = {key: shares[key] for key in ("outside", "unsure", "answer")}
+        result["refused"][name] = {key: shares[key] for key in ("ood", "unsure", "answer")}
     return result
 
 
@@ -102,21 +102,21 @@ def shortfalls(result: dict[str, Any]) -> list[str]:
     said = []
     if result["answered"] < ANSWERED[result["risk_promised"]]:
         said.append(f"answers {result['answered']:.2%} of the test digits")
-    promises = [key for key in ("false_alarm_p", "risk_p") if result[key] < SIGNIFICANT]
-    said += [f"{key} is {result[key]:.2g}" for key in promises]
+    guarantees = [key for key in ("false_alarm_p", "risk_p") if result[key] < SIGNIFICANT]
+    said += [f"{key} is {result[key]:.2g}" for key in guarantees]
     for name, share in REFUSED.items():
-        if name in result["refused"] and result["refused"][name]["outside"] < share:
-            said.append(f"refuses {result['refused'][name]['outside']:.2%} of {name}")
+        if name in result["refused"] and result["refused"][name]["ood"] < share:
+            said.append(f"refuses {result['refused'][name]['ood']:.2%} of {name}")
     return said
 
 
 def table(results: list[dict[str, Any]]) -> str:
     """A row a number, a column a wish."""
-    head = ["", *(f"risk {r['risk_promised']:g}" for r in results)]
+    head = ["", *(f"risk {r['risk_guaranteed']:g}" for r in results)]
     keys = {
         "answered": "{:.2%}",
         "unsure": "{:.2%}",
-        "outside": "{:.2%}",
+        "ood": "{:.2%}",
         "errors": "{}",
         "risk": "{:.3%}",
         "false_alarm_p": "{:.3g}",
@@ -128,7 +128,7 @@ def table(results: list[dict[str, Any]]) -> str:
     rows = [[name, *(form.format(r[name]) for r in results)] for name, form in keys.items()]
     for name in results[0]["refused"]:
         cells = [r["refused"][name] for r in results]
-        rows.append([f"outside: {name}", *(f"{cell['outside']:.2%}" for cell in cells)])
+        rows.append([f"ood: {name}", *(f"{cell['ood']:.2%}" for cell in cells)])
         rows.append([f"answered: {name}", *(f"{cell['answer']:.2%}" for cell in cells)])
     lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines)
@@ -145,7 +145,7 @@ def main() -> None:
     digits = data.load("mnist", validation=HELD)
     with tempfile.TemporaryDirectory() as folder:
         model = trained(options.run or Path(folder), digits, seed=options.network_seed)
-    outside = out_sets(digits, options.count)
+    ood = out_sets(digits, options.count)
     results = []
     for risk in RISKS:
         made = nescio.guard(
@@ -157,14 +157,14 @@ def main() -> None:
             seed=options.seed,
         )
         print(made, flush=True)
-        results.append(measured(made, digits, outside))
+        results.append(measured(made, digits, ood))
         results[-1]["shortfalls"] = shortfalls(results[-1])
     print(table(results))
     if options.output:
         options.output.write_text(json.dumps(results, indent=2) + "\n")
     for result in results:
         for line in result["shortfalls"]:
-            print(f"risk {result['risk_promised']:g}: {line}")
+            print(f"risk {result['risk_guaranteed']:g}: {line}")
 
 
 if __name__ == "__main__":

@@ -85,11 +85,11 @@ def _loop(steps: int, fused: bool | None) -> Numbers:
     def train_all() -> None:
         for _ in range(MEMBERS):
             net = _lenet()
-            optimiser = torch.optim.Adam(net.parameters(), lr=RATE, fused=fused)
+            optimizer = torch.optim.Adam(net.parameters(), lr=RATE, fused=fused)
             for batch in torch.randperm(len(x)).split(BATCH):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 F.cross_entropy(net(x[batch]), y[batch]).backward()
-                optimiser.step()
+                optimizer.step()
 
     return cold_and_warm(train_all)
 
@@ -178,11 +178,11 @@ def _victim(images: int) -> "tuple[nn.Module, Tensor, Tensor]":
     small, labels = nescio.data.digits(seed=0).train
     x = F.interpolate(small, (28, 28), mode="bilinear")
     net = _lenet()
-    optimiser = torch.optim.Adam(net.parameters(), RATE)
+    optimizer = torch.optim.Adam(net.parameters(), RATE)
     for batch in torch.arange(len(x)).repeat(2).split(BATCH):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(net(x[batch]), labels[batch]).backward()
-        optimiser.step()
+        optimizer.step()
     return net.eval(), x[:images].contiguous(), labels[:images]
 
 

@@ -66,13 +66,13 @@ def _loop(epochs: int, measured: int, fused: bool | None) -> Numbers:
 
     def train_one() -> None:
         net = nn.Sequential(nn.Linear(*SIZES[:2]), nn.ReLU(), nn.Linear(*SIZES[1:]))
-        optimiser = torch.optim.Adam(net.parameters(), lr=RATE, fused=fused)
+        optimizer = torch.optim.Adam(net.parameters(), lr=RATE, fused=fused)
         for _ in range(epochs):
             for batch in torch.randperm(POINTS).chunk(POINTS // BATCH):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss = nn.functional.cross_entropy(net(x[batch]), y[batch])
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
 
     def train_all() -> None:
         for _ in range(measured):

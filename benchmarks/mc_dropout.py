@@ -30,7 +30,7 @@ def nescio_side(images: int = IMAGES) -> Numbers:
     import nescio
 
     net, x = _network(), _images(images)
-    predictor = nescio.predictors.mc_dropout(net, passes=PASSES, seed=0)
+    predictor = nescio.models.mc_dropout(net, passes=PASSES, seed=0)
     predictor(x)
     return {"warm": median(seconds(lambda: predictor.outputs(x).softmax(-1)) for _ in range(5))}
 
@@ -63,7 +63,7 @@ def agreement() -> Numbers:
     import nescio
 
     net, x = _network(), _images(COMPARED)
-    ours = nescio.predictors.mc_dropout(net, passes=SAMPLES, seed=0).outputs(x).softmax(-1)
+    ours = nescio.models.mc_dropout(net, passes=SAMPLES, seed=0).outputs(x).softmax(-1)
     with torch.inference_mode():
         noisy = _with_dropout(net)
         loop = torch.stack([noisy(x).softmax(1) for _ in range(SAMPLES)])
@@ -74,7 +74,7 @@ def agreement() -> Numbers:
 
 
 def _mean_distance(a: "Tensor", b: "Tensor") -> float:
-    """Largest standardised difference of the means over the first axis."""
+    """Largest standardized difference of the means over the first axis."""
     error = (a.double().var(0) / len(a) + b.double().var(0) / len(b)).sqrt()
     return float(((a.double().mean(0) - b.double().mean(0)).abs() / error).max())
 
@@ -83,10 +83,10 @@ def _variance_distance(a: "Tensor", b: "Tensor") -> float:
     """The same for the logarithms of the variances, whose errors follow from the kurtosis."""
     logs, squares = [], []
     for sample in (a.double(), b.double()):
-        centred = sample - sample.mean(0)
-        variance = centred.square().mean(0)
+        centered = sample - sample.mean(0)
+        variance = centered.square().mean(0)
         logs.append(variance.log())
-        squares.append((centred.pow(4).mean(0) / variance.square() - 1) / len(sample))
+        squares.append((centered.pow(4).mean(0) / variance.square() - 1) / len(sample))
     return float(((logs[0] - logs[1]).abs() / (squares[0] + squares[1]).sqrt()).max())
 
 

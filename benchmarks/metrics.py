@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-SCORES, CASES, BINS, FEW = 10_000_000, 10_000_000, 15, 200_000
+SCORES, SAMPLES, BINS, FEW = 10_000_000, 10_000_000, 15, 200_000
 LIGHTNING = Guest("", "", "lightning_utilities", "lightning-utilities")  # torchmetrics imports it
 
 BENCHMARKS = (
@@ -40,15 +40,15 @@ BENCHMARKS = (
     ),
     Benchmark(
         __name__,
-        f"calibration error of {CASES:,} cases, {BINS} bins",
+        f"calibration error of {SAMPLES:,} samples, {BINS} bins",
         peers=(
             Guest("torchmetrics", "torchmetrics_ece", "torchmetrics", "torchmetrics"),
             Guest("netcal", "netcal_ece", "netcal", "netcal"),
         ),
         ours="nescio_ece",
-        quick={"cases": 20_000},
+        quick={"samples": 20_000},
         checks=("ece_agreement",),
-        note="The check is on 200,000 cases: differences from a sum over the bins in float64. "
+        note="The check is on 200,000 samples: differences from a sum over the bins in float64. "
         "torchmetrics adds up in float32.",
     ),
 )
@@ -57,33 +57,33 @@ BENCHMARKS = (
 def nescio_ranking(scores: int = SCORES) -> Numbers:
     from nescio import metrics
 
-    def measure(inside: "Floats", outside: "Floats") -> Numbers:
-        ranking = metrics.rank(inside, outside)
+    def measure(in_dist: "Floats", ood: "Floats") -> Numbers:
+        ranking = metrics.rank(in_dist, ood)
         return {"auroc": ranking.auroc, "aupr": ranking.aupr, "fpr95": ranking.fpr_at_tpr(0.95)}
 
     return _timed(measure, _scores(scores), repeats=5)
 
 
 def scikit_learn_ranking(scores: int = SCORES) -> Numbers:
-    return _timed(_scikit_learn(), _labelled(scores))
+    return _timed(_scikit_learn(), _labeled(scores))
 
 
 def torchmetrics_ranking(scores: int = SCORES) -> Numbers:
-    return _timed(_torchmetrics(), _labelled(scores))
+    return _timed(_torchmetrics(), _labeled(scores))
 
 
 def pytorch_ood_ranking(scores: int = SCORES) -> Numbers:
-    return _timed(_pytorch_ood(), _labelled(scores))
+    return _timed(_pytorch_ood(), _labeled(scores))
 
 
 def ranking_agreement() -> Numbers:
     """The largest difference of each peer's three numbers from ours, with many ties."""
     from nescio import metrics
 
-    inside, outside = (side.round(3) for side in _scores(FEW))
-    ranking = metrics.rank(inside, outside)
+    in_dist, ood = (side.round(3) for side in _scores(FEW))
+    ranking = metrics.rank(in_dist, ood)
     ours = {"auroc": ranking.auroc, "aupr": ranking.aupr, "fpr95": ranking.fpr_at_tpr(0.95)}
-    truth, values = _labelled(FEW)
+    truth, values = _labeled(FEW)
     found = {
         "scikit-learn": _scikit_learn()(truth, values.round(3)),
         "torchmetrics": _torchmetrics()(truth, values.round(3)),
@@ -97,20 +97,22 @@ def ranking_agreement() -> Numbers:
     return {**apart, "pytorch-ood AUPR": abs(area - ours["aupr"])}
 
 
-def nescio_ece(cases: int = CASES) -> Numbers:
+def nescio_ece(samples: int = SAMPLES) -> Numbers:
     from nescio import metrics
 
     return _timed(
-        lambda sure, right: {"ece": metrics.ece(sure, right, bins=BINS)}, _cases(cases), repeats=5
+        lambda sure, right: {"ece": metrics.ece(sure, right, bins=BINS)},
+        _samples(samples),
+        repeats=5,
     )
 
 
-def torchmetrics_ece(cases: int = CASES) -> Numbers:
-    return _timed(_torchmetrics_ece(), _cases(cases))
+def torchmetrics_ece(samples: int = SAMPLES) -> Numbers:
+    return _timed(_torchmetrics_ece(), _samples(samples))
 
 
-def netcal_ece(cases: int = CASES) -> Numbers:
-    return _timed(_netcal_ece(), _cases(cases))
+def netcal_ece(samples: int = SAMPLES) -> Numbers:
+    return _timed(_netcal_ece(), _samples(samples))
 
 
 def ece_agreement() -> Numbers:
@@ -119,7 +121,7 @@ def ece_agreement() -> Numbers:
 
     from nescio import metrics
 
-    sure, right = _cases(FEW)
+    sure, right = _samples(FEW)
     edges = (np.arange(BINS + 1) / BINS).astype(np.float32)
     place = np.clip(np.searchsorted(edges, sure) - 1, 0, BINS - 1)
     gap = sure.astype(np.float64) - right
@@ -236,16 +238,16 @@ def _scores(count: int) -> "tuple[Floats, Floats]":
     return sides[0], sides[1]
 
 
-def _labelled(count: int) -> "tuple[NDArray[np.int64], Floats]":
+def _labeled(count: int) -> "tuple[NDArray[np.int64], Floats]":
     """The truth and the scores of both sides."""
     import numpy as np
 
-    inside, outside = _scores(count)
-    truth = np.repeat([0, 1], [len(inside), len(outside)])
-    return truth, np.concatenate([inside, outside])
+    in_dist, ood = _scores(count)
+    truth = np.repeat([0, 1], [len(in_dist), len(ood)])
+    return truth, np.concatenate([in_dist, ood])
 
 
-def _cases(count: int) -> "tuple[Floats, NDArray[np.bool_]]":
+def _samples(count: int) -> "tuple[Floats, NDArray[np.bool_]]":
     """Confidences, and truths that are a little less likely."""
     import numpy as np
 

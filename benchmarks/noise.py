@@ -29,7 +29,7 @@ BENCHMARK = Benchmark(
 def nescio_side(count: int = COUNT) -> Numbers:
     import torch
 
-    from nescio.data.outside import paper_noise
+    from nescio.data.ood import paper_noise
 
     torch.set_num_threads(1)
     noise = paper_noise(_images("28x28"))
@@ -86,7 +86,7 @@ def rate() -> Numbers:
     """Images a second of processor time, in several ways of asking for them."""
     import torch
 
-    from nescio.data.outside import paper_noise
+    from nescio.data.ood import paper_noise
 
     torch.set_num_threads(1)
     found = {}
@@ -111,7 +111,7 @@ def same_for_all() -> Numbers:
     """Images that differ when made in batches of other sizes, or in another order: none."""
     import torch
 
-    from nescio.data.outside import paper_noise
+    from nescio.data.ood import paper_noise
 
     different = 0
     for name in SHAPES:

@@ -55,7 +55,7 @@ def forward(images: int = IMAGES) -> Numbers:
 
 def forward_kept(images: int = IMAGES) -> Numbers:
     """The same, where memory is not fetched anew for each batch."""
-    from nescio.memory import keep_freed
+    from nescio.core import keep_freed
 
     keep_freed()
     return forward(images)
@@ -77,7 +77,7 @@ def detectors_cost(images: int = IMAGES) -> Numbers:
 
 
 def _fitted(seen: "Activations") -> "dict[str, Detector]":
-    from nescio.detecting.contestants import contestants
+    from nescio.evaluation.compare.contestants import contestants
 
     every: list[Any] = contestants(None, members=1, vectors=False)
     return {one.name: one.ready(seen) for one in every}

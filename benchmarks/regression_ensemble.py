@@ -67,13 +67,13 @@ def torch_loop(steps: int = STEPS) -> Numbers:
         for member in range(MEMBERS):
             torch.manual_seed(member)
             net = _network()
-            optimiser = torch.optim.Adam(net.parameters(), lr=RATE)
+            optimizer = torch.optim.Adam(net.parameters(), lr=RATE)
             for _ in range(steps):
                 mean, spread = net(x).chunk(2, dim=1)
                 loss = gaussian_nll_loss(mean, y, softplus(spread) + FLOOR)
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
 
     return cold_and_warm(train)
 

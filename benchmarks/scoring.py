@@ -34,7 +34,7 @@ BENCHMARK = Benchmark(
 
 
 def nescio_side(rows: int = ROWS, detector: str = "energy", width: int = WIDTH) -> Numbers:
-    from nescio.guarding.scoring import score
+    from nescio.guards.score import score
 
     with tempfile.TemporaryDirectory() as folder:
         guard, path = _guard(detector, width), _file(Path(folder), rows)
@@ -61,7 +61,7 @@ def bare(rows: int = ROWS, width: int = WIDTH) -> Numbers:
 
 def memory() -> Numbers:
     """By how many megabytes the process grows; no part of it grows with the rows."""
-    from nescio.guarding.scoring import score
+    from nescio.guards.score import score
 
     found = {}
     for rows in (ROWS // 10, ROWS):
@@ -117,11 +117,11 @@ def _rows(count: int, seed: int = 1) -> "Tensor":
 
 
 def _guard(detector: str, width: int = WIDTH) -> Any:
-    """Of a network that is right in 98 of 100 cases: labels are its own, but for those."""
+    """Of a network that is right in 98 of 100 samples: labels are its own, but for those."""
     import torch
 
-    from nescio.commands.inputs import detector_named
-    from nescio.guarding import guard
+    from nescio.cli.table_names import detector_named
+    from nescio.guards import guard
 
     net, parts = _net(width), []
     for seed, count in ((2, TRAIN), (3, HELD)):

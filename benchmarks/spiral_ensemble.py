@@ -83,11 +83,11 @@ def torch_loop(steps: int = STEPS) -> Numbers:
                 nn.ReLU(),
                 nn.Linear(hidden[1], outputs),
             )
-            optimiser = torch.optim.Adam(net.parameters(), lr=RATE, weight_decay=DECAY)
+            optimizer = torch.optim.Adam(net.parameters(), lr=RATE, weight_decay=DECAY)
             for _ in range(steps):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 torch.autograd.backward(nn.functional.cross_entropy(net(x), y))
-                optimiser.step()
+                optimizer.step()
 
     train(WARM_UP)
     return {"warm": seconds(lambda: train(steps))}
@@ -123,7 +123,7 @@ def _shuffled(j: practical.Jax, arrays: tuple[Any, ...], key: Any) -> list[Any]:
 
 
 def _jax_loss(j: practical.Jax) -> Any:
-    """The practical's loss: the log probabilities averaged over cases and classes."""
+    """The practical's loss: the log probabilities averaged over samples and classes."""
 
     def predict(layers: Any, x: Any) -> Any:
         return practical.outputs(j, layers, x)

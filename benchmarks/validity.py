@@ -1,9 +1,9 @@
 """Promises against simulation: `python -m benchmarks.validity [--quick] [--output FOLDER]`.
 
 Calibration sets of several sizes are drawn again and again from a known distribution; each time
-new cases are tried. A promise is broken if a one-sided binomial test with one new case of each
+new samples are tried. A promise is broken if a one-sided binomial test with one new case of each
 redraw says so at 1e-3. It is wasteful if the rate at the largest size stays below 0.8 of what is
-allowed. Where scores do not tie, the number of misses among the new cases of a redraw follows a
+allowed. Where scores do not tie, the number of misses among the new samples of a redraw follows a
 beta-binomial law; a chi-squared test compares them. A full run writes docs/validity.json.
 """
 
@@ -24,15 +24,15 @@ from torch import Tensor
 import nescio
 from benchmarks.timing import ROOT, machine
 from nescio import conformal
-from nescio.files import write_json
+from nescio.core import write_json
 
 Floats = NDArray[np.float64]
-Misses = NDArray[np.bool_]  # (redraws, new): which new cases a promise missed
+Misses = NDArray[np.bool_]  # (redraws, new): which new samples a promise missed
 
-World = tuple[Tensor, Tensor, Tensor]  # logits, labels and groups, (redraws, cases, ...)
+World = tuple[Tensor, Tensor, Tensor]  # logits, labels and groups, (redraws, samples, ...)
 
 SIZES, REDRAWS, NEW = (200, 1000, 5000), 2000, 50
-BLOCK = 100_000  # calibration cases at a time
+BLOCK = 100_000  # calibration samples at a time
 SIGNIFICANT, LOOSE = 1e-3, 0.8
 CLASSES, SURE, MISCOVERAGE = 5, (1.0, 0.7, 0.4), 0.1
 
@@ -41,10 +41,10 @@ CLASSES, SURE, MISCOVERAGE = 5, (1.0, 0.7, 0.4), 0.1
 class Row:
     """One promise at one size: what was allowed, what came, and what the tests say."""
 
-    promise: str
-    cases: int
+    guarantee: str
+    samples: int
     allowed: float
-    rate: float  # of misses or false alarms, over all new cases
+    rate: float  # of misses or false alarms, over all new samples
     binomial: float  # p-value of the one-sided test; the smallest of all cells, times their number
     law: float | None  # p-value against the beta-binomial law, where there is one
     tight: bool  # whether it must not be loose
@@ -55,14 +55,14 @@ class Row:
             return "promise broken"
         if self.law is not None and self.law < SIGNIFICANT:
             return "not the exact law"
-        if self.tight and self.cases == largest and self.rate < LOOSE * self.allowed:
+        if self.tight and self.samples == largest and self.rate < LOOSE * self.allowed:
             return "wastefully loose"
         return ""
 
 
 def judge(
-    promise: str,
-    cases: int,
+    guarantee: str,
+    samples: int,
     allowed: float,
     missed: Misses,
     kind: str,
@@ -79,24 +79,24 @@ def judge(
     tested = []
     for cell in np.unique(cells):
         own = cells == cell
-        one = missed[np.arange(len(missed)), own.argmax(1)][own.any(1)]  # one case a redraw
+        one = missed[np.arange(len(missed)), own.argmax(1)][own.any(1)]  # one sample a redraw
         tested.append(binomtest(int(one.sum()), len(one), allowed, alternative="greater").pvalue)
     return Row(
-        promise,
-        cases,
+        guarantee,
+        samples,
         allowed,
         float(missed.mean()),
         min(1.0, float(min(tested)) * len(tested)),
-        beta_binomial_test(missed, cases, allowed) if kind == "law" else None,
+        beta_binomial_test(missed, samples, allowed) if kind == "law" else None,
         kind != "bound",
     )
 
 
-def beta_binomial_test(missed: Misses, cases: int, allowed: float) -> float:
+def beta_binomial_test(missed: Misses, samples: int, allowed: float) -> float:
     """Chi-squared test of the misses of each redraw against their law; bins of 5 or more."""
     from scipy.stats import betabinom, chisquare
 
-    (redraws, new), (kept, over) = missed.shape, conformal.coverage_law(cases, allowed)
+    (redraws, new), (kept, over) = missed.shape, conformal.coverage_law(samples, allowed)
     expected = redraws * betabinom.pmf(np.arange(new + 1), new, over, kept)
     place, total = np.zeros(new + 1, np.int64), 0.0
     for count in range(1, new + 1):  # a bin is full at 5, if as many are left
@@ -107,71 +107,71 @@ def beta_binomial_test(missed: Misses, cases: int, allowed: float) -> float:
     return float(chisquare(seen, np.bincount(place, expected)).pvalue) if place[-1] else 1.0
 
 
-def false_alarms(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def false_alarms(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Alarms for inputs of the same distribution, where p <= alpha; scores are Student's t."""
     alphas = (0.01, 0.05)
-    found: dict[str, list[Floats]] = {"": [], ", ties": [], ", ties randomised": []}
-    rng = np.random.default_rng((seed, 1, cases))
+    found: dict[str, list[Floats]] = {"": [], ", ties": [], ", ties randomized": []}
+    rng = np.random.default_rng((seed, 1, samples))
     for redraw in range(redraws):
-        old, fresh = rng.standard_t(3, cases), rng.standard_t(3, new)
+        old, fresh = rng.standard_t(3, samples), rng.standard_t(3, new)
         tied, tied_fresh = old.round(), fresh.round()
         found[""].append(conformal.p_values(old, fresh).numpy())
         found[", ties"].append(conformal.p_values(tied, tied_fresh).numpy())
-        smooth = conformal.p_values(tied, tied_fresh, randomise=True, first=redraw * new)
-        found[", ties randomised"].append(smooth.numpy())
-    kinds = {"": "law", ", ties": "bound", ", ties randomised": "exact"}
+        smooth = conformal.p_values(tied, tied_fresh, randomize=True, first=redraw * new)
+        found[", ties randomized"].append(smooth.numpy())
+    kinds = {"": "law", ", ties": "bound", ", ties randomized": "exact"}
     for name, values in found.items():
         for alpha in alphas:
             missed = np.stack(values) <= alpha
-            yield judge(f"false alarms at {alpha:g}{name}", cases, alpha, missed, kinds[name])
+            yield judge(f"false alarms at {alpha:g}{name}", samples, alpha, missed, kinds[name])
 
 
-def batches(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def batches(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Share of false alarms among the alarms of a batch of which one in five is outside."""
-    rng, level = np.random.default_rng((seed, 2, cases)), 0.1
-    outside = np.arange(5 * new) % 5 == 0
+    rng, level = np.random.default_rng((seed, 2, samples)), 0.1
+    ood = np.arange(5 * new) % 5 == 0
     picked = np.zeros((redraws, 1), bool)
     shares = np.zeros(redraws)
     for redraw in range(redraws):
-        fresh = rng.standard_normal(5 * new) + 4 * outside
-        p = conformal.p_values(rng.standard_normal(cases), fresh)
+        fresh = rng.standard_normal(5 * new) + 4 * ood
+        p = conformal.p_values(rng.standard_normal(samples), fresh)
         alarms = np.flatnonzero(conformal.benjamini_hochberg(p, level).numpy())
         if len(alarms):  # one of them at random is false with the probability that is bounded
-            picked[redraw] = not outside[rng.choice(alarms)]
-            shares[redraw] = (~outside[alarms]).mean()
-    row = judge("false share of a batch's alarms", cases, level, picked, "bound")
+            picked[redraw] = not ood[rng.choice(alarms)]
+            shares[redraw] = (~ood[alarms]).mean()
+    row = judge("false share of a batch's alarms", samples, level, picked, "bound")
     yield Row(**{**asdict(row), "rate": float(shares.mean())})
 
 
 Builder = Callable[..., Any]
 KINDS: Mapping[str, tuple[Builder, dict[str, Any], str]] = {
     "threshold": (conformal.threshold, {}, "law"),
-    "threshold, randomised": (conformal.threshold, {"randomise": True}, "exact"),
+    "threshold, randomized": (conformal.threshold, {"randomize": True}, "exact"),
     "threshold, each class": (conformal.threshold, {"by": "class"}, "exact"),
     "threshold, each group": (conformal.threshold, {"by": "group"}, "exact"),
     "adaptive": (conformal.adaptive, {}, "bound"),
-    "adaptive, randomised": (conformal.adaptive, {"randomise": True}, "exact"),
-    "adaptive, each class, randomised": (
+    "adaptive, randomized": (conformal.adaptive, {"randomize": True}, "exact"),
+    "adaptive, each class, randomized": (
         conformal.adaptive,
-        {"by": "class", "randomise": True},
+        {"by": "class", "randomize": True},
         "exact",
     ),
-    "regularised adaptive": (conformal.regularised_adaptive, {"free": 1}, "bound"),
-    "regularised adaptive, randomised": (
-        conformal.regularised_adaptive,
-        {"free": 1, "randomise": True},
+    "regularized adaptive": (conformal.regularized_adaptive, {"free": 1}, "bound"),
+    "regularized adaptive, randomized": (
+        conformal.regularized_adaptive,
+        {"free": 1, "randomize": True},
         "exact",
     ),
 }
 
 
-def sets(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def sets(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Labels outside their prediction sets; the network is too sure in two of three groups."""
-    draw = torch.Generator().manual_seed(10_000 * seed + cases)
+    draw = torch.Generator().manual_seed(10_000 * seed + samples)
     found: dict[str, list[Tensor]] = {name: [] for name in KINDS}
     seen: dict[str | None, list[Tensor]] = {"class": [], "group": []}
-    for block, rows in enumerate(_blocks(cases, redraws)):
-        old, fresh = _world((rows, cases), draw), _world((rows, new), draw)
+    for block, rows in enumerate(_blocks(samples, redraws)):
+        old, fresh = _world((rows, samples), draw), _world((rows, new), draw)
         seen["class"].append(fresh[1])
         seen["group"].append(fresh[2])
         for name, (build, options, _) in KINDS.items():
@@ -182,7 +182,7 @@ def sets(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
         by = options.get("by")
         cells = torch.cat(seen[by]).numpy() if by else None
         missed = torch.cat(found[name]).numpy()
-        yield judge(f"sets: {name}", cases, MISCOVERAGE, missed, kind, cells)
+        yield judge(f"sets: {name}", samples, MISCOVERAGE, missed, kind, cells)
 
 
 def _at_once(build: Builder, options: dict[str, Any], old: World, fresh: World) -> Tensor:
@@ -191,8 +191,8 @@ def _at_once(build: Builder, options: dict[str, Any], old: World, fresh: World) 
     numbers = [parts * _redraw(of) + (of if parts > 1 else 0) for _, _, of in (old, fresh)]
     chosen = {**options, "by": numbers[0].flatten()}
     fitted = build(old[0].flatten(0, 1), old[1].flatten(), **chosen)
-    inside: Tensor = fitted(fresh[0].flatten(0, 1), numbers[1].flatten())
-    return ~inside.gather(1, fresh[1].flatten()[:, None])[:, 0].view(fresh[1].shape)
+    in_dist: Tensor = fitted(fresh[0].flatten(0, 1), numbers[1].flatten())
+    return ~in_dist.gather(1, fresh[1].flatten()[:, None])[:, 0].view(fresh[1].shape)
 
 
 def _by_class(build: Builder, options: dict[str, Any], old: World, fresh: World) -> Tensor:
@@ -205,7 +205,7 @@ def _by_class(build: Builder, options: dict[str, Any], old: World, fresh: World)
 
 
 def _world(shape: tuple[int, int], draw: torch.Generator) -> World:
-    """Logits, labels and groups of independent cases; the last group is the hardest."""
+    """Logits, labels and groups of independent samples; the last group is the hardest."""
     logits = 2.0 * torch.randn(*shape, CLASSES, generator=draw, dtype=torch.float64)
     groups = torch.randint(len(SURE), shape, generator=draw)
     sure = torch.tensor(SURE, dtype=torch.float64)[groups][..., None]
@@ -213,18 +213,18 @@ def _world(shape: tuple[int, int], draw: torch.Generator) -> World:
     return logits, torch.multinomial(probs, 1, generator=draw).view(shape), groups
 
 
-def intervals(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def intervals(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Targets outside their intervals, where the noise is twice what the model says."""
-    draw = torch.Generator().manual_seed(20_000 + 10_000 * seed + cases)
+    draw = torch.Generator().manual_seed(20_000 + 10_000 * seed + samples)
     builders: Mapping[str, Builder] = {
         "residual": conformal.residual,
-        "normalised": conformal.normalised,
+        "normalized": conformal.normalized,
         "quantile": conformal.quantile,
     }
     found: dict[str, list[Tensor]] = {name: [] for name in builders}
-    for rows in _blocks(cases, redraws):
+    for rows in _blocks(samples, redraws):
         (old, targets, of), (fresh, wanted, fresh_of) = (
-            _line((rows, count), draw) for count in (cases, new)
+            _line((rows, count), draw) for count in (samples, new)
         )
         for name, build in builders.items():
             fitted = build(old, targets, miscoverage=MISCOVERAGE, by=of)
@@ -232,70 +232,72 @@ def intervals(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row
             found[name].append(~((low <= wanted) & (wanted <= high)).view(rows, new))
     for name, parts in found.items():
         missed = torch.cat(parts).numpy()
-        yield judge(f"intervals: {name}", cases, MISCOVERAGE, missed, "law")
+        yield judge(f"intervals: {name}", samples, MISCOVERAGE, missed, "law")
 
 
 def _line(shape: tuple[int, int], draw: torch.Generator) -> tuple[nescio.Gaussian, Tensor, Tensor]:
-    """Predictions about a line, targets, and the number of the redraw of each case."""
+    """Predictions about a line, targets, and the number of the redraw of each sample."""
     x, noise = torch.randn(2, *shape, generator=draw, dtype=torch.float64).view(2, -1, 1)
     spread = 0.5 + x.abs()
     said = nescio.Gaussian(x[None], (0.5 * spread)[None].square())
     return said, x + spread * noise, _redraw(torch.empty(shape)).flatten()
 
 
-def selective_risk(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def selective_risk(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Redraws in which the error rate of the answered inputs is above the wish.
 
     Scores are uniform and errors come with probability 0.3 u^2, so that the error rate up to a
     threshold t is 0.1 t^2.
     """
-    from nescio.guarding import selective
+    from nescio.guards import selective_rule
 
     del new  # the risk is known
 
-    rng, risk, confidence = np.random.default_rng((seed, 3, cases)), 0.02, 0.95
+    rng, risk, confidence = np.random.default_rng((seed, 3, samples)), 0.02, 0.95
     broken = np.zeros((redraws, 1), bool)
     for redraw in range(redraws):
-        grid = selective.coverages(rng.random(cases), cases=cases, risk=risk, confidence=confidence)
-        score = rng.random(cases)
-        wrong = rng.random(cases) < 0.3 * score**2
-        found = selective.largest_coverage(
+        grid = selective_rule.coverages(
+            rng.random(samples), samples=samples, risk=risk, confidence=confidence
+        )
+        score = rng.random(samples)
+        wrong = rng.random(samples) < 0.3 * score**2
+        found = selective_rule.largest_coverage(
             score, wrong, risk=risk, confidence=confidence, grid=grid
         )
         broken[redraw] = 0.1 * max(0.0, min(1.0, found.threshold)) ** 2 > risk
-    yield judge("risk of what is answered", cases, 1 - confidence, broken, "bound")
+    yield judge("risk of what is answered", samples, 1 - confidence, broken, "bound")
 
 
-def guarded(cases: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
+def guarded(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row]:
     """Alarms and risk of a guard's rule, whose limit and threshold come from the same samples.
 
     Scores s and doubts u are uniform and errors come with probability 0.2 s u: those up to a limit
     a and a threshold b have the error rate 0.05 a b.
     """
-    from nescio.guarding.decisions import CODES
-    from nescio.guarding.rules import Scored, fit_rule
+    from nescio.guards.decisions import CODES
+    from nescio.guards.rules import Scored, fit_rule
 
-    draw = torch.Generator().manual_seed(30_000 + 10_000 * seed + cases)
+    draw = torch.Generator().manual_seed(30_000 + 10_000 * seed + samples)
     wish = {"false_alarm": 0.05, "risk": 0.03, "confidence": 0.95}
 
     def world(count: int) -> Scored:
-        score, doubt, chance = torch.rand(3, count, generator=draw, dtype=torch.float64)
-        return Scored(score, doubt, chance < 0.2 * score * doubt)
+        score, failure_score, chance = torch.rand(3, count, generator=draw, dtype=torch.float64)
+        return Scored(score, failure_score, chance < 0.2 * score * failure_score)
 
     alarms, broken = np.zeros((redraws, new), bool), np.zeros((redraws, 1), bool)
     for redraw in range(redraws):
-        rule = fit_rule("", world(cases // 4), world(cases), **wish)
+        rule = fit_rule("", world(samples // 4), world(samples), **wish)
         fresh = world(new)
-        alarms[redraw] = rule.speaking(fresh.score, fresh.doubt) == CODES["p-value"]
+        alarms[redraw] = rule.speaking(fresh.score, fresh.failure_score) == CODES["p-value"]
         answered = max(0.0, min(1.0, rule.coverage.threshold))
         broken[redraw] = 0.05 * rule.limit * answered > wish["risk"]
-    yield judge("false alarms of a guard", cases, wish["false_alarm"], alarms, "law")
-    yield judge("risk of a guard", cases, 1 - wish["confidence"], broken, "bound")
+    yield judge("false alarms of a guard", samples, wish["false_alarm"], alarms, "law")
+    yield judge("risk of a guard", samples, 1 - wish["confidence"], broken, "bound")
 
 
-def _blocks(cases: int, redraws: int) -> Iterator[int]:
+def _blocks(samples: int, redraws: int) -> Iterator[int]:
     """How many redraws to take at a time."""
-    step = max(1, BLOCK // cases)
+    step = max(1, BLOCK // samples)
     yield from (min(step, redraws - first) for first in range(0, redraws, step))
 
 
@@ -307,14 +309,14 @@ def _redraw(like: Tensor) -> Tensor:
 def table(rows: Sequence[Row]) -> str:
     """Promise, size, allowed, rate, tests."""
     lines = [
-        "| promise | calibration cases | allowed | came | binomial p | law p | verdict |",
+        "| promise | calibration samples | allowed | came | binomial p | law p | verdict |",
         "|---|---|---|---|---|---|---|",
     ]
-    largest = max(row.cases for row in rows)
+    largest = max(row.samples for row in rows)
     for row in rows:
         law = "-" if row.law is None else f"{row.law:.2g}"
         lines.append(
-            f"| {row.promise} | {row.cases:,} | {row.allowed:g} | {row.rate:.4f} | "
+            f"| {row.guarantee} | {row.samples:,} | {row.allowed:g} | {row.rate:.4f} | "
             f"{row.binomial:.2g} | {law} | {row.fails(largest) or 'kept'} |"
         )
     return "\n".join(lines)
@@ -323,8 +325,8 @@ def table(rows: Sequence[Row]) -> str:
 def simulate(sizes: Sequence[int], redraws: int, new: int) -> Iterator[Row]:
     """All promises, one after another."""
     for part in (false_alarms, batches, selective_risk, guarded, sets, intervals):
-        for cases in sizes:
-            yield from part(cases, redraws, new)
+        for samples in sizes:
+            yield from part(samples, redraws, new)
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 import nescio
 from nescio import calibration, geometry, metrics, nets
-from nescio.demo import audit_digits
-from nescio.report import plots
-from nescio.report.reliability import reliability_diagram
-from nescio.threads import one_thread
+from nescio.cli.demo import audit_digits
+from nescio.core.threads import one_thread
+from nescio.report.plots import audit_plots
+from nescio.report.plots.reliability_plot import reliability_diagram
 
 FOLDER = Path(__file__).parent / "images"
 
@@ -21,9 +21,9 @@ def main() -> None:
     pieces().savefig(FOLDER / "pieces.png", dpi=110)
     calibrated().savefig(FOLDER / "calibration.png", dpi=110)
     result = audit_digits().result
-    plots.confidence_along_ray(result).savefig(FOLDER / "confidence-far-away.png", dpi=110)
-    plots.confidence_histograms(result).savefig(FOLDER / "confidence-histograms.png", dpi=110)
-    plots.far_field(result).savefig(FOLDER / "far-field.png", dpi=110)
+    audit_plots.confidence_along_ray(result).savefig(FOLDER / "confidence-far-away.png", dpi=110)
+    audit_plots.confidence_histograms(result).savefig(FOLDER / "confidence-histograms.png", dpi=110)
+    audit_plots.far_field(result).savefig(FOLDER / "far-field.png", dpi=110)
 
 
 @one_thread()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import nescio
-from nescio import registry
+from nescio.core import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

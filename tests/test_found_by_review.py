@@ -8,14 +8,14 @@ from torch import nn
 
 import nescio
 from nescio import attacks, losses, recipes
-from nescio.augmentation import Augment, crops
 from nescio.calibration import scaled as scaled_by
-from nescio.data.outside import another, paper_noise
-from nescio.errors import NescioError
-from nescio.losses.beside import places
-from nescio.predictors import plain
-from nescio.recipes import _outside
-from nescio.units import noise, units_of
+from nescio.core import NescioError
+from nescio.data.augmentation import Augment, crops
+from nescio.data.ood import another, paper_noise
+from nescio.data.ranges import noise, units_of
+from nescio.losses.with_ood import places
+from nescio.models import plain
+from nescio.training.recipes import _ood
 
 
 def images(count, classes=3):
@@ -28,10 +28,10 @@ def network():
 
 
 @pytest.mark.parametrize(
-    ("cases", "batch", "share"), [(301, 100, 1.0), (3500, None, 1.0), (300, 100, 2.0)]
+    ("samples", "batch", "share"), [(301, 100, 1.0), (3500, None, 1.0), (300, 100, 2.0)]
 )
-def test_acet_keeps_enough_inputs_for_its_largest_batch(cases, batch, share):
-    x, y = images(cases)
+def test_acet_keeps_enough_inputs_for_its_largest_batch(samples, batch, share):
+    x, y = images(samples)
     loss = losses.acet(losses.nll(), paper_noise(x), share=share)
     model = nescio.train(network, (x, y), loss=loss, epochs=2, batch_size=batch, progress=False)
     assert model.history.train.isfinite().all()
@@ -78,10 +78,10 @@ def test_leaking_keeps_the_values_of_every_way_to_write_relu(way):
 def test_an_attack_switches_gradients_on_for_itself(mode):
     x, _ = images(10)
     value = attacks.confidence(network())
-    outside = attacks.pgd(value, x, radius=0.1, steps=3)
+    ood = attacks.pgd(value, x, radius=0.1, steps=3)
     with mode():
-        inside = attacks.pgd(value, x, radius=0.1, steps=3)
-    assert torch.equal(outside.value, inside.value.clone())
+        in_dist = attacks.pgd(value, x, radius=0.1, steps=3)
+    assert torch.equal(ood.value, in_dist.value.clone())
 
 
 def test_a_scaled_model_in_float64_can_be_attacked():
@@ -92,13 +92,13 @@ def test_a_scaled_model_in_float64_can_be_attacked():
 
 def test_noise_of_images_in_other_units_is_in_the_units_of_the_attack():
     x, _ = images(100)
-    standardised = (x - 0.5) / 0.25
-    standardised[5] = -2.0  # an image of one value
-    found = noise(standardised, seed=0).take(300)
+    standardized = (x - 0.5) / 0.25
+    standardized[5] = -2.0  # an image of one value
+    found = noise(standardized, seed=0).take(300)
     assert (found.amin(), found.amax()) == (0.0, 1.0)
-    recipe = recipes.ceda(outside=paper_noise)
+    recipe = recipes.ceda(ood=paper_noise)
     assert "paper_noise" in recipe.loss_for(255 * x).description
-    made = _outside(paper_noise, 255 * x, units_of(255 * x)).take(50)
+    made = _ood(paper_noise, 255 * x, units_of(255 * x)).take(50)
     assert made.amax() == 1.0
 
 
@@ -135,7 +135,7 @@ def test_an_augmentation_that_changes_the_type_is_refused():
         nescio.train(network, ((255 * x).byte(), y), augment=bad, epochs=1, progress=False)
 
 
-def test_normalised_images_are_within_a_box_that_was_computed_in_float64():
+def test_normalized_images_are_within_a_box_that_was_computed_in_float64():
     x, _ = images(50)
     x[0, 0, 0, 0], x[0, 0, 0, 1] = 0.0, 1.0
     for mean, spread in ((0.1307, 0.3081), (0.4914, 0.2023), (0.2860, 0.3530)):

@@ -25,4 +25,4 @@ def test_importing_nescio_is_light() -> None:
 
 
 def test_the_check_sees_what_is_loaded() -> None:
-    assert "click" in added("nescio.cli")
+    assert "click" in added("nescio.cli.main")

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import nescio
-from nescio import NescioError, calibration, losses, nets, predictors, train
-from nescio.networks import load_weights
-from nescio.running import audit_files, inputs_named
+from nescio import NescioError, calibration, losses, models, nets, train
+from nescio.cli.network_files import load_weights
+from nescio.cli.running import audit_files, inputs_named
 
 X = torch.randn(40, 3)
 Y = (X[:, 0] > 0).long()
@@ -30,11 +30,11 @@ class Pair(nn.Module):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: predictors.plain(Pair())(X), "one tensor of outputs"),
-        (lambda: predictors.mc_dropout(Pair())(X), "one tensor of outputs"),
-        (lambda: predictors.plain(nn.Linear(4, 2))(X), r"inputs of shape \(3,\)"),
-        (lambda: predictors.plain(nn.Linear(3, 1))(X), "one logit for each class"),
-        (lambda: predictors.plain(nn.Linear(3, 2))((255 * X).byte()), "uint8"),
+        (lambda: models.plain(Pair())(X), "one tensor of outputs"),
+        (lambda: models.mc_dropout(Pair())(X), "one tensor of outputs"),
+        (lambda: models.plain(nn.Linear(4, 2))(X), r"inputs of shape \(3,\)"),
+        (lambda: models.plain(nn.Linear(3, 1))(X), "one logit for each class"),
+        (lambda: models.plain(nn.Linear(3, 2))((255 * X).byte()), "uint8"),
         (lambda: train(lambda: nets.mlp(3, 2), (X, Y), loss=losses.nll), r"losses\.nll\(\)"),
         (lambda: train(lambda: nets.mlp(3, 2), (X, Y), loss="nll"), "must be a loss"),
         (lambda: train(lambda: nets.mlp(3, 2), (X, Y), loss=nn.MSELoss()), "must be a loss"),
@@ -44,8 +44,8 @@ class Pair(nn.Module):
         ),
         (lambda: nets.digit_cnn(64, 10), "reads images"),
         (lambda: calibration.temperature(nn.Linear(3, 2), None), r"pair \(x, y\)"),
-        (lambda: predictors.mc_dropout(nn.Dropout(), passes=3), "with weights"),
-        (lambda: nescio.audit(nn.Linear(3, 2), (X, Y), outside=[X]), "by name"),
+        (lambda: models.mc_dropout(nn.Dropout(), passes=3), "with weights"),
+        (lambda: nescio.audit(nn.Linear(3, 2), (X, Y), ood=[X]), "by name"),
     ],
 )
 def test_a_mistake_is_explained(call: object, said: str) -> None:
@@ -78,7 +78,7 @@ def test_a_bare_network_can_be_calibrated() -> None:
 def test_printing_is_one_line() -> None:
     model = train(lambda: nets.mlp(3, 2), (X, Y), members=2, epochs=1)
     assert repr(model) == "Model(2 member(s) of Sequential, categorical, torch.float32)"
-    assert repr(model(X)) == "Categorical(2 member(s), 40 cases, 2)"
+    assert repr(model(X)) == "Categorical(2 member(s), 40 samples, 2)"
 
 
 def test_weights_files_of_all_kinds(tmp_path: Path) -> None:
@@ -110,28 +110,28 @@ def test_a_run_is_audited_on_what_it_was_not_trained_on(tmp_path: Path) -> None:
     model = train(lambda: nets.mlp(3, 2), parts.train, epochs=1, run=tmp_path / "run")
     notes: list[str] = []
     found = audit_files(model, path, note=notes.append)
-    assert found.result["cases"] == len(parts.test[0])
-    assert "only its 4 test cases" in notes[0]
+    assert found.result["samples"] == len(parts.test[0])
+    assert "only its 4 test samples" in notes[0]
     fresh = audit_files(nn.Linear(3, 2), path, note=notes.append)
-    assert fresh.result["cases"] == 40
+    assert fresh.result["samples"] == 40
 
 
 def test_ready_parts_are_read_everywhere(tmp_path: Path) -> None:
     path = str(tmp_path / "parts.npz")
     np.savez(path, x_train=X.numpy(), y_train=Y.numpy(), x_test=X[:9].numpy(), y_test=Y[:9].numpy())
-    assert audit_files(nn.Linear(3, 2), path).result["cases"] == 9
+    assert audit_files(nn.Linear(3, 2), path).result["samples"] == 9
     assert len(inputs_named(path)) == 9
 
 
-def test_names_of_outside_sets_are_given_once(tmp_path: Path) -> None:
+def test_names_of_ood_sets_are_given_once(tmp_path: Path) -> None:
     path = str(tmp_path / "x.npz")
     np.savez(path, x=X.numpy(), y=Y.numpy())
-    for outside in ((f"a={path}", f"a={path}"), (f"={path}",)):
+    for ood in ((f"a={path}", f"a={path}"), (f"={path}",)):
         with pytest.raises(NescioError, match="each name once"):
-            audit_files(nn.Linear(3, 2), path, outside=outside)
+            audit_files(nn.Linear(3, 2), path, ood=ood)
 
 
-def test_a_temperature_is_not_fitted_to_the_tested_cases(tmp_path: Path) -> None:
+def test_a_temperature_is_not_fitted_to_the_tested_samples(tmp_path: Path) -> None:
     path = str(tmp_path / "all.npz")
     np.savez(path, x=X.numpy(), y=Y.numpy())
     (tmp_path / "again.npz").symlink_to(path)
@@ -161,19 +161,19 @@ def test_one_file_that_trains_and_tests_is_split_as_it_says(tmp_path: Path) -> N
     options: dict = {"rays": 0, "attack_steps": 0, "epochs": 1, "recipe": ["ceda"]}
     for name in (path, f"{path}:seed=1"):
         audit_files(nets.mlp(3, 2), name, train_path=name, note=notes.append, **options)
-        assert notes[-2] == f"{name} serves both: 32 cases train, 4 test"
+        assert notes[-2] == f"{name} serves both: 32 samples train, 4 test"
 
 
-def test_too_few_cases_to_train_on_some_and_test_on_others(tmp_path: Path) -> None:
+def test_too_few_samples_to_train_on_some_and_test_on_others(tmp_path: Path) -> None:
     path = str(tmp_path / "few.npz")
     np.savez(path, x=X[:9].numpy(), y=Y[:9].numpy())
-    with pytest.raises(NescioError, match="few.npz, of 9 cases; it takes ten"):
+    with pytest.raises(NescioError, match="few.npz, of 9 samples; it takes ten"):
         audit_files(nets.mlp(3, 2), path, train_path=path, recipe=["ceda"])
     with pytest.raises(NescioError, match="are one file"):
         audit_files(nets.mlp(3, 2), path, validation_path=path)
 
 
-def test_labels_far_above_the_number_of_cases_are_refused(tmp_path: Path) -> None:
+def test_labels_far_above_the_number_of_samples_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=X.numpy(), y=1000 * Y.numpy())
     with pytest.raises(NescioError, match="number the classes"):
         nescio.data.load(str(tmp_path / "x.npz"))

@@ -1,5 +1,5 @@
 """`python -m nescio` is the command `nescio`."""
 
-from nescio.cli import main
+from nescio.cli.main import main
 
 main()

@@ -5,7 +5,7 @@ import torch
 
 from nescio import NescioError
 from nescio.attacks import Ascent
-from nescio.schedules import drops
+from nescio.core.schedules import drops
 
 
 def hills(x):
@@ -14,38 +14,38 @@ def hills(x):
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_members_move_as_they_would_alone(norm):
-    centre = torch.rand(3, 5, 4, dtype=torch.float64)
+    center = torch.rand(3, 5, 4, dtype=torch.float64)
     ascent = Ascent(0.2, 9, norm=norm)
-    moved, values = ascent(hills, centre, lead=2)
+    moved, values = ascent(hills, center, lead=2)
     assert values.shape == (3, 5)
     for member in range(3):
-        alone, own = ascent(hills, centre[member])
+        alone, own = ascent(hills, center[member])
         torch.testing.assert_close(moved[member], alone, rtol=0, atol=1e-12)
         torch.testing.assert_close(values[member], own, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_images_move_as_their_features_do(norm):
-    centre = torch.rand(6, 2, 3, 4)
-    flat, _ = Ascent(0.2, 5, norm=norm)(hills, centre.flatten(1))
-    folded, _ = Ascent(0.2, 5, norm=norm)(lambda x: hills(x.flatten(1)), centre)
+    center = torch.rand(6, 2, 3, 4)
+    flat, _ = Ascent(0.2, 5, norm=norm)(hills, center.flatten(1))
+    folded, _ = Ascent(0.2, 5, norm=norm)(lambda x: hills(x.flatten(1)), center)
     torch.testing.assert_close(folded.flatten(1), flat)
-    last = centre.to(memory_format=torch.channels_last)
+    last = center.to(memory_format=torch.channels_last)
     channels, _ = Ascent(0.2, 5, norm=norm)(lambda x: hills(x.flatten(1)), last)
     torch.testing.assert_close(channels, folded)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_a_scale_is_a_smaller_radius_with_smaller_steps(norm):
-    centre = torch.rand(6, 4, dtype=torch.float64)
-    half, _ = Ascent(0.2, 5, 0.1, norm=norm)(hills, centre, scale=0.5)
-    small, _ = Ascent(0.1, 5, 0.05, norm=norm)(hills, centre)
+    center = torch.rand(6, 4, dtype=torch.float64)
+    half, _ = Ascent(0.2, 5, 0.1, norm=norm)(hills, center, scale=0.5)
+    small, _ = Ascent(0.1, 5, 0.05, norm=norm)(hills, center)
     torch.testing.assert_close(half, small, rtol=0, atol=1e-15)
 
 
 def test_it_starts_where_it_is_told():
-    centre, start = torch.full((1, 2), 0.5), torch.tensor([[0.6, 0.4]])
-    moved, _ = Ascent(0.3, 1, 0.05)(lambda x: x.sum(1), centre, start=start)
+    center, start = torch.full((1, 2), 0.5), torch.tensor([[0.6, 0.4]])
+    moved, _ = Ascent(0.3, 1, 0.05)(lambda x: x.sum(1), center, start=start)
     torch.testing.assert_close(moved, torch.tensor([[0.65, 0.45]]))
 
 
@@ -64,9 +64,9 @@ def test_a_step_is_one_pass_and_the_best_point_one_more(best, passes):
 
 
 def test_a_constant_objective_leaves_the_inputs():
-    centre = torch.rand(4, 3)
-    moved, _ = Ascent(0.2, 5)(lambda x: 0 * x.sum(1), centre)
-    assert torch.equal(moved, centre)
+    center = torch.rand(4, 3)
+    moved, _ = Ascent(0.2, 5)(lambda x: 0 * x.sum(1), center)
+    assert torch.equal(moved, center)
 
 
 def test_a_gradient_of_one_number_for_all_features_is_no_trouble():
@@ -91,13 +91,13 @@ def test_two_schedules_that_differ_in_one_step_are_told_apart():
 
 
 def test_projections_are_in_ball_and_box():
-    centre = torch.rand(200, 5)
+    center = torch.rand(200, 5)
     for norm, size in (("linf", torch.inf), ("l2", 2), ("l1", 1)):
-        project = Ascent(0.3, norm=norm).projection(centre, scale=0.5)
+        project = Ascent(0.3, norm=norm).projection(center, scale=0.5)
         near = project(3 * torch.randn(200, 5))
         assert near.min() >= 0
         assert near.max() <= 1
-        assert (near - centre).norm(size, 1).max() <= 0.15 + 1e-6
+        assert (near - center).norm(size, 1).max() <= 0.15 + 1e-6
 
 
 def test_inputs_of_members_are_checked_against_the_box():

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from nescio import attacks
-from nescio.registry import attacks as registry
+from nescio.core.registry import attacks as registry
 
-CASES, CLASSES = 13, 4
+SAMPLES, CLASSES = 13, 4
 SLACK = 1e-6  # of float32 sums
 
 
@@ -31,17 +31,17 @@ def network(*, training=True):
 
 
 def situation():
-    return network(), torch.rand(CASES, 1, 5, 5), torch.arange(CASES) % CLASSES
+    return network(), torch.rand(SAMPLES, 1, 5, 5), torch.arange(SAMPLES) % CLASSES
 
 
 def run(name, net, x, y, **options):
     """The attack with few steps, and the objective it raises as a function of inputs."""
     make = registry[name]
     wanted = inspect.signature(make).parameters
-    labelled = name == "adversarial_samples" or name == "fgsm"
-    objective = attacks.label_loss(net) if labelled else attacks.confidence(net)
+    labeled = name == "adversarial_samples" or name == "fgsm"
+    objective = attacks.label_loss(net) if labeled else attacks.confidence(net)
     first = objective if "objective" in wanted else net
-    targets = (y,) if labelled else ()
+    targets = (y,) if labeled else ()
     if "steps" in wanted or name.startswith("adversarial"):
         options = {"steps": 7, "step": None, **options}
     return make(first, x, *targets, **{"radius": 0.2, **options}), lambda z: objective(z, *targets)
@@ -60,7 +60,7 @@ def test_it_stays_in_ball_and_box_and_raises_its_objective(name, norm):
     found, objective = run(name, net, x, y, norm=norm, radius=radius)
     size = attacks.norms.NORMS[norm].size((found.x - x).flatten(1))
     assert found.x.shape == x.shape
-    assert len(found) == CASES
+    assert len(found) == SAMPLES
     assert (size <= radius + SLACK).all()
     assert found.x.min() >= 0
     assert found.x.max() <= 1
@@ -122,7 +122,7 @@ def test_the_network_answers_as_in_evaluation(name):
 @pytest.mark.parametrize("name", registry)
 def test_bytes_are_images(name):
     net, _, y = situation()
-    images = torch.randint(0, 256, (CASES, 1, 5, 5), dtype=torch.uint8)
+    images = torch.randint(0, 256, (SAMPLES, 1, 5, 5), dtype=torch.uint8)
     found, _ = run(name, net, images, y, batch_size=5)
     floats, _ = run(name, net, images.float() / 255, y, batch_size=5)
     assert found.x.dtype == torch.float32

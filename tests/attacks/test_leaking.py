@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from nescio import NescioError, nets, predictors
+from nescio import NescioError, models, nets
 from nescio.attacks import adversarial_noise, confidence, label_loss, leaking, pgd
 
 SLOPE = 0.2
@@ -111,7 +111,7 @@ def test_only_inputs_without_any_gradient_are_blind():
 def test_other_predictors_leak_too():
     net = dead(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(0.2), nn.Linear(6, 3)))
     x = torch.rand(5, 4)
-    for source in (predictors.mc_dropout(net, passes=4), predictors.ensemble([net, net, net])):
+    for source in (models.mc_dropout(net, passes=4), models.ensemble([net, net, net])):
         assert pgd(confidence(source), x, radius=0.1, steps=2).blind.all()
         assert not pgd(leaking(confidence(source)), x, radius=0.1, steps=2).blind.any()
 

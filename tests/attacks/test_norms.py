@@ -1,4 +1,4 @@
-"""Norms: projections and steepest steps against optimisers, random points inside the ball."""
+"""Norms: projections and steepest steps against optimizers, random points inside the ball."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def rows(vector):
     return torch.from_numpy(np.asarray(vector, dtype=np.float64)).view(1, -1)
 
 
-def nearest_by_optimiser(point, radius, name):
+def nearest_by_optimizer(point, radius, name):
     """The nearest point of the ball; in l1 as p - q with p, q >= 0, so that all is smooth."""
     features = len(point)
     signs = np.eye(features) if name != "l1" else np.hstack([np.eye(features), -np.eye(features)])
@@ -54,7 +54,7 @@ def nearest_by_optimiser(point, radius, name):
 def test_the_projection_is_the_nearest_point_of_the_ball(name, point, radius):
     found = NORMS[name].project(rows(point), radius)[0].numpy()
     assert np.linalg.norm(found, ORDER[name]) <= radius * (1 + 1e-12)
-    best = nearest_by_optimiser(point, radius, name)
+    best = nearest_by_optimizer(point, radius, name)
     assert np.linalg.norm(found - point) <= np.linalg.norm(best - point) + 1e-5
     np.testing.assert_allclose(found, best, atol=2e-3)
 
@@ -74,7 +74,7 @@ def test_projections_leave_the_ball_alone_and_bring_no_two_points_apart(name, po
 @pytest.mark.parametrize("name", ["linf", "l2"])
 @given(slope=vectors(5))
 @settings(deadline=None, max_examples=50, derandomize=True)
-def test_the_steepest_step_maximises_the_linear_form_on_the_unit_ball(name, slope):
+def test_the_steepest_step_maximizes_the_linear_form_on_the_unit_ball(name, slope):
     """The maximum is the dual norm of the slope."""
     step = NORMS[name].steepest(rows(slope))[0].numpy()
     assert np.linalg.norm(step, ORDER[name]) <= 1 + 1e-12
@@ -107,7 +107,7 @@ def test_no_slope_gives_no_step_and_a_tiny_one_a_whole_step(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_radius_of_zero_is_the_centre(name):
+def test_a_radius_of_zero_is_the_center(name):
     points = torch.randn(5, 3)
     assert torch.equal(NORMS[name].project(points, 0.0), torch.zeros(5, 3))
     assert torch.equal(NORMS[name].inside(torch.rand(5, 4), 0.0), torch.zeros(5, 3))

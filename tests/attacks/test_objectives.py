@@ -6,17 +6,7 @@ import torch
 from scipy.special import log_softmax, logsumexp
 from torch import nn
 
-from nescio import (
-    Model,
-    NescioError,
-    attacks,
-    calibration,
-    heads,
-    measures,
-    nets,
-    predictors,
-    train,
-)
+from nescio import Model, NescioError, attacks, calibration, heads, measures, models, nets, train
 from nescio.attacks import (
     adversarial_noise,
     confidence,
@@ -34,7 +24,7 @@ def small(dropout=0.0):
 
 
 def ensemble(members=3):
-    return predictors.ensemble([small() for _ in range(members)])
+    return models.ensemble([small() for _ in range(members)])
 
 
 def odds(probs, label):
@@ -49,12 +39,14 @@ def test_confidence_and_label_loss_are_log_odds_of_the_mixture():
     probs = np.exp(log_softmax(logits, -1)).mean(0)
     sure, wrong = confidence(model)(x), label_loss(model)(x, y)
     sure_and_wrong = wrong_confidence(model)(x, y)
-    for case in range(9):
-        others = np.where(np.arange(CLASSES) == int(y[case]), 0, probs[case])
-        truth = odds(probs[case], others.argmax())
-        assert sure_and_wrong[case].item() == pytest.approx(truth, rel=1e-9)
-        assert sure[case].item() == pytest.approx(odds(probs[case], probs[case].argmax()), rel=1e-9)
-        assert wrong[case].item() == pytest.approx(-odds(probs[case], int(y[case])), rel=1e-9)
+    for sample in range(9):
+        others = np.where(np.arange(CLASSES) == int(y[sample]), 0, probs[sample])
+        truth = odds(probs[sample], others.argmax())
+        assert sure_and_wrong[sample].item() == pytest.approx(truth, rel=1e-9)
+        assert sure[sample].item() == pytest.approx(
+            odds(probs[sample], probs[sample].argmax()), rel=1e-9
+        )
+        assert wrong[sample].item() == pytest.approx(-odds(probs[sample], int(y[sample])), rel=1e-9)
 
 
 class Steep(nn.Module):
@@ -127,7 +119,7 @@ def test_options_of_a_measure_are_passed_on():
 
 
 def test_the_variance_of_a_regression_ensemble_can_be_attacked():
-    model = predictors.ensemble([nn.Linear(4, 2) for _ in range(3)], head=heads.gaussian())
+    model = models.ensemble([nn.Linear(4, 2) for _ in range(3)], head=heads.gaussian())
     x = torch.rand(6, 4)
     found = pgd(uncertainty(model, "epistemic_variance", lower=False), x, radius=0.3, steps=10)
     assert (
@@ -147,13 +139,13 @@ def sources():
     return {
         "module": net,
         "model": model,
-        "bayesian": predictors.weight_samples(
+        "bayesian": models.weight_samples(
             Model(b := nets.bayesian_mlp(4, CLASSES), _stack(b), heads.categorical()), passes=4
         ),
-        "mc dropout": predictors.mc_dropout(net, passes=5),
+        "mc dropout": models.mc_dropout(net, passes=5),
         "scaled": calibration.temperature(model, (x, y)),
-        "scaled mc dropout": calibration.platt(predictors.mc_dropout(net, passes=5), (x, y)),
-        "pooled": predictors.ensemble([net, model, predictors.mc_dropout(net, passes=3)]),
+        "scaled mc dropout": calibration.platt(models.mc_dropout(net, passes=5), (x, y)),
+        "pooled": models.ensemble([net, model, models.mc_dropout(net, passes=3)]),
     }
 
 
@@ -174,7 +166,7 @@ NAMES = ["module", "model", "bayesian", "mc dropout", "scaled", "scaled mc dropo
 @pytest.mark.parametrize("name", NAMES)
 def test_adversarial_noise_raises_the_confidence_of_every_kind_of_predictor(name, made):
     source, x = made[name], torch.rand(12, 4)
-    predictor = predictors.plain(source) if isinstance(source, nn.Module) else source
+    predictor = models.plain(source) if isinstance(source, nn.Module) else source
     found = adversarial_noise(source, x, radius=0.3, steps=15, step=None)
     before, after = (-measures.log_odds(predictor(z)) for z in (x, found.x))
     torch.testing.assert_close(after, found.value, rtol=1e-4, atol=1e-5)
@@ -185,7 +177,7 @@ def test_adversarial_noise_raises_the_confidence_of_every_kind_of_predictor(name
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_with_gradients_equal_answers_without(name, made):
     source, x = made[name], torch.rand(12, 4)
-    predictor = predictors.plain(source) if isinstance(source, nn.Module) else source
+    predictor = models.plain(source) if isinstance(source, nn.Module) else source
     torch.testing.assert_close(
         confidence(source)(x), -measures.log_odds(predictor(x)), rtol=1e-4, atol=1e-5
     )
@@ -262,7 +254,7 @@ def test_inference_mode_and_its_tensors_change_nothing(name, start, made):
 def test_a_network_from_inference_mode_is_attacked_or_says_what_it_is():
     x = torch.rand(6, 4)
     with torch.inference_mode():
-        net, model, dropping = small(), ensemble(), predictors.mc_dropout(small(0.5), passes=2)
+        net, model, dropping = small(), ensemble(), models.mc_dropout(small(0.5), passes=2)
         loaded = Model(net, {name: t[None].clone() for name, t in net.state_dict().items()},
                        heads.categorical())  # fmt: skip
     for source in (net, model):

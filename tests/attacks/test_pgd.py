@@ -11,7 +11,7 @@ from torch import nn
 
 from nescio import NescioError, attacks
 from nescio.attacks import Ascent, pgd
-from nescio.schedules import drops
+from nescio.core.schedules import drops
 
 
 def linear(weight):
@@ -300,12 +300,12 @@ def with_labels(x, y):
         ((with_labels, X, torch.ones(3)), {"radius": 0.1}, r"4 inputs but targets of shape \(3,\)"),
         ((with_labels, X), {"radius": 0.1}, r"objective\(x\) does not fit .* give y"),
         ((total, X, torch.ones(4)), {"radius": 0.1}, r"objective\(x, y\) does not fit"),
-        ((lambda x: x, X), {"radius": 0.1}, r"one value a case, \(4,\), got \(4, 3\)"),
-        ((lambda x: x.sum(), X), {"radius": 0.1}, r"one value a case, \(4,\), got \(\)"),
-        ((lambda x: 1.0, X), {"radius": 0.1}, "one value a case, .* got float"),
+        ((lambda x: x, X), {"radius": 0.1}, r"one value a sample, \(4,\), got \(4, 3\)"),
+        ((lambda x: x.sum(), X), {"radius": 0.1}, r"one value a sample, \(4,\), got \(\)"),
+        ((lambda x: 1.0, X), {"radius": 0.1}, "one value a sample, .* got float"),
         ((lambda x: x.detach().sum(1), X), {"radius": 0.1}, "no gradient with respect to its"),
-        ((lambda x: x.sum(1) * torch.nan, X), {"radius": 0.1}, "NaN or infinite near case 0"),
-        ((lambda x: (x.sum(1) - 9).log(), X), {"radius": 0.1}, "NaN or infinite near case 0"),
+        ((lambda x: x.sum(1) * torch.nan, X), {"radius": 0.1}, "NaN or infinite near sample 0"),
+        ((lambda x: (x.sum(1) - 9).log(), X), {"radius": 0.1}, "NaN or infinite near sample 0"),
         ((total, X[:0]), {"radius": 0.1}, "empty"),
         ((total, X * torch.nan), {"radius": 0.1}, "NaN or infinite values"),
         ((total, (255 * X).byte()), {"radius": 0.1}, "uint8"),
@@ -316,13 +316,13 @@ def test_bad_input_is_refused(given, options, said):
         pgd(*given, **options)
 
 
-def test_the_case_of_a_lost_objective_is_counted_over_all_batches():
+def test_the_sample_of_a_lost_objective_is_counted_over_all_batches():
     def lost(x):
         return torch.where(x[:, 0] > 0.9, torch.nan, 1.0) * x.sum(1)
 
     x = torch.full((9, 2), 0.5)
     x[7] = 0.95
-    with pytest.raises(NescioError, match="near case 7"):
+    with pytest.raises(NescioError, match="near sample 7"):
         pgd(lost, x, radius=0.01, batch_size=3)
 
 

@@ -8,10 +8,9 @@ from torch import nn
 
 import nescio
 from nescio import calibration, heads
-from nescio.errors import NescioError
-from nescio.prediction import Categorical
-from nescio.predictors import ensemble, mc_dropout, plain
-from nescio.registry import calibrators
+from nescio.core import Categorical, NescioError
+from nescio.core.registry import calibrators
+from nescio.models import ensemble, mc_dropout, plain
 
 
 def net(dropout=False):
@@ -33,13 +32,13 @@ def predictor(kind):
         )
 
 
-def data(cases=300):
+def data(samples=300):
     """Labels that follow the predictor loosely: neither always right nor chance."""
     rng = torch.Generator().manual_seed(3)
-    x = torch.randn(cases, 2, generator=rng, dtype=torch.float64)
+    x = torch.randn(samples, 2, generator=rng, dtype=torch.float64)
     guess = predictor("one network")(x).labels
     return x, torch.where(
-        torch.rand(cases, generator=rng) < 0.4, torch.randint(3, (cases,), generator=rng), guess
+        torch.rand(samples, generator=rng) < 0.4, torch.randint(3, (samples,), generator=rng), guess
     )
 
 
@@ -91,7 +90,7 @@ def test_calibrating_twice_changes_nothing_more(name):
 
 
 @pytest.mark.parametrize("name", calibrators)
-def test_each_case_is_mapped_by_itself_in_any_batch_shape(name):
+def test_each_sample_is_mapped_by_itself_in_any_batch_shape(name):
     model, (x, y) = predictor("ensemble"), data()
     found = calibrators[name](model, (x, y)).map
     whole = found(model(x))
@@ -232,7 +231,7 @@ def test_labels_of_tensors_are_checked(name, y, message):
 
 
 @pytest.mark.parametrize("name", sorted({*calibrators} - {"temperature"}))
-def test_a_class_without_a_held_out_case_is_an_error(name):
+def test_a_class_without_a_held_out_sample_is_an_error(name):
     logits = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
     by_class = {"keep_argmax": False} if name in ("isotonic", "histogram") else {}
     with pytest.raises(NescioError, match="1 of 3 classes have no held-out case"):
@@ -246,7 +245,7 @@ def test_a_class_without_a_held_out_case_is_an_error(name):
         (torch.full((4, 3), float("nan")), False, "NaN"),
         (torch.full((4, 3), float("nan")), True, "NaN"),
         (torch.full((4, 3), 0.5), True, "sum to 1"),
-        (torch.zeros(4), False, r"\(cases, classes\)"),
+        (torch.zeros(4), False, r"\(samples, classes\)"),
         (torch.zeros(4, 3, dtype=torch.long), False, "floats"),
         ("text", False, "logits must be a tensor"),
     ],
@@ -298,7 +297,7 @@ def test_a_wrong_byte_of_a_file_is_seen(name, tmp_path):
 
 
 def test_files_without_a_digest_are_read(tmp_path):
-    from nescio.files import load_tensors, save_tensors
+    from nescio.core import load_tensors, save_tensors
 
     model, (x, y) = predictor("one network"), data()
     found = calibration.temperature(model, (x, y)).map

@@ -8,17 +8,16 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from nescio.calibration import fit_platt, fit_temperature, scaled
-from nescio.errors import NescioError
-from nescio.prediction import Categorical
+from nescio.core import Categorical, NescioError
 
 
 def scale(prediction, slope, intercept):
     return scaled(lambda x: prediction, slope, intercept)(None)
 
 
-def binary(members=1, cases=500, seed=0):
+def binary(members=1, samples=500, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    logits = 3 * torch.randn(members, cases, 2, generator=rng, dtype=torch.float64)
+    logits = 3 * torch.randn(members, samples, 2, generator=rng, dtype=torch.float64)
     gap = (logits[..., 1] - logits[..., 0]).mean(0)
     chance = torch.sigmoid(0.4 * gap - 0.7)
     return Categorical(logits), torch.bernoulli(chance, generator=rng).long()
@@ -59,7 +58,7 @@ def test_intercepts_of_many_classes_are_recovered():
     assert intercept == pytest.approx(truth.tolist(), abs=0.1)
 
 
-def test_a_class_without_held_out_cases_is_an_error():
+def test_a_class_without_held_out_samples_is_an_error():
     logits = torch.randn(1, 50, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(50) % 2
     with pytest.raises(NescioError, match="1 of 3 classes have no held-out case"):

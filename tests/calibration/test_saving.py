@@ -8,9 +8,9 @@ from torch import nn
 
 import nescio
 from nescio import calibration
-from nescio.errors import NescioError
-from nescio.predictors import plain
-from nescio.saving import FILE, MAP, load, save_settings
+from nescio.calibration.saving import FILE, MAP, load, save_settings
+from nescio.core import NescioError
+from nescio.models import plain
 
 
 def saved(folder):
@@ -22,13 +22,13 @@ def saved(folder):
     return net, model
 
 
-@pytest.mark.parametrize("name", nescio.registry.calibrators)
+@pytest.mark.parametrize("name", nescio.core.registry.calibrators)
 def test_every_calibration_comes_back(name, tmp_path):
     net, model = saved(tmp_path)
     rng = torch.Generator().manual_seed(0)
     x, y = torch.randn(300, 2, generator=rng), torch.randint(3, (300,), generator=rng)
     y = torch.where(torch.rand(300, generator=rng) < 0.7, model(x).labels, y)
-    before = nescio.registry.calibrators[name](model, (x, y))
+    before = nescio.core.registry.calibrators[name](model, (x, y))
     save_settings(tmp_path, calibrated=before)
     after = load(tmp_path, net=net)
     assert isinstance(after, calibration.Calibrated)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio import calibration, metrics
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 
-def problem(cases=500, classes=4, seed=0):
+def problem(samples=500, classes=4, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    logits = 3 * torch.randn(cases, classes, generator=rng, dtype=torch.float64)
+    logits = 3 * torch.randn(samples, classes, generator=rng, dtype=torch.float64)
     return logits, torch.multinomial((0.4 * logits).softmax(-1), 1, generator=rng)[:, 0]
 
 
@@ -35,13 +35,13 @@ def pooled_weights(values):
 
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=4, max_size=40).filter(
-        lambda cases: len({truth for _, truth in cases}) == 2
+        lambda samples: len({truth for _, truth in samples}) == 2
     )
 )
 @settings(deadline=None, max_examples=60)
-def test_isotonic_is_pooling_with_a_made_up_case_at_each_end(cases):
-    p = torch.tensor([tenth / 10 for tenth, _ in cases], dtype=torch.float64)
-    labels = torch.tensor([int(truth) for _, truth in cases])
+def test_isotonic_is_pooling_with_a_made_up_sample_at_each_end(samples):
+    p = torch.tensor([tenth / 10 for tenth, _ in samples], dtype=torch.float64)
+    labels = torch.tensor([int(truth) for _, truth in samples])
     probs = torch.stack([1 - p, p], -1)
     fitted = calibration.fit("isotonic", probs, labels, probs=True, keep_argmax=False)
     found = fitted(probs, probs=True).probs
@@ -75,7 +75,7 @@ def test_histogram_counts_by_the_book():
     expected = np.empty_like(probs)
     for c in range(4):
         order = np.argsort(probs[:, c])
-        for rows in np.array_split(order, 10):  # 500 cases: bins of 50
+        for rows in np.array_split(order, 10):  # 500 samples: bins of 50
             hits, mean = truth[rows, c].sum(), probs[rows, c].mean()
             mean = min(max(mean, 1 / 104), 1 - 1 / 104)
             expected[rows, c] = (hits + mean) / (len(rows) + 1)
@@ -88,7 +88,7 @@ def test_histogram_counts_by_the_book():
 @pytest.mark.parametrize("name", ["isotonic", "histogram"])
 @pytest.mark.parametrize("seed", range(5))
 def test_one_map_for_all_classes_keeps_their_order(name, seed):
-    logits, labels = problem(cases=300, seed=seed)
+    logits, labels = problem(samples=300, seed=seed)
     found = calibration.fit(name, logits, labels)
     after = found(logits)
     assert torch.equal(after.labels, logits.argmax(-1))
@@ -100,7 +100,7 @@ def test_one_map_for_all_classes_keeps_their_order(name, seed):
 
 
 def test_one_histogram_for_all_classes_counts_by_the_book():
-    """Bins of equal width, those without a case joined to the next, made rising by pooling."""
+    """Bins of equal width, those without a sample joined to the next, made rising by pooling."""
     logits, labels = problem()
     probs = logits.softmax(-1).numpy()
     truth = np.eye(4)[labels.numpy()]
@@ -165,7 +165,7 @@ def test_no_share_of_a_bin_is_0_or_1_where_probabilities_are(keep_argmax):
 
 @pytest.mark.parametrize("bins", [0, 1.5, True])
 def test_bins_must_be_a_number(bins):
-    logits, labels = problem(cases=40)
+    logits, labels = problem(samples=40)
     with pytest.raises(NescioError, match="`bins` must be a whole number"):
         calibration.fit("histogram", logits, labels, bins=bins)
 

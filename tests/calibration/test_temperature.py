@@ -1,4 +1,4 @@
-"""Temperature scaling against brute-force minimisation."""
+"""Temperature scaling against brute-force minimization."""
 
 import importlib
 import math
@@ -10,15 +10,16 @@ from scipy.optimize import brentq
 
 from nescio.calibration import fit_temperature
 from nescio.calibration import temperature as calibrate
-from nescio.errors import NescioError
-from nescio.prediction import Categorical
+from nescio.core import Categorical, NescioError
 
 
-def problem(members, cases=400, classes=5, truth=1.0, seed=0):
+def problem(members, samples=400, classes=5, truth=1.0, seed=0):
     """Logits and labels drawn from the mixture of the logits divided by `truth`."""
     rng = torch.Generator().manual_seed(seed)
-    logits = 3 * torch.randn(cases, classes, generator=rng, dtype=torch.float64)
-    logits = logits + 1.5 * torch.randn(members, cases, classes, generator=rng, dtype=torch.float64)
+    logits = 3 * torch.randn(samples, classes, generator=rng, dtype=torch.float64)
+    logits = logits + 1.5 * torch.randn(
+        members, samples, classes, generator=rng, dtype=torch.float64
+    )
     probs = (logits / truth).softmax(-1).mean(0)
     return Categorical(logits), torch.multinomial(probs, 1, generator=rng)[:, 0]
 
@@ -59,7 +60,7 @@ def test_the_temperature_is_that_of_a_search(members, truth):
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("truth", [0.5, 1.0, 3.0])
 def test_a_known_temperature_is_recovered(members, truth):
-    prediction, labels = problem(members, cases=20_000, truth=truth)
+    prediction, labels = problem(members, samples=20_000, truth=truth)
     assert fit_temperature(prediction, labels) == pytest.approx(truth, rel=0.05)
 
 
@@ -116,7 +117,7 @@ def test_a_mixture_that_is_always_right_can_have_members_that_are_not():
 
 @pytest.mark.parametrize(("seed", "below_one"), [(18, 1.109), (19, 1.084), (26, 0.581)])
 def test_of_several_minima_it_is_the_one_below_one(seed, below_one):
-    """Few cases, three members: the least of all lies at T = 0, where members only vote."""
+    """Few samples, three members: the least of all lies at T = 0, where members only vote."""
     rng = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(3, 12, 3, generator=rng, dtype=torch.float64)
     labels = torch.multinomial(logits.mean(0).softmax(-1), 1, generator=rng)[:, 0]

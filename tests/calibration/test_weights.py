@@ -7,16 +7,15 @@ from scipy.optimize import minimize
 
 from nescio import calibration
 from nescio.calibration import likelihood
-from nescio.errors import NescioError
-from nescio.prediction import Categorical
+from nescio.core import Categorical, NescioError
 
 NAMES = ["vector", "matrix", "dirichlet"]
 
 
-def problem(cases=600, members=1, classes=4, seed=0):
+def problem(samples=600, members=1, classes=4, seed=0):
     """Logits, and labels drawn from other logits: W z + b."""
     rng = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(members, cases, classes, generator=rng, dtype=torch.float64)
+    logits = 2 * torch.randn(members, samples, classes, generator=rng, dtype=torch.float64)
     weight = 0.5 * torch.eye(classes, dtype=torch.float64)
     weight[0, 1], weight[2, 2] = 0.4, 0.9
     shift = torch.linspace(-1, 1, classes, dtype=torch.float64)
@@ -25,7 +24,7 @@ def problem(cases=600, members=1, classes=4, seed=0):
 
 
 def objective(name, logits, labels, weight, shift, spread, intercept):
-    """The penalised likelihood by the book."""
+    """The penalized likelihood by the book."""
     if name == "dirichlet":
         logits = Categorical(logits).log_probs[None]
     moved = weight * logits if weight.ndim == 1 else logits @ weight.T
@@ -37,7 +36,7 @@ def objective(name, logits, labels, weight, shift, spread, intercept):
 
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_derivatives_of_the_penalised_likelihood_vanish(name, members):
+def test_the_derivatives_of_the_penalized_likelihood_vanish(name, members):
     logits, labels, *_ = problem(members=members)
     state = calibration.fit(name, logits, labels, spread=0.2, shift=0.7).state
     free = [state[key].clone().requires_grad_() for key in ("weight", "intercept")]
@@ -47,8 +46,8 @@ def test_the_derivatives_of_the_penalised_likelihood_vanish(name, members):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_optimiser_finds_no_better(name):
-    logits, labels, *_ = problem(cases=200, classes=3)
+def test_another_optimizer_finds_no_better(name):
+    logits, labels, *_ = problem(samples=200, classes=3)
     state = calibration.fit(name, logits, labels).state
     spread = 0.3 if name == "vector" else 0.1
     size = state["weight"].numel()
@@ -78,7 +77,7 @@ def test_log_probabilities_of_many_classes_take_few_steps(monkeypatch):
 
 
 def test_a_wide_prior_recovers_the_truth():
-    logits, labels, weight, shift = problem(cases=40_000, classes=3)
+    logits, labels, weight, shift = problem(samples=40_000, classes=3)
     found = calibration.fit("matrix", logits, labels, spread=10.0, shift=10.0)
     truth = Categorical(logits @ weight.T + shift).probs
     assert (found(logits).probs - truth).abs().mean() < 0.01
@@ -91,7 +90,7 @@ def test_a_narrow_prior_is_temperature_scaling():
     torch.testing.assert_close(narrow, heat, rtol=1e-3, atol=1e-4)
 
 
-def test_on_other_cases_the_prior_helps_where_held_out_cases_are_few():
+def test_on_other_samples_the_prior_helps_where_held_out_samples_are_few():
     rng = torch.Generator().manual_seed(1)
     logits = 3 * torch.randn(10_300, 10, generator=rng, dtype=torch.float64)
     labels = torch.multinomial((0.5 * logits).softmax(-1), 1, generator=rng)[:, 0]
@@ -110,6 +109,6 @@ def test_on_other_cases_the_prior_helps_where_held_out_cases_are_few():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("option", ["spread", "shift"])
 def test_standard_deviations_must_be_positive(name, option):
-    logits, labels, *_ = problem(cases=50)
+    logits, labels, *_ = problem(samples=50)
     with pytest.raises(NescioError, match=f"`{option}` must be a number above 0"):
         calibration.fit(name, logits, labels, **{option: 0.0})

@@ -10,21 +10,20 @@ import torch
 import nescio
 from nescio import conformal
 from nescio.conformal import Intervals, Sets
-from nescio.conformal.intervals import bands
+from nescio.conformal.prediction_intervals import bands
 from nescio.conformal.sets import scores
-from nescio.errors import NescioError
-from nescio.files import load_manifest
-from nescio.registry import conformals
+from nescio.core import NescioError, load_manifest
+from nescio.core.registry import conformals
 
 SETS, INTERVALS = sorted(scores), sorted(bands)
 
 # another value for every option of every kind; none may be left out
-OTHER = {"miscoverage": 0.4, "by": "groups", "randomise": True, "seed": 1}
+OTHER = {"miscoverage": 0.4, "by": "groups", "randomize": True, "seed": 1}
 OWN = {"never_empty": True, "penalty": 1.0, "free": 0}
-BESIDE = {"seed": {"randomise": True}, "never_empty": {"randomise": True, "miscoverage": 0.6}}
+BESIDE = {"seed": {"randomize": True}, "never_empty": {"randomize": True, "miscoverage": 0.6}}
 
 
-def cases(name, count=120, seed=0):
+def samples(name, count=120, seed=0):
     """A prediction and its truth, for sets or for intervals."""
     draw = torch.Generator().manual_seed(seed)
     if name in SETS:
@@ -37,7 +36,7 @@ def cases(name, count=120, seed=0):
 
 
 def make(name, **options):
-    prediction, truth = cases(name)
+    prediction, truth = samples(name)
     if options.get("by") == "groups":
         options["by"] = torch.arange(len(truth)) % 2
     return conformals[name](prediction, truth, **options)
@@ -65,7 +64,7 @@ def test_every_file_with_a_kind_is_imported():
 
 @pytest.mark.parametrize("name", conformals)
 def test_shapes_and_types(name):
-    fitted, (new, _) = make(name), cases(name, 30, seed=1)
+    fitted, (new, _) = make(name), samples(name, 30, seed=1)
     if name in SETS:
         assert isinstance(fitted, Sets)
         assert fitted(new).shape == (30, 8)
@@ -76,22 +75,22 @@ def test_shapes_and_types(name):
         assert low.shape == high.shape == (30, 2)
         assert (low <= high).all()
     assert all(t.dtype in (torch.float64, torch.int64) for t in fitted.state.values())
-    assert conformals.summary(name).endswith((".", "cases", "sets"))
+    assert conformals.summary(name).endswith((".", "samples", "sets"))
 
 
-@pytest.mark.parametrize("randomise", [False, True])
+@pytest.mark.parametrize("randomize", [False, True])
 @pytest.mark.parametrize("name", conformals)
-def test_batches_are_as_the_whole(name, randomise):
-    fitted, (new, _) = make(name, randomise=randomise, by="groups"), cases(name, 31, seed=1)
+def test_batches_are_as_the_whole(name, randomize):
+    fitted, (new, _) = make(name, randomize=randomize, by="groups"), samples(name, 31, seed=1)
     parts = [call(fitted, new[place : place + 7], place) for place in range(0, 31, 7)]
     assert torch.equal(torch.cat(parts), call(fitted, new))
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_chunks_do_not_show(name, monkeypatch):
-    whole = call(make(name, randomise=True), cases(name, 31, seed=1)[0])
+    whole = call(make(name, randomize=True), samples(name, 31, seed=1)[0])
     monkeypatch.setattr("nescio.conformal.sets.CHUNK", 40)
-    assert torch.equal(call(make(name, randomise=True), cases(name, 31, seed=1)[0]), whole)
+    assert torch.equal(call(make(name, randomize=True), samples(name, 31, seed=1)[0]), whole)
 
 
 @pytest.mark.parametrize("name", conformals)
@@ -99,17 +98,17 @@ def test_every_option_changes_something(name):
     known = set(list(inspect.signature(conformals[name]).parameters)[2:])
     options = {option: value for option, value in {**OTHER, **OWN}.items() if option in known}
     assert set(options) == known
-    new, _ = cases(name, 200, seed=1)
+    new, _ = samples(name, 200, seed=1)
     for option, value in options.items():
         beside = BESIDE.get(option, {})
         before, after = make(name, **beside), make(name, **beside, **{option: value})
         assert not torch.equal(call(before, new), call(after, new)), option
 
 
-@pytest.mark.parametrize("options", [{}, {"by": "groups", "randomise": True, "seed": 3}])
+@pytest.mark.parametrize("options", [{}, {"by": "groups", "randomize": True, "seed": 3}])
 @pytest.mark.parametrize("name", conformals)
 def test_files_hold_all_of_it(name, options, tmp_path):
-    fitted, (new, _) = make(name, **options), cases(name, 30, seed=1)
+    fitted, (new, _) = make(name, **options), samples(name, 30, seed=1)
     path = fitted.save(tmp_path / "fitted.safetensors")
     again = type(fitted).load(path)
     assert torch.equal(call(again, new), call(fitted, new))
@@ -129,7 +128,7 @@ def test_a_damaged_file_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", conformals)
 def test_what_was_calibrated_does_not_follow_its_data(name):
-    prediction, truth = cases(name)
+    prediction, truth = samples(name)
     fitted = conformals[name](prediction, truth)
     before = {key: value.clone() for key, value in fitted.state.items()}
     for tensor in prediction._tensors():

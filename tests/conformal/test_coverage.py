@@ -5,15 +5,15 @@ import torch
 from scipy.stats import binomtest
 
 from nescio.conformal import binomial_interval, coverage, interval_coverage
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 
-@pytest.mark.parametrize(("hits", "cases"), [(0, 10), (10, 10), (3, 10), (950, 1000), (1, 1)])
+@pytest.mark.parametrize(("hits", "samples"), [(0, 10), (10, 10), (3, 10), (950, 1000), (1, 1)])
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.999])
-def test_intervals_of_shares_are_those_of_scipy(hits, cases, level):
-    found = binomial_interval(hits, cases, level=level)
-    theirs = binomtest(hits, cases).proportion_ci(level, method="exact")
-    assert found.value == hits / cases
+def test_intervals_of_shares_are_those_of_scipy(hits, samples, level):
+    found = binomial_interval(hits, samples, level=level)
+    theirs = binomtest(hits, samples).proportion_ci(level, method="exact")
+    assert found.value == hits / samples
     assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
 
 
@@ -73,7 +73,7 @@ def test_intervals_by_hand():
     ("sets", "labels", "words"),
     [
         (torch.ones(3, 2), torch.zeros(3).long(), "booleans"),
-        (torch.ones(0, 2).bool(), torch.zeros(0).long(), "a case or more"),
+        (torch.ones(0, 2).bool(), torch.zeros(0).long(), "a sample or more"),
         (torch.ones(3, 2).bool(), torch.full((3,), 2), "labels must lie in"),
         (torch.ones(3, 2).bool(), torch.zeros(3), "integers"),
     ],
@@ -86,5 +86,5 @@ def test_what_has_no_coverage_is_refused(sets, labels, words):
 def test_intervals_and_targets_of_other_shapes_are_refused():
     with pytest.raises(NescioError, match="one shape"):
         interval_coverage(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, 1))
-    with pytest.raises(NescioError, match="from 0 to cases"):
+    with pytest.raises(NescioError, match="from 0 to samples"):
         binomial_interval(3, 2)

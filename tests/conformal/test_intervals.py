@@ -13,19 +13,19 @@ from nescio.conformal import (
     Intervals,
     binomial_interval,
     interval_coverage,
-    normalised,
+    normalized,
     quantile,
     residual,
 )
 from nescio.conformal.quantile import mixture_quantile
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 
-def line(cases, members=2, targets=1, seed=0):
+def line(samples, members=2, targets=1, seed=0):
     draw = torch.Generator().manual_seed(seed)
-    x = torch.randn(members, cases, targets, generator=draw).double()
-    variance = (0.2 + torch.rand(members, cases, targets, generator=draw)).double()
-    y = x.mean(0) + torch.randn(cases, targets, generator=draw).double()
+    x = torch.randn(members, samples, targets, generator=draw).double()
+    variance = (0.2 + torch.rand(members, samples, targets, generator=draw)).double()
+    y = x.mean(0) + torch.randn(samples, targets, generator=draw).double()
     return nescio.Gaussian(x, variance), y
 
 
@@ -45,11 +45,11 @@ def test_residual_intervals_are_those_of_the_definition(share, targets):
     assert torch.allclose(high, new.mean.mean(0) + width, rtol=1e-12, atol=1e-12)
 
 
-def test_normalised_intervals_are_those_of_the_definition():
+def test_normalized_intervals_are_those_of_the_definition():
     (old, y), (new, _) = line(99), line(20, seed=1)
     spread = [p.mixture_variance.sqrt() for p in (old, new)]
     width = smallest((y - old.mixture_mean).abs() / spread[0], 0.1) * spread[1]
-    low, high = normalised(old, y)(new)
+    low, high = normalized(old, y)(new)
     assert torch.allclose(high - new.mixture_mean, width, rtol=1e-12)
     assert torch.allclose(new.mixture_mean - low, width, rtol=1e-12)
 
@@ -70,18 +70,18 @@ def test_quantile_intervals_are_those_of_the_definition():
 @pytest.mark.parametrize("members", [1, 4])
 def test_quantiles_of_a_mixture_solve_its_distribution(level, kind, members):
     rng = np.random.default_rng(0)
-    centre, spread = rng.normal(size=(members, 5, 2)) * 3, rng.random((members, 5, 2)) + 0.1
+    center, spread = rng.normal(size=(members, 5, 2)) * 3, rng.random((members, 5, 2)) + 0.1
     if kind == "normal":
-        said = nescio.Gaussian(torch.tensor(centre), torch.tensor(spread**2))
+        said = nescio.Gaussian(torch.tensor(center), torch.tensor(spread**2))
         law = stats.norm
     else:
-        said = nescio.DoubleExponential(torch.tensor(centre), torch.tensor(spread))
+        said = nescio.DoubleExponential(torch.tensor(center), torch.tensor(spread))
         law = stats.laplace
     found = mixture_quantile(said, level).numpy()
-    for case in np.ndindex(5, 2):
-        mine = (slice(None), *case)
-        share = lambda y, m=mine: law.cdf(y, centre[m], spread[m]).mean() - level  # noqa: E731
-        assert found[case] == pytest.approx(brentq(share, -30, 30, xtol=1e-13), abs=1e-9)
+    for sample in np.ndindex(5, 2):
+        mine = (slice(None), *sample)
+        share = lambda y, m=mine: law.cdf(y, center[m], spread[m]).mean() - level  # noqa: E731
+        assert found[sample] == pytest.approx(brentq(share, -30, 30, xtol=1e-13), abs=1e-9)
 
 
 def test_ends_that_would_cross_stay_at_one_point():
@@ -92,7 +92,7 @@ def test_ends_that_would_cross_stay_at_one_point():
     assert (low.item(), high.item()) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("build", [residual, normalised, quantile])
+@pytest.mark.parametrize("build", [residual, normalized, quantile])
 def test_groups_have_the_intervals_they_would_have_alone(build):
     (old, y), (new, _) = line(200, targets=2), line(30, targets=2, seed=1)
     groups, of = torch.arange(200) % 2 + 5, torch.arange(30) % 2 + 5
@@ -103,32 +103,32 @@ def test_groups_have_the_intervals_they_would_have_alone(build):
         assert torch.equal(high[of == group], alone[1])
 
 
-@pytest.mark.parametrize("build", [residual, normalised, quantile])
-def test_targets_are_covered_as_promised(build):
+@pytest.mark.parametrize("build", [residual, normalized, quantile])
+def test_targets_are_covered_as_guaranteed(build):
     """Every redraw is a group, so that all are calibrated in one call."""
-    redraws, cases = 1500, 40
-    (old, y), (new, wanted) = line(redraws * cases), line(redraws, seed=1)
-    fitted = build(old, y, by=torch.arange(redraws).repeat_interleave(cases), randomise=True)
+    redraws, samples = 1500, 40
+    (old, y), (new, wanted) = line(redraws * samples), line(redraws, seed=1)
+    fitted = build(old, y, by=torch.arange(redraws).repeat_interleave(samples), randomize=True)
     low, high = fitted(new, torch.arange(redraws))
     found = interval_coverage(low, high, wanted, level=0.999).covered[0]
     assert found.low <= 0.9 <= found.high
 
 
-@pytest.mark.parametrize("randomise", [False, True])
-def test_targets_that_tie_are_covered_as_promised(randomise):
+@pytest.mark.parametrize("randomize", [False, True])
+def test_targets_that_tie_are_covered_as_guaranteed(randomize):
     """Residuals of 0, 0.2 and 0.4, where rounding at the ends would decide."""
-    redraws, cases = 3000, 20
+    redraws, samples = 3000, 20
     draw = torch.Generator().manual_seed(0)
     probs = torch.tensor([0.5, 0.3, 0.2]).expand(redraws, 3)
-    step = torch.multinomial(probs, cases + 1, replacement=True, generator=draw)
-    y, mean = 0.1 + 0.2 * step.double(), torch.full((redraws, cases + 1), 0.1).double()
-    groups = torch.arange(redraws).repeat_interleave(cases)
-    fitted = residual(mean[:, 1:].flatten(), y[:, 1:].flatten(), by=groups, randomise=randomise)
+    step = torch.multinomial(probs, samples + 1, replacement=True, generator=draw)
+    y, mean = 0.1 + 0.2 * step.double(), torch.full((redraws, samples + 1), 0.1).double()
+    groups = torch.arange(redraws).repeat_interleave(samples)
+    fitted = residual(mean[:, 1:].flatten(), y[:, 1:].flatten(), by=groups, randomize=randomize)
     low, high = fitted(mean[:, 0], torch.arange(redraws))
     hits = int(((low[:, 0] <= y[:, 0]) & (y[:, 0] <= high[:, 0])).sum())
     found = binomial_interval(hits, redraws, level=0.999)
     assert found.high >= 0.9
-    if randomise:
+    if randomize:
         assert found.low <= 0.9
     else:
         assert found.low > 0.9  # ties are kept
@@ -154,7 +154,7 @@ def test_a_small_group_gets_the_whole_line():
 
 def test_nothing_is_kept_of_a_share_that_may_all_be_missed():
     old, y = line(10)
-    low, high = residual(old, y, miscoverage=0.95, randomise=True)(line(2000, seed=1)[0])
+    low, high = residual(old, y, miscoverage=0.95, randomize=True)(line(2000, seed=1)[0])
     assert (low == high).any()
     assert not (low.isnan() | high.isnan()).any()
 
@@ -165,10 +165,10 @@ def test_nothing_is_kept_of_a_share_that_may_all_be_missed():
         (residual, torch.zeros(50, 2), torch.zeros(50), "they must agree"),
         (residual, torch.zeros(50), torch.full((50,), math.nan), "NaN"),
         (residual, torch.full((50,), math.nan), torch.zeros(50), "NaN"),
-        (residual, torch.zeros(8), torch.zeros(8), "at least 9 cases"),
+        (residual, torch.zeros(8), torch.zeros(8), "at least 9 samples"),
         (residual, torch.zeros(2, 5, 5, 1), torch.zeros(5, 5), "exchangeable"),
-        (normalised, torch.zeros(50), torch.zeros(50), "use `residual`"),
-        (normalised, nescio.Gaussian(*[torch.zeros(1, 50, 1)] * 2), torch.zeros(50), "are 0"),
+        (normalized, torch.zeros(50), torch.zeros(50), "use `residual`"),
+        (normalized, nescio.Gaussian(*[torch.zeros(1, 50, 1)] * 2), torch.zeros(50), "are 0"),
         (quantile, nescio.Gaussian(*[torch.zeros(1, 50, 1)] * 2), torch.zeros(50), "variance 0"),
         (quantile, torch.zeros(50), torch.zeros(50), "a pair"),
         (quantile, (torch.zeros(50), torch.zeros(49)), torch.zeros(50), "one shape"),

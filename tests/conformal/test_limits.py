@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.conformal import coverage_law, needed
-from nescio.conformal.limits import allowed, check_miscoverage, fit, limits, uniforms
-from nescio.errors import NescioError
+from nescio.conformal.exact_quantiles import allowed, check_miscoverage, fit, limits, uniforms
+from nescio.core import NescioError
 
 SHARES = st.sampled_from([0.01, 0.05, 0.1, 0.25, 0.29, 0.5, 0.9, 0.97])
 
@@ -40,7 +40,7 @@ def test_a_score_is_kept_when_its_p_value_exceeds_the_share(scores, share):
     SHARES,
     st.floats(1e-6, 1.0, exclude_min=True),
 )
-def test_the_randomised_rule_is_that_of_the_smoothed_p_value(scores, share, u):
+def test_the_randomized_rule_is_that_of_the_smoothed_p_value(scores, share, u):
     state = fit(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
     new = [value / 2 for value in range(-1, 11)]
     bar = share * (len(scores) + 1)
@@ -58,7 +58,7 @@ def test_the_randomised_rule_is_that_of_the_smoothed_p_value(scores, share, u):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-def test_ties_are_met_exactly_when_every_case_takes_its_turn_as_the_new_one(share):
+def test_ties_are_met_exactly_when_every_sample_takes_its_turn_as_the_new_one(share):
     values = [0.0] * 5 + [1.0] * 20 + [2.0] * 3 + [3.0] * 2 + [4.0] * 15
     us = (np.arange(2000) + 0.5) / 2000
     probability = []
@@ -79,7 +79,7 @@ def test_cells_are_as_if_alone():
         own = fit(scores[cells == cell], np.zeros((cells == cell).sum(), np.int64), 1, 0.1)
         for name in ("low", "high", "steps", "sizes"):
             assert state[name][..., cell].tolist() == own[name][..., 0].tolist()
-    assert state["high"][4] == math.inf  # a cell without cases has no limit
+    assert state["high"][4] == math.inf  # a cell without samples has no limit
 
 
 def test_a_share_is_the_decimal_that_was_written():
@@ -94,7 +94,7 @@ def test_needed_is_the_first_size_with_a_limit(share):
     assert needed(share) == 0 or allowed(needed(share) - 1, share) == 0
 
 
-def test_coverage_given_the_calibration_cases_is_beta():
+def test_coverage_given_the_calibration_samples_is_beta():
     from scipy.stats import beta, kstest
 
     rng, coverages = np.random.default_rng(0), []
@@ -104,7 +104,7 @@ def test_coverage_given_the_calibration_cases_is_beta():
     assert kstest(coverages, beta(*coverage_law(50, 0.1)).cdf).pvalue > 1e-3
 
 
-def test_draws_are_functions_of_the_number_of_the_case():
+def test_draws_are_functions_of_the_number_of_the_sample():
     whole = uniforms(3, 0, 0, 100)
     assert torch.equal(uniforms(3, 0, 40, 60), whole[40:])
     assert not torch.equal(uniforms(4, 0, 0, 100), whole)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.conformal import benjamini_hochberg, p_values
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 SCORES = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=40)
 
@@ -23,15 +23,15 @@ def test_a_p_value_counts_the_scores_at_or_above(known, new):
 
 @settings(deadline=None)
 @given(SCORES, SCORES)
-def test_a_randomised_p_value_lies_between_the_scores_above_and_at_or_above(known, new):
-    smooth = p_values(known, new, randomise=True)
+def test_a_randomized_p_value_lies_between_the_scores_above_and_at_or_above(known, new):
+    smooth = p_values(known, new, randomize=True)
     above = torch.tensor([sum(k > s for k in known) / (len(known) + 1) for s in new])
     assert (smooth > above.double() - 1e-7).all()
     assert (smooth <= p_values(known, new)).all()
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05])
-def test_false_alarms_keep_the_promise_and_come_near_it(alpha):
+def test_false_alarms_keep_the_guarantee_and_come_near_it(alpha):
     from scipy.stats import binomtest
 
     rng = np.random.default_rng(1)
@@ -43,18 +43,18 @@ def test_false_alarms_keep_the_promise_and_come_near_it(alpha):
     assert alarms.mean() == pytest.approx(int(alpha * 301) / 301, rel=0.15)
 
 
-def test_randomised_p_values_are_uniform_also_where_all_scores_tie():
+def test_randomized_p_values_are_uniform_also_where_all_scores_tie():
     from scipy.stats import kstest
 
-    smooth = p_values(np.zeros(100), np.zeros(5000), randomise=True)
+    smooth = p_values(np.zeros(100), np.zeros(5000), randomize=True)
     assert kstest(smooth.numpy(), "uniform").pvalue > 1e-3
     assert (p_values(np.zeros(100), np.zeros(5)) == 1).all()
 
 
-def test_batches_of_randomised_p_values_are_those_of_the_whole():
+def test_batches_of_randomized_p_values_are_those_of_the_whole():
     known, new = torch.randn(50).round(), torch.randn(30).round()
-    whole = p_values(known, new, randomise=True, seed=4)
-    second = p_values(known, new[10:], randomise=True, seed=4, first=10)
+    whole = p_values(known, new, randomize=True, seed=4)
+    second = p_values(known, new[10:], randomize=True, seed=4, first=10)
     assert torch.equal(second, whole[10:])
 
 
@@ -94,11 +94,11 @@ def test_benjamini_hochberg_agrees_with_scipy(hundredths, level):
 
 def test_the_false_share_of_a_batch_is_bounded():
     rng = np.random.default_rng(0)
-    outside, shares = np.arange(100) % 5 == 0, []
+    ood, shares = np.arange(100) % 5 == 0, []
     for _ in range(400):
-        p = p_values(rng.standard_normal(500), rng.standard_normal(100) + 4 * outside)
+        p = p_values(rng.standard_normal(500), rng.standard_normal(100) + 4 * ood)
         alarms = benjamini_hochberg(p, 0.1).numpy()
-        shares.append((alarms & ~outside).sum() / max(1, alarms.sum()))
+        shares.append((alarms & ~ood).sum() / max(1, alarms.sum()))
     error = np.std(shares) / math.sqrt(len(shares))
     assert np.mean(shares) <= 0.08 + 3.1 * error  # 0.1 times the share inside
 

@@ -7,13 +7,13 @@ import torch
 
 import nescio
 from nescio import conformal
-from nescio.conformal import Sets, adaptive, coverage, regularised_adaptive, threshold
-from nescio.errors import NescioError
+from nescio.conformal import Sets, adaptive, coverage, regularized_adaptive, threshold
+from nescio.core import NescioError
 
 
-def world(cases, classes=4, seed=0, sure=1.0):
+def world(samples, classes=4, seed=0, sure=1.0):
     draw = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(cases, classes, generator=draw)
+    logits = 2 * torch.randn(samples, classes, generator=draw)
     probs = (sure * logits).softmax(1)
     return logits, torch.multinomial(probs, 1, generator=draw)[:, 0]
 
@@ -33,9 +33,9 @@ def adaptive_score(probs, label, penalty=0.0, free=0):
 SCORES = {
     "threshold": lambda probs, label: 1 - probs[label],
     "adaptive": adaptive_score,
-    "regularised_adaptive": lambda probs, label: adaptive_score(probs, label, 0.01, 1),
+    "regularized_adaptive": lambda probs, label: adaptive_score(probs, label, 0.01, 1),
 }
-OPTIONS = {"regularised_adaptive": {"free": 1}}
+OPTIONS = {"regularized_adaptive": {"free": 1}}
 
 
 def brute(name, old, labels, new, share, by=None):
@@ -81,29 +81,29 @@ def test_groups_have_the_sets_they_would_have_alone():
         assert torch.equal(found[new_groups == group], alone(new[new_groups == group]))
 
 
-@pytest.mark.parametrize("build", [threshold, adaptive, regularised_adaptive])
-@pytest.mark.parametrize("randomise", [False, True])
-def test_one_group_is_all_cases_together(build, randomise):
+@pytest.mark.parametrize("build", [threshold, adaptive, regularized_adaptive])
+@pytest.mark.parametrize("randomize", [False, True])
+def test_one_group_is_all_samples_together(build, randomize):
     (old, labels), (new, _) = world(100), world(30, seed=1)
-    together = build(old, labels, randomise=randomise)(new)
+    together = build(old, labels, randomize=randomize)(new)
     zeros = torch.zeros(100, dtype=torch.int64)
-    grouped = build(old, labels, randomise=randomise, by=zeros)
+    grouped = build(old, labels, randomize=randomize, by=zeros)
     assert torch.equal(grouped(new, zeros[:30]), together)
 
 
-@pytest.mark.parametrize("build", [threshold, adaptive, regularised_adaptive])
-def test_randomised_sets_cover_exactly(build):
+@pytest.mark.parametrize("build", [threshold, adaptive, regularized_adaptive])
+def test_randomized_sets_cover_exactly(build):
     """Every redraw is a group, so that all are calibrated in one call."""
-    redraws, cases = 1500, 40
-    old, labels = world(redraws * cases, sure=0.5)
+    redraws, samples = 1500, 40
+    old, labels = world(redraws * samples, sure=0.5)
     new, wanted = world(redraws, seed=1, sure=0.5)
-    fitted = build(old, labels, by=torch.arange(redraws).repeat_interleave(cases), randomise=True)
+    fitted = build(old, labels, by=torch.arange(redraws).repeat_interleave(samples), randomize=True)
     hits = fitted(new, torch.arange(redraws)).gather(1, wanted[:, None])
     interval = conformal.binomial_interval(int(hits.sum()), redraws, level=0.999)
     assert interval.low <= 0.9 <= interval.high
 
 
-def test_the_randomised_adaptive_score_takes_a_share_of_the_class_itself():
+def test_the_randomized_adaptive_score_takes_a_share_of_the_class_itself():
     from nescio.conformal.adaptive import score
 
     probs = torch.tensor([[0.2, 0.5, 0.3]]).double()
@@ -133,12 +133,12 @@ def test_probabilities_that_round_to_one_are_still_ranked():
     logits[-1] = logits[-1].flip(0)
     labels = torch.zeros(100, dtype=torch.int64)
     labels[-1] = 1
-    inside = threshold(logits, labels, miscoverage=0.3)(logits)
+    in_dist = threshold(logits, labels, miscoverage=0.3)(logits)
     assert (logits.softmax(1).amax(1) == 1).all()
-    assert int(inside.sum()) == 71  # the ceil(0.7 x 101) surest ones
+    assert int(in_dist.sum()) == 71  # the ceil(0.7 x 101) surest ones
 
 
-def test_adaptive_sets_are_never_empty_without_randomisation():
+def test_adaptive_sets_are_never_empty_without_randomization():
     (old, labels), (new, _) = world(500, sure=5.0), world(200, seed=1)
     assert adaptive(old, labels, miscoverage=0.5)(new).any(1).all()
 
@@ -153,7 +153,7 @@ def test_never_empty_adds_the_most_probable_class_and_nothing_else(by):
     assert torch.equal(more, few | top)
 
 
-def test_a_class_without_cases_is_in_every_set_and_that_is_said():
+def test_a_class_without_samples_is_in_every_set_and_that_is_said():
     old, labels = world(300)
     kept = labels != 2
     with pytest.warns(UserWarning, match=r"1 of 4 classes .* in every set: 2 \(0\)") as found:
@@ -172,15 +172,15 @@ def test_a_small_group_gets_everything_and_that_is_said():
     assert fitted(old[:5], groups[:5]).all()
 
 
-@pytest.mark.parametrize(("cases", "share"), [(8, 0.1), (98, 0.01)])
-def test_too_few_cases_are_refused_with_the_number_that_would_do(cases, share):
-    old, labels = world(cases + 1)
-    with pytest.raises(NescioError, match=f"at least {cases + 1} cases, or raise"):
+@pytest.mark.parametrize(("samples", "share"), [(8, 0.1), (98, 0.01)])
+def test_too_few_samples_are_refused_with_the_number_that_would_do(samples, share):
+    old, labels = world(samples + 1)
+    with pytest.raises(NescioError, match=f"at least {samples + 1} samples, or raise"):
         threshold(old[:-1], labels[:-1], miscoverage=share)
-    assert threshold(old, labels, miscoverage=share).options["cases"] == cases + 1
+    assert threshold(old, labels, miscoverage=share).options["samples"] == samples + 1
 
 
-def test_too_few_cases_in_every_class_are_refused():
+def test_too_few_samples_in_every_class_are_refused():
     old, labels = world(20)
     with pytest.raises(NescioError, match="in any class are too few"):
         threshold(old, labels, by="class", miscoverage=0.05)
@@ -236,22 +236,22 @@ def test_groups_for_sets_without_are_refused():
 @pytest.mark.parametrize("options", [{"penalty": -1.0}, {"penalty": math.nan}, {"free": -1}])
 def test_penalties_are_numbers_from_0_up(options):
     with pytest.raises(NescioError, match="from 0 up"):
-        regularised_adaptive(*world(100), **options)
+        regularized_adaptive(*world(100), **options)
 
 
-def test_no_cases_have_no_sets():
+def test_no_samples_have_no_sets():
     assert threshold(*world(100))(torch.zeros(0, 4)).shape == (0, 4)
 
 
-def test_coverage_of_the_calibration_cases_is_at_least_the_promise():
+def test_coverage_of_the_calibration_samples_is_at_least_the_guarantee():
     logits, labels = world(400)
     assert coverage(threshold(logits, labels)(logits), labels).covered.value >= 0.9
 
 
 def test_the_guarantee_says_what_it_is_and_what_it_rests_on():
     logits, labels = world(100)
-    plain, exact = threshold(logits, labels), threshold(logits, labels, randomise=True)
-    for words in ("at least 90 %", "100 cases", "exchangeable", "nothing under shift"):
+    plain, exact = threshold(logits, labels), threshold(logits, labels, randomize=True)
+    for words in ("at least 90 %", "100 samples", "exchangeable", "nothing under shift"):
         assert words in plain.guarantee
     assert "exactly 90 %" in exact.guarantee
     assert "for each class" in threshold(logits, labels, by="class", miscoverage=0.2).guarantee

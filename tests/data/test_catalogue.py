@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nescio.data.catalogue import CATALOGUE, data_folder, entry, home, locate, root
-from nescio.data.downloading import missing, presence, verify
-from nescio.errors import NescioError
-from nescio.registry import datasets
+from nescio.core import NescioError
+from nescio.core.registry import datasets
+from nescio.data.sets.catalogue import CATALOGUE, data_folder, entry, home, locate, root
+from nescio.data.sets.download import missing, presence, verify
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

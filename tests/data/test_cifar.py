@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.data import cifar10, cifar100, load
-from nescio.errors import NescioError
 
 RNG = np.random.default_rng(0)
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nescio.core import NescioError
 from nescio.data import Columns, learn_columns, load_columns, read_table
-from nescio.data.columns import Column
-from nescio.errors import NescioError
+from nescio.data.encoding import Column
 
 AGES = [20.0, 30.0, 40.0, 50.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, None]
 TRAIN = read_table(

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 from click.testing import CliRunner
 
-from nescio.cli import main
-from nescio.data import catalogue
-from nescio.data.catalogue import CATALOGUE, Entry, File
+from nescio.cli.main import main
+from nescio.data.sets import catalogue
+from nescio.data.sets.catalogue import CATALOGUE, Entry, File
 
 
 def run(*words):
@@ -32,7 +32,7 @@ def test_list_says_what_there_is_and_where(tmp_path, monkeypatch):
     for name, known in CATALOGUE.items():
         assert name in bare.output
         assert known.what in bare.output
-        assert known.licence in bare.output
+        assert known.license in bare.output
     (tmp_path / "letters-az").mkdir()
     (tmp_path / "letters-az" / "x.npz").write_bytes(b"")
     lines = run("list", "--folder", str(tmp_path)).output.splitlines()

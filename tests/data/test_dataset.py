@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.data import Dataset
 from nescio.data.dataset import hold_out, only_tests, split
-from nescio.errors import NescioError
 
 X, LABELS, TARGETS = torch.zeros(4, 3, 2), torch.tensor([0, 2, 0, 2]), torch.zeros(4, 2)
 
@@ -63,7 +63,7 @@ def test_other_parts_are_checked_and_fit_train(part):
         Dataset("mine", (X, TARGETS), **parts | {part: (X, TARGETS[:, :1])}, classes=None)
 
 
-def test_a_set_that_is_only_for_testing_has_no_training_cases():
+def test_a_set_that_is_only_for_testing_has_no_training_samples():
     made = only_tests("mine", (X, LABELS), classes=3)
     assert made.features == (3, 2)
     assert made.train[0].shape == (0, 3, 2)
@@ -74,7 +74,7 @@ def test_a_set_that_is_only_for_testing_has_no_training_cases():
         Dataset("mine", (X[:0, :0], LABELS[:0]), None, (X, LABELS), classes=3)
 
 
-def test_cases_are_held_out_by_seed():
+def test_samples_are_held_out_by_seed():
     x, y = torch.arange(20.0)[:, None], torch.arange(20)
     train, held = hold_out((x, y), 6, seed=1)
     assert (len(train[0]), len(held[0])) == (14, 6)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from nescio.core import NescioError
+from nescio.core.registry import datasets
 from nescio.data import digits
-from nescio.errors import NescioError
-from nescio.registry import datasets
 
 
 @pytest.fixture(scope="module")

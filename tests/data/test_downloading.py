@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from nescio.data import catalogue
-from nescio.data.catalogue import Entry, File
-from nescio.data.downloading import check, download, fetch, presence, verify
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.data.sets import catalogue
+from nescio.data.sets.catalogue import Entry, File
+from nescio.data.sets.download import check, download, fetch, presence, verify
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

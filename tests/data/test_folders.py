@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
+from nescio.core import NescioError
 from nescio.data import image_folder, imagenet_minus, load, lsun_classroom
-from nescio.errors import NescioError
 
 RNG = np.random.default_rng(0)
 
@@ -102,14 +102,14 @@ def test_resizing_is_antialiased(tmp_path):
 def test_mixed_modes_name_two_files_and_mode_makes_them_one(tmp_path):
     write(tmp_path / "a" / "0.png", (5, 4))
     pixels = write(tmp_path / "b" / "0.png", (5, 4, 3))
-    with pytest.raises(NescioError, match=r"mixed modes: .*a/0.png is grey, .*b/0.png is colour"):
+    with pytest.raises(NescioError, match=r"mixed modes: .*a/0.png is gray, .*b/0.png is color"):
         image_folder(folder=str(tmp_path))
-    grey = image_folder(folder=str(tmp_path), mode="grey").train
+    gray = image_folder(folder=str(tmp_path), mode="gray").train
     theirs = np.asarray(Image.fromarray(pixels).convert("L"))
-    own = grey[0][grey[1].tolist().index(1), 0].numpy()
+    own = gray[0][gray[1].tolist().index(1), 0].numpy()
     assert np.array_equal(own, theirs)
-    assert image_folder(folder=str(tmp_path), mode="colour").train[0].shape == (2, 3, 5, 4)
-    with pytest.raises(NescioError, match="`mode` must be grey, colour or None, got 'RGB'"):
+    assert image_folder(folder=str(tmp_path), mode="color").train[0].shape == (2, 3, 5, 4)
+    with pytest.raises(NescioError, match="`mode` must be gray, color or None, got 'RGB'"):
         image_folder(folder=str(tmp_path), mode="RGB")
 
 
@@ -118,16 +118,16 @@ def test_other_modes_are_converted_only_when_asked(tmp_path, stored):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         Image.new(stored, (4, 5)).save(tmp_path / name / "0.png")
-    with pytest.raises(NescioError, match=rf"stored as {stored}, expected .* mode=\"grey\""):
+    with pytest.raises(NescioError, match=rf"stored as {stored}, expected .* mode=\"gray\""):
         image_folder(folder=str(tmp_path))
-    assert image_folder(folder=str(tmp_path), mode="colour").train[0].shape == (2, 3, 5, 4)
+    assert image_folder(folder=str(tmp_path), mode="color").train[0].shape == (2, 3, 5, 4)
 
 
 def test_sixteen_bits_are_refused(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         Image.fromarray(np.full((4, 5), 40000, np.uint16)).save(tmp_path / name / "0.png")
-    for mode in (None, "grey"):
+    for mode in (None, "gray"):
         with pytest.raises(NescioError, match="stored as I;16"):
             image_folder(folder=str(tmp_path), mode=mode)
 

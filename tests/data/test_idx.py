@@ -11,15 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.data import (
-    emnist_letters,
-    fashion_mnist,
-    kuzushiji_mnist,
-    load,
-    mnist,
-    read_idx,
-)
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.data import emnist_letters, fashion_mnist, kuzushiji_mnist, load, mnist, read_idx
 
 NAMES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

@@ -1,4 +1,4 @@
-"""Layouts, grey, colour, padding and cropping against Pillow, numpy and their own inverses."""
+"""Layouts, gray, color, padding and cropping against Pillow, numpy and their own inverses."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from nescio.data import as_images, colour, crop, grey, pad
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.data import as_images, color, crop, gray, pad
 
 RNG = np.random.default_rng(0)
 
@@ -33,9 +33,9 @@ def test_layouts_are_brought_into_one():
         as_images(np.zeros((2, 5, 5, 4), np.uint8))
 
 
-def test_grey_bytes_are_those_of_pillow():
+def test_gray_bytes_are_those_of_pillow():
     x = images((2500, 3, 4, 5))  # more than is converted at a time
-    ours = grey(x)
+    ours = gray(x)
     assert ours.dtype == torch.uint8
     assert ours.shape == (2500, 1, 4, 5)
     for place in (0, 1, 2047, 2048, 2499):
@@ -43,26 +43,26 @@ def test_grey_bytes_are_those_of_pillow():
         assert np.array_equal(ours[place, 0].numpy(), np.asarray(theirs))
 
 
-def test_grey_is_the_luma_to_the_nearest():
+def test_gray_is_the_luma_to_the_nearest():
     x = images((40, 3, 9, 9))
     red, green, blue = x.double().unbind(1)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
-    assert (grey(x)[:, 0].double() - luma).abs().max() <= 0.5 + 256 / 65536
-    floats = grey(x.double() / 255)
+    assert (gray(x)[:, 0].double() - luma).abs().max() <= 0.5 + 256 / 65536
+    floats = gray(x.double() / 255)
     torch.testing.assert_close(floats[:, 0], luma / 255, rtol=0, atol=1e-15)
-    same = x[:, :1].repeat(1, 3, 1, 1)  # a grey image in three channels comes back
-    assert torch.equal(grey(same), x[:, :1])
-    assert grey(x.half() / 255).dtype == torch.float16
+    same = x[:, :1].repeat(1, 3, 1, 1)  # a gray image in three channels comes back
+    assert torch.equal(gray(same), x[:, :1])
+    assert gray(x.half() / 255).dtype == torch.float16
 
 
-def test_colour_repeats_the_channel_and_grey_undoes_it():
+def test_color_repeats_the_channel_and_gray_undoes_it():
     x = images((5, 1, 3, 4))
-    made = colour(x)
+    made = color(x)
     assert made.shape == (5, 3, 3, 4)
     assert all(torch.equal(made[:, i : i + 1], x) for i in range(3))
-    assert torch.equal(grey(made), x)
-    assert torch.equal(colour(made), made)
-    assert torch.equal(grey(x), x)
+    assert torch.equal(gray(made), x)
+    assert torch.equal(color(made), made)
+    assert torch.equal(gray(x), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -102,9 +102,9 @@ def test_crop_undoes_pad(height, width, more, wider, channels):
         (lambda x: pad(x, 0), "`size` must be a positive number"),
         (lambda x: pad(x, 4.5), "`size` must be"),
         (lambda x: crop(x, (1, 2, 3)), "`size` must be"),
-        (lambda x: grey(x[:, :2]), r"1 or 3 channels, got \(2, 2, 4, 5\); as_images"),
-        (lambda x: colour(x[0]), r"got \(3, 4, 5\)"),
-        (lambda x: grey(x.long()), "must be uint8 or floats, got torch.int64"),
+        (lambda x: gray(x[:, :2]), r"1 or 3 channels, got \(2, 2, 4, 5\); as_images"),
+        (lambda x: color(x[0]), r"got \(3, 4, 5\)"),
+        (lambda x: gray(x.long()), "must be uint8 or floats, got torch.int64"),
     ],
 )
 def test_what_cannot_be_done_is_said(call, message):

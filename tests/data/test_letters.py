@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.data import letters
-from nescio.errors import NescioError
 
 X = np.random.default_rng(0).integers(0, 256, (52, 4, 3), dtype=np.uint8)
 Y = (np.arange(52) % 26).astype(np.uint8)

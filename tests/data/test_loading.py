@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
+from nescio.core.registry import datasets
 from nescio.data import cubic, load
-from nescio.errors import NescioError
-from nescio.registry import datasets
 
 
 def test_by_name_with_options():

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from nescio.data import noise as noise_module
+from nescio.core import NescioError
 from nescio.data import permuted_pixels, uniform_noise
-from nescio.errors import NescioError
+from nescio.data import random_access as noise_module
 
 SHAPES = [(4,), (1,), (3,), (5, 5), (1, 7, 3), (3, 8, 8)]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.data import dataset_from_npz, read_npz
-from nescio.errors import NescioError
 
 X, LABELS = np.arange(60.0).reshape(20, 3), np.arange(20) % 4
 
@@ -59,7 +59,7 @@ def test_whole_data_are_split_by_seed(write):
     np.testing.assert_array_equal(y[order], LABELS)
 
 
-def test_few_cases_are_all_for_training(write):
+def test_few_samples_are_all_for_training(write):
     made = dataset_from_npz(write(x=X[:9], y=X[:9, :2]))
     assert len(made.train[0]) == 9
     assert made.validation is made.test is None

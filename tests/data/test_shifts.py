@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nescio.core import NescioError
+from nescio.core.registry import shifts
 from nescio.data import scaling
-from nescio.errors import NescioError
-from nescio.registry import shifts
 
 X = torch.arange(1.0, 13.0).reshape(2, 3, 2)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.io import savemat
 
+from nescio.core import NescioError
 from nescio.data import load, svhn
-from nescio.errors import NescioError
 
 RNG = np.random.default_rng(0)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.data import Table, read_table
-from nescio.data.streams import open_stream
-from nescio.errors import NescioError
+from nescio.data.readers import open_stream
 
 TEXT = 'age,sex,"note, long"\n63, F ,a\n?,M,\n\n41.5,?,"b,c"\n'
 

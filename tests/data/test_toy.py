@@ -6,10 +6,10 @@ import torch
 from scipy.stats import kstest, norm
 from sklearn.datasets import make_moons
 
+from nescio.core import NescioError
+from nescio.core.registry import datasets
 from nescio.data import blobs, cubic, half_moons, spiral
-from nescio.data.toy import BLOB_MEANS
-from nescio.errors import NescioError
-from nescio.registry import datasets
+from nescio.data.sets.toy import BLOB_MEANS
 
 TOYS = (half_moons, blobs, spiral, cubic)
 

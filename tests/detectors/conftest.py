@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.activations import Activations
+from nescio.detectors.activations import Activations
 
 CLASSES, EACH = 4, 8
 WIDTH = CLASSES * EACH

@@ -1,12 +1,12 @@
-"""ASH: prune, then scale, binarise or leave; by hand in float64."""
+"""ASH: prune, then scale, binarize or leave; by hand in float64."""
 
 import numpy as np
 import pytest
 import torch
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import ash, energy
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 
 def by_definition(row, weight, bias, kind, percentile):

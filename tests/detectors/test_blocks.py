@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from nescio import detectors
-from nescio.activations import Activations
-from nescio.detectors.blocks import check_classes, others, tempered
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.detectors.activations import Activations
+from nescio.detectors.kit.blocks import check_classes, others, tempered
 
-blocks = importlib.import_module("nescio.detectors.blocks")
-NAMES = ["msp", "energy", "entropy", "generalised_entropy", "max_logit"]
+blocks = importlib.import_module("nescio.detectors.kit.blocks")
+NAMES = ["msp", "energy", "entropy", "generalized_entropy", "max_logit"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import combine_pvalues
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import combined, energy, knn, load, mahalanobis, measured, msp
+from nescio.detectors.activations import Activations
 from nescio.detectors.combined import _calibrated, surprise
-from nescio.errors import NescioError
 from nescio.metrics import auroc
 
 
-def some(cases=300, members=1, seed=0, early=0.0, last=0.0):
-    """Two layers that vary by themselves; out-data differ in one or the other."""
+def some(samples=300, members=1, seed=0, early=0.0, last=0.0):
+    """Two layers that vary by themselves; OOD data differ in one or the other."""
     rng = torch.Generator().manual_seed(seed)
-    labels = torch.arange(cases) % 2
-    noise = torch.randn(members, cases, 9, generator=rng)
+    labels = torch.arange(samples) % 2
+    noise = torch.randn(members, samples, 9, generator=rng)
     features = {
         "early": noise[..., :3] + 4 * early,
         "last": noise[..., 3:7] + 4 * last + 3 * labels[:, None],
@@ -82,12 +82,12 @@ def test_a_tie_at_the_top_still_has_a_tail():
 @pytest.mark.parametrize("weights", [None, (2, 1, 7)])
 @pytest.mark.parametrize("rule", ["fisher", "bonferroni", "harmonic"])
 def test_the_rules(rule, weights):
-    train, calibration, test = some(), some(seed=1), some(cases=80, seed=2)
+    train, calibration, test = some(), some(seed=1), some(samples=80, seed=2)
     own = parts(train)
-    inside = [part(calibration).double() for part in own]
+    in_dist = [part(calibration).double() for part in own]
     ps = [
         (-surprise(part(test).double(), **_calibrated(scores, part.name))).exp().numpy()
-        for part, scores in zip(own, inside, strict=True)
+        for part, scores in zip(own, in_dist, strict=True)
     ]
     found = combined(own, calibration, rule=rule, weights=weights)(test).numpy()
     shares = np.array(weights or (1, 1, 1)) / sum(weights or (1, 1, 1))
@@ -110,15 +110,15 @@ def test_weights_are_positive_and_one_a_part(weights):
 
 
 def test_a_part_with_little_weight_speaks_only_where_it_is_sure():
-    train, calibration, test = some(), some(cases=2000, seed=1), some(cases=2000, seed=2)
-    outside = some(cases=2000, seed=3, last=0.6)  # the first layer knows nothing of it
+    train, calibration, test = some(), some(samples=2000, seed=1), some(samples=2000, seed=2)
+    ood = some(samples=2000, seed=3, last=0.6)  # the first layer knows nothing of it
     own = [mahalanobis(train), mahalanobis(train, layers="early")]
     found = {
-        share: auroc(both(test), both(outside))
+        share: auroc(both(test), both(ood))
         for share in (0.5, 0.1)
         for both in [combined(own, calibration, rule="harmonic", weights=(1 - share, share))]
     }
-    assert found[0.5] < found[0.1] < auroc(own[0](test), own[0](outside)) + 0.01
+    assert found[0.5] < found[0.1] < auroc(own[0](test), own[0](ood)) + 0.01
 
 
 def test_the_rules_differ():
@@ -133,12 +133,12 @@ def test_the_rules_differ():
 
 def test_one_part_keeps_its_order():
     train, calibration = some(), some(seed=1)
-    test = some(cases=500, seed=2, last=0.5)
+    test = some(samples=500, seed=2, last=0.5)
     part = knn(train, k=10)
-    inside = part(test) > part(calibration).min()  # below the smallest, p is 1
+    in_dist = part(test) > part(calibration).min()  # below the smallest, p is 1
     alone = combined([part], calibration)(test)
-    order = part(test)[inside].argsort()
-    assert (alone[inside][order].diff() > 0).all()
+    order = part(test)[in_dist].argsort()
+    assert (alone[in_dist][order].diff() > 0).all()
 
 
 def test_layers_catch_what_the_other_misses():
@@ -184,7 +184,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_a_combination_is_a_part_of_another(tmp_path):
-    train, calibration, test = some(), some(seed=1), some(cases=50, seed=2)
+    train, calibration, test = some(), some(seed=1), some(samples=50, seed=2)
     inner = combined(parts(train)[:2], calibration)
     outer = combined([inner, msp()], calibration, rule="bonferroni")
     again = load(outer.save(tmp_path / "d.safetensors"))
@@ -192,14 +192,14 @@ def test_a_combination_is_a_part_of_another(tmp_path):
 
 
 def test_scores_do_not_depend_on_the_batch():
-    train, calibration, test = some(), some(seed=1), some(cases=60, seed=2)
+    train, calibration, test = some(), some(seed=1), some(samples=60, seed=2)
     detector = combined(parts(train), calibration)
     alone = torch.cat([detector(test[i : i + 1]) for i in range(60)])
     torch.testing.assert_close(detector(test), alone, rtol=1e-4, atol=1e-4)
 
 
 def test_gradients_reach_the_features():
-    train, calibration, test = some(), some(seed=1), some(cases=5, seed=2, early=1.0)
+    train, calibration, test = some(), some(seed=1), some(samples=5, seed=2, early=1.0)
     view = next(test.views(0))
     features = {name: value.clone().requires_grad_() for name, value in view.features.items()}
     view = type(view)(view.logits, features, *[None] * 4)
@@ -223,10 +223,10 @@ def test_a_measure_of_all_networks():
         (lambda: combined([knn], some()), "at least one fitted detector"),
         (lambda: combined(msp(), some()), "a list of at least one"),
         (lambda: combined([msp()], some(), rule="fischer"), "did you mean 'fisher'"),
-        (lambda: combined([msp()], some(cases=1)), "msp gives all 1 calibration inputs the same"),
+        (lambda: combined([msp()], some(samples=1)), "msp gives all 1 calibration inputs the same"),
         (lambda: combined([knn(some())], some(members=2)), "fitted on one network"),
     ],
-    ids=["none", "not fitted", "no list", "rule", "one case", "members"],
+    ids=["none", "not fitted", "no list", "rule", "one sample", "members"],
 )
 def test_what_cannot_be(made, message):
     with pytest.raises(NescioError, match=message):
@@ -234,7 +234,7 @@ def test_what_cannot_be(made, message):
 
 
 def test_rounding_does_not_matter_where_scores_repeat():
-    """Half of the scores are 1, give or take their last bits, with a neighbour close above."""
+    """Half of the scores are 1, give or take their last bits, with a neighbor close above."""
     rng = np.random.default_rng(0)
     ones = 1 + 1e-7 * rng.standard_normal(200)
     values = torch.tensor(np.concatenate([rng.random(100), ones, 1 + rng.random(100), [1.001]]))

@@ -9,17 +9,16 @@ import torch
 
 import nescio
 from nescio import detectors
-from nescio.activations import Activations, View
+from nescio.core import NescioError, load_manifest, load_tensors, save_tensors
+from nescio.core.registry import detectors as registry
 from nescio.detectors import Detector, load
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import SIGN
-from nescio.errors import NescioError
-from nescio.files import load_manifest, load_tensors, save_tensors
 from nescio.metrics import auroc
-from nescio.registry import detectors as registry
 
 SINGLE = ("measured",)  # one row for all networks
 OUTPUTS = (
-    "ash", "dice", "energy", "entropy", "generalised_entropy", "kl_matching", "max_logit",
+    "ash", "dice", "energy", "entropy", "generalized_entropy", "kl_matching", "max_logit",
     "measured", "msp", "odin", "openmax", "react", "she",
 )  # fmt: skip
 FAINT = ("ash", "dice")  # dense features look familiar to these, whatever they are; faint ones not
@@ -35,10 +34,10 @@ OTHER = {
     "gaussian_mixture": {
         "layer": "early", "covariance": "diagonal", "pooled": 0.9, "shrinkage": 0.5
     },
-    "generalised_entropy": {"gamma": 0.5, "top": 2},
+    "generalized_entropy": {"gamma": 0.5, "top": 2},
     "gower": {"columns": ..., "k": 20, "missing": ..., "bank": 50, "seed": ...},
     "kl_matching": {"by": ...},
-    "knn": {"k": 10, "layer": "early", "normalise": False, "share": 0.5, "seed": ...},
+    "knn": {"k": 10, "layer": "early", "normalize": False, "share": 0.5, "seed": ...},
     "mahalanobis": {"layers": "early", "shrinkage": 0.5},
     "max_logit": {},
     "measured": {"head": "dirichlet", "head_options": ..., "options": ...},
@@ -51,7 +50,7 @@ OTHER = {
     "smoothed_density": {
         "columns": ..., "structure": "tree", "bandwidth": 3.0, "smoothing": ..., "bins": ...
     },
-    "trust_score": {"alpha": 0.5, "k": ..., "layer": "early", "normalise": True},
+    "trust_score": {"alpha": 0.5, "k": ..., "layer": "early", "normalize": True},
     "vim": {"dim": 3},
 }  # fmt: skip
 # options that act only beside another one
@@ -98,12 +97,12 @@ def test_every_option_has_another_value_here(name):
 @pytest.mark.parametrize("name", registry)
 def test_scores_are_finite_and_larger_off_the_data(name, toy):
     detector = make(name, toy.train())
-    inside, outside = detector(toy.test()), detector(off(name, toy))
-    assert inside.shape == outside.shape == (120,)
-    assert inside.isfinite().all()
-    assert outside.isfinite().all()
-    assert inside.dtype in (torch.float32, torch.float64)
-    assert auroc(inside, outside) > 0.9
+    in_dist, ood = detector(toy.test()), detector(off(name, toy))
+    assert in_dist.shape == ood.shape == (120,)
+    assert in_dist.isfinite().all()
+    assert ood.isfinite().all()
+    assert in_dist.dtype in (torch.float32, torch.float64)
+    assert auroc(in_dist, ood) > 0.9
 
 
 @pytest.mark.parametrize("name", registry)
@@ -177,7 +176,7 @@ def test_an_ensemble_is_scored_by_member_in_the_mean_and_as_a_mean(name, toy):
 
 
 @pytest.mark.parametrize("name", registry)
-def test_labels_may_have_gaps_and_a_class_a_single_case(name, toy):
+def test_labels_may_have_gaps_and_a_class_a_single_sample(name, toy):
     train = toy.train()
     keep = (train.labels != 1) & ((train.labels != 2) | (torch.arange(400) == 2))
     detector = make(name, train[keep])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from nescio.core import NescioError
 from nescio.detectors import dice, energy
-from nescio.errors import NescioError
 
-last_layer = importlib.import_module("nescio.detectors.last_layer")
+last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
 
 
 @pytest.mark.parametrize("sparsity", [0.3, 0.9])
@@ -35,7 +35,7 @@ def test_all_weights_are_the_energy(toy):
 
 
 def test_equal_contributions_are_still_cut_to_the_share(toy):
-    from nescio.activations import Activations
+    from nescio.detectors.activations import Activations
 
     flat = Activations(
         logits=torch.zeros(3, 2), features=torch.ones(3, 10), weight=torch.ones(2, 10)

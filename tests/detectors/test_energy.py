@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from nescio.activations import Activations
 from nescio.detectors import energy, max_logit
+from nescio.detectors.activations import Activations
 
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0, 2.0, 1000.0])

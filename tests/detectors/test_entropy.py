@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from nescio.activations import Activations
 from nescio.detectors import entropy
+from nescio.detectors.activations import Activations
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 100.0])

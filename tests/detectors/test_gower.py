@@ -1,4 +1,4 @@
-"""Gower neighbours: against the definition, pair by pair and column by column."""
+"""Gower neighbors: against the definition, pair by pair and column by column."""
 
 import importlib
 
@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import gower, load
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
 
@@ -85,32 +85,32 @@ def test_the_score_is_the_definition(missing, seed, k):
 def test_blocks_of_queries_and_bank_change_nothing(monkeypatch):
     train, test = draw(0, 200), draw(1, 60, unseen=True)
     columns = learn_columns(train, KINDS)
-    inside, outside = (activations(columns.encode(t).x) for t in (train, test))
-    detector = gower(inside, columns=columns)
-    whole = detector(outside)
+    in_dist, ood = (activations(columns.encode(t).x) for t in (train, test))
+    detector = gower(in_dist, columns=columns)
+    whole = detector(ood)
     module = importlib.import_module("nescio.detectors.gower")  # the function has the same name
     monkeypatch.setattr(module, "QUERIES", 7)
     monkeypatch.setattr(module, "PAIRS", 7 * 13)
-    torch.testing.assert_close(detector(outside), whole, rtol=1e-6, atol=1e-7)
-    one = torch.cat([detector(outside[i : i + 1]) for i in range(len(outside))])
+    torch.testing.assert_close(detector(ood), whole, rtol=1e-6, atol=1e-7)
+    one = torch.cat([detector(ood[i : i + 1]) for i in range(len(ood))])
     torch.testing.assert_close(one, whole, rtol=1e-6, atol=1e-7)
 
 
 def test_every_option_changes_something_and_files_keep_it(tmp_path):
     train, test = draw(0, 50), draw(1, 20, unseen=True)
     columns = learn_columns(train, KINDS)
-    inside, outside = (activations(columns.encode(t).x) for t in (train, test))
-    base = gower(inside, columns=columns)(outside)
+    in_dist, ood = (activations(columns.encode(t).x) for t in (train, test))
+    base = gower(in_dist, columns=columns)(ood)
     for options in ({"k": 2}, {"missing": "skip"}, {"bank": 20}, {"bank": 20, "seed": 1}):
-        assert not torch.equal(gower(inside, columns=columns, **options)(outside), base)
-    drawn = [gower(inside, columns=columns, bank=20, seed=s)(outside) for s in (0, 0, 1)]
+        assert not torch.equal(gower(in_dist, columns=columns, **options)(ood), base)
+    drawn = [gower(in_dist, columns=columns, bank=20, seed=s)(ood) for s in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
-    again = load(gower(inside, columns=columns).save(tmp_path / "d.safetensors"))
-    assert torch.equal(again(outside), base)
+    again = load(gower(in_dist, columns=columns).save(tmp_path / "d.safetensors"))
+    assert torch.equal(again(ood), base)
 
 
-def test_plain_numbers_need_no_columns_and_grow_outside():
+def test_plain_numbers_need_no_columns_and_grow_ood():
     x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
     detector = gower(activations(x), k=1)
     width = x.amax(0) - x.amin(0)

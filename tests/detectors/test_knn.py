@@ -1,53 +1,53 @@
-"""Neighbours against all distances in float64 and scikit-learn."""
+"""Neighbors against all distances in float64 and scikit-learn."""
 
 import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import knn, load
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 
 
-def some(cases=300, width=6, members=1, seed=0, off=0.0, dtype=torch.float32):
+def some(samples=300, width=6, members=1, seed=0, off=0.0, dtype=torch.float32):
     rng = torch.Generator().manual_seed(seed)
-    features = torch.randn(members, cases, width, generator=rng, dtype=dtype) + 3 * (1 - off)
+    features = torch.randn(members, samples, width, generator=rng, dtype=dtype) + 3 * (1 - off)
     layers = {"last": features, "early": features[..., :3].abs()}
-    return Activations(logits=torch.zeros(members, cases, 2), features=layers, last="last")
+    return Activations(logits=torch.zeros(members, samples, 2), features=layers, last="last")
 
 
-def by_hand(train, test, k, layer="last", normalise=True, member=0):
+def by_hand(train, test, k, layer="last", normalize=True, member=0):
     bank = train.features[layer][member].double().numpy()
     queries = test.features[layer][member].double().numpy()
-    if normalise:
+    if normalize:
         bank = bank / np.linalg.norm(bank, axis=1, keepdims=True)
         queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
     distances = np.linalg.norm(queries[:, None] - bank[None], axis=2)
     return np.sort(distances, axis=1)[:, k - 1]
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("k", [1, 2, 50, 300])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_it_is_the_kth_smallest_distance(k, normalise, dtype):
-    train, test = some(dtype=dtype), some(cases=70, seed=1, dtype=dtype)
-    found = knn(train, k=k, normalise=normalise)(test)
+def test_it_is_the_kth_smallest_distance(k, normalize, dtype):
+    train, test = some(dtype=dtype), some(samples=70, seed=1, dtype=dtype)
+    found = knn(train, k=k, normalize=normalize)(test)
     tolerance = 1e-12 if dtype == torch.float64 else 2e-5
-    expected = by_hand(train, test, k, normalise=normalise)
+    expected = by_hand(train, test, k, normalize=normalize)
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 def test_it_is_that_of_scikit_learn_on_a_larger_bank():
-    train, test = some(cases=5000, width=16), some(cases=600, width=16, seed=1)
+    train, test = some(samples=5000, width=16), some(samples=600, width=16, seed=1)
     oracle = NearestNeighbors(n_neighbors=50, algorithm="brute").fit(train.features["last"][0])
     expected = oracle.kneighbors(test.features["last"][0])[0][:, -1]
-    np.testing.assert_allclose(knn(train, normalise=False)(test), expected, rtol=1e-5)
+    np.testing.assert_allclose(knn(train, normalize=False)(test), expected, rtol=1e-5)
 
 
 def test_distances_do_not_depend_on_the_batch():
-    train, test = some(cases=2000, width=32), some(cases=513, width=32, seed=1)
+    train, test = some(samples=2000, width=32), some(samples=513, width=32, seed=1)
     detector = knn(train, k=10)
     one = torch.cat([detector(test[i : i + 1]) for i in range(0, 513, 8)])
     torch.testing.assert_close(detector(test)[::8], one, rtol=1e-6, atol=1e-7)
@@ -57,7 +57,7 @@ def test_equal_features_have_distance_zero():
     features = torch.randn(1, 40).repeat(60, 1) * 1000
     train = Activations(logits=torch.zeros(60, 2), features=features)
     assert (knn(train, k=60)(train) == 0).all()
-    assert (knn(train, k=60, normalise=False)(train) == 0).all()
+    assert (knn(train, k=60, normalize=False)(train) == 0).all()
 
 
 def test_a_training_input_finds_itself_first():
@@ -73,7 +73,7 @@ def test_features_of_length_zero_stay_where_they_are():
 
 
 def test_a_layer_by_name_and_each_network():
-    train, test = some(members=2), some(cases=40, members=2, seed=1)
+    train, test = some(members=2), some(samples=40, members=2, seed=1)
     each = knn(train, k=5, layer="early").each(test)
     for member in range(2):
         expected = by_hand(train, test, 5, "early", member=member)
@@ -81,7 +81,7 @@ def test_a_layer_by_name_and_each_network():
 
 
 def test_a_share_of_the_bank_is_drawn_by_the_seed():
-    train, test = some(), some(cases=40, seed=1)
+    train, test = some(), some(samples=40, seed=1)
     one, again = (knn(train, k=5, share=0.1, seed=3) for _ in range(2))
     other = knn(train, k=5, share=0.1, seed=4)
     assert one.states[0]["bank"].shape == (30, 6)
@@ -99,7 +99,7 @@ def test_larger_is_further_out():
 
 
 def test_half_precision():
-    train, test = some(), some(cases=40, seed=1)
+    train, test = some(), some(samples=40, seed=1)
     half = Activations(logits=test.logits.half(), features={"last": test.features["last"].half()})
     np.testing.assert_allclose(knn(train)(half), knn(train)(test), rtol=0.02, atol=2e-3)
     features = train.features["last"].half()
@@ -108,11 +108,11 @@ def test_half_precision():
 
 
 def test_save_and_load(tmp_path):
-    train, test = some(), some(cases=40, seed=1)
+    train, test = some(), some(samples=40, seed=1)
     detector = knn(train, k=7, share=0.5)
     again = load(detector.save(tmp_path / "d.safetensors"))
     assert torch.equal(again(test), detector(test))
-    assert again.options == {"k": 7, "normalise": True, "share": 0.5, "seed": 0}
+    assert again.options == {"k": 7, "normalize": True, "share": 0.5, "seed": 0}
 
 
 def test_a_bank_with_leading_directions_is_saved_with_them(tmp_path):
@@ -130,7 +130,7 @@ def test_a_bank_with_leading_directions_is_saved_with_them(tmp_path):
 def test_gradients_reach_the_features():
     train = some(dtype=torch.float64)
     detector = knn(train, k=5)
-    view = next(some(cases=4, seed=1, dtype=torch.float64).views(0))
+    view = next(some(samples=4, seed=1, dtype=torch.float64).views(0))
 
     def score(features):
         return detector.score(type(view)(view.logits, {"last": features}, *[None] * 4))

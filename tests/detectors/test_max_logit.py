@@ -2,8 +2,8 @@
 
 import torch
 
-from nescio.activations import Activations
 from nescio.detectors import max_logit
+from nescio.detectors.activations import Activations
 
 
 def test_the_definition():

@@ -6,23 +6,22 @@ import pytest
 import torch
 
 from nescio import Categorical, Dirichlet, Gaussian, measures
-from nescio.activations import Activations
+from nescio.core import NescioError, applicable, fixed_variance
+from nescio.core.heads import dirichlet, gaussian
+from nescio.core.registry import measures as registry
 from nescio.detectors import load, measured
-from nescio.errors import NescioError
-from nescio.heads import dirichlet, fixed_variance, gaussian
-from nescio.measures import applicable
-from nescio.registry import measures as registry
+from nescio.detectors.activations import Activations
 
 LOGITS = torch.randn(3, 40, 4, generator=torch.Generator().manual_seed(0))
 HEADS = {"categorical": Categorical, "dirichlet": dirichlet(), "gaussian": gaussian()}
-CASES = [
+SAMPLES = [
     pytest.param(head, name, id=f"{head}-{name}")
     for head, read in HEADS.items()
     for name in applicable(read(LOGITS))
 ]
 
 
-@pytest.mark.parametrize(("head", "name"), CASES)
+@pytest.mark.parametrize(("head", "name"), SAMPLES)
 def test_every_measure_of_every_reading(head, name, monkeypatch):
     monkeypatch.setattr(importlib.import_module("nescio.detectors.measured"), "NUMBERS", 60)
     found = measured(name, head=head).each(Activations(logits=LOGITS))
@@ -31,7 +30,7 @@ def test_every_measure_of_every_reading(head, name, monkeypatch):
 
 
 def test_no_measure_is_left_out():
-    assert {case.values[1] for case in CASES} == set(registry)
+    assert {sample.values[1] for sample in SAMPLES} == set(registry)
 
 
 def test_options_of_measure_and_head_are_kept(tmp_path):

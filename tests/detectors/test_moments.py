@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf as oracle
 
-from nescio.detectors import moments as module
-from nescio.detectors.moments import (
+from nescio.core import NescioError
+from nescio.detectors.kit import moments as module
+from nescio.detectors.kit.moments import (
     classes,
     ledoit_wolf,
     moments,
@@ -17,7 +18,6 @@ from nescio.detectors.moments import (
     whitened,
     whitening,
 )
-from nescio.errors import NescioError
 
 
 def by_hand(features, labels):
@@ -28,18 +28,18 @@ def by_hand(features, labels):
     return means, apart.T @ apart / len(x), np.cov(x.T, bias=True)
 
 
-def some(cases=300, width=20, seed=0, dtype=torch.float32):
+def some(samples=300, width=20, seed=0, dtype=torch.float32):
     rng = torch.Generator().manual_seed(seed)
-    labels = torch.randint(4, (cases,), generator=rng) * 3  # gaps
-    centres = 5 * torch.randn(10, width, generator=rng, dtype=dtype)
-    return centres[labels] + torch.randn(cases, width, generator=rng, dtype=dtype), labels
+    labels = torch.randint(4, (samples,), generator=rng) * 3  # gaps
+    centers = 5 * torch.randn(10, width, generator=rng, dtype=dtype)
+    return centers[labels] + torch.randn(samples, width, generator=rng, dtype=dtype), labels
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("numbers", [1, 1 << 21])
 def test_moments_are_those_by_hand(monkeypatch, dtype, numbers):
     monkeypatch.setattr(module.blocks, "__defaults__", (numbers,))
-    features, labels = some(cases=700, width=150, dtype=dtype)  # more than one panel
+    features, labels = some(samples=700, width=150, dtype=dtype)  # more than one panel
     found = moments(features, *classes(labels))
     means, within, total = by_hand(features, labels)
     close = {"rtol": 0, "atol": 1e-12 if dtype == torch.float64 else 2e-5}
@@ -51,8 +51,8 @@ def test_moments_are_those_by_hand(monkeypatch, dtype, numbers):
 
 @given(st.integers(0, 1000), st.integers(1, 60), st.integers(1, 5))
 @settings(deadline=None, max_examples=25)
-def test_moments_of_any_size(seed, cases, width):
-    features, labels = some(cases, width, seed, torch.float64)
+def test_moments_of_any_size(seed, samples, width):
+    features, labels = some(samples, width, seed, torch.float64)
     means, within, _ = by_hand(features, labels)
     found = moments(features, *classes(labels))
     np.testing.assert_allclose(found.means, means, atol=1e-11)
@@ -96,18 +96,18 @@ def test_shrinking_keeps_the_trace():
 
 
 def test_ledoit_wolf_is_that_of_scikit_learn():
-    features, labels = some(cases=60, width=40, dtype=torch.float64)
+    features, labels = some(samples=60, width=40, dtype=torch.float64)
     places, count = classes(labels)
     found = moments(features, places, count)
-    centred = (features - found.means[places]).numpy()
-    expected = oracle(centred, assume_centered=True)[1]
+    centered = (features - found.means[places]).numpy()
+    expected = oracle(centered, assume_centered=True)[1]
     assert 0.05 < expected < 1
     assert ledoit_wolf(features, places, found) == pytest.approx(expected, rel=1e-10)
     assert shrunk("ledoit_wolf", features, places, found) == pytest.approx(expected, rel=1e-10)
 
 
 def test_ledoit_wolf_of_one_feature_is_within_bounds():
-    features, labels = some(cases=30, width=1, dtype=torch.float64)
+    features, labels = some(samples=30, width=1, dtype=torch.float64)
     places, count = classes(labels)
     assert 0 <= ledoit_wolf(features, places, moments(features, places, count)) <= 1
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.activations import Activations
 from nescio.detectors import msp
+from nescio.detectors.activations import Activations
 
 
 def scores(logits, **options):

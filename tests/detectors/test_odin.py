@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import load, msp, odin, tuned_odin
+from nescio.detectors.activations import Activations
 from nescio.detectors.odin import step
-from nescio.errors import NescioError
 from nescio.metrics import auroc, fpr_at_tpr
 
 
@@ -90,7 +90,7 @@ def test_a_gradient_of_zero_counts_as_plus_one():
 
 
 @pytest.mark.parametrize("scale", [0.25, [0.25, 0.25, 2.0, 2.0, 1.0, 1.0]])
-def test_a_radius_in_units_before_standardising(scale):
+def test_a_radius_in_units_before_standardizing(scale):
     net, x = linear(), torch.randn(40, 6)
     found = odin(radius=0.05, temperature=5, scale=scale)(look(net, x))
     expected = by_hand(net, x, 5, 0.05, np.broadcast_to(scale, 6))
@@ -144,37 +144,37 @@ GRID = {"temperatures": (1.0, 100.0), "radii": (0.0, 0.05, 0.4)}
 @pytest.mark.parametrize("by", ["auroc", "fpr95"])
 def test_tuning_takes_the_best_of_the_grid(by):
     net = nn.Sequential(linear(0, 6, 16), nn.ReLU(), linear(1, 16, 4)).requires_grad_(False)
-    inside = look(net, 2 * torch.randn(150, 6))
-    outside = look(net, torch.randn(150, 6) + 1)
+    in_dist = look(net, 2 * torch.randn(150, 6))
+    ood = look(net, torch.randn(150, 6) + 1)
     values = {}
     for temperature in GRID["temperatures"]:
         for radius in GRID["radii"]:
             one = odin(temperature=temperature, radius=radius)
             metric = auroc if by == "auroc" else lambda a, b: -fpr_at_tpr(a, b)
-            values[temperature, radius] = metric(one(inside), one(outside))
+            values[temperature, radius] = metric(one(in_dist), one(ood))
     best = max(values, key=values.get)
-    found = tuned_odin(inside, outside, name="shifted", by=by, **GRID)
+    found = tuned_odin(in_dist, ood, name="shifted", by=by, **GRID)
     assert (found.options["temperature"], found.options["radius"]) == best
     assert len(set(values.values())) > 1
     record = found.made["tuned"]
     assert record["value"] == pytest.approx(abs(values[best]))
     assert (record["by"], record["on"]) == (by, "shifted")
-    assert (record["inside"], record["outside"]) == (150, 150)
-    assert record["hashes"] == [*inside.hashes.tolist(), *outside.hashes.tolist()]
+    assert (record["in_dist"], record["ood"]) == (150, 150)
+    assert record["hashes"] == [*in_dist.hashes.tolist(), *ood.hashes.tolist()]
     assert record["radii"] == list(GRID["radii"])
 
 
 def test_tuning_without_out_data_raises_the_confidence_most(tmp_path):
     net = nn.Sequential(linear(0, 6, 16), nn.ReLU(), linear(1, 16, 4)).requires_grad_(False)
-    inside = look(net, torch.randn(100, 6))
+    in_dist = look(net, torch.randn(100, 6))
     radii = (0.0, 0.5, 2.0, 8.0)
-    confidence = [float((-odin(radius=r)(inside)).sigmoid().mean()) for r in radii]
-    found = tuned_odin(inside, radii=radii)
+    confidence = [float((-odin(radius=r)(in_dist)).sigmoid().mean()) for r in radii]
+    found = tuned_odin(in_dist, radii=radii)
     assert found.options["temperature"] == 1000
     assert found.options["radius"] == radii[confidence.index(max(confidence))]
     record = load(found.save(tmp_path / "o.safetensors")).made["tuned"]
     assert record["on"] is None
-    assert record["by"] == "mean confidence of the in-data"
+    assert record["by"] == "mean confidence of the in-distribution data"
     assert record["value"] == pytest.approx(max(confidence))
 
 
@@ -184,21 +184,21 @@ def test_tuning_an_ensemble_uses_the_mean_score():
     def both(x):
         return Activations(logits=torch.stack([n(x) for n in nets]), inputs=x, answers=nets)
 
-    inside, outside = both(2 * x), both(x + 1)
-    found = tuned_odin(inside, outside, temperatures=[1.0], radii=[0.2])
+    in_dist, ood = both(2 * x), both(x + 1)
+    found = tuned_odin(in_dist, ood, temperatures=[1.0], radii=[0.2])
     one = odin(temperature=1.0, radius=0.2)
-    assert found.made["tuned"]["value"] == pytest.approx(auroc(one(inside), one(outside)))
+    assert found.made["tuned"]["value"] == pytest.approx(auroc(one(in_dist), one(ood)))
 
 
 def test_bad_tuning():
-    inside = look(linear(), torch.randn(5, 6))
+    in_dist = look(linear(), torch.randn(5, 6))
     with pytest.raises(NescioError, match="unknown criterion 'aupr'"):
-        tuned_odin(inside, inside, by="aupr")
+        tuned_odin(in_dist, in_dist, by="aupr")
     with pytest.raises(NescioError, match="give one temperature, not 2"):
-        tuned_odin(inside, temperatures=(1, 10))
+        tuned_odin(in_dist, temperatures=(1, 10))
     with pytest.raises(NescioError, match="the grid is empty"):
-        tuned_odin(inside, radii=())
-    assert math.isfinite(tuned_odin(inside, radii=[0.1]).made["tuned"]["value"])
+        tuned_odin(in_dist, radii=())
+    assert math.isfinite(tuned_odin(in_dist, radii=[0.1]).made["tuned"]["value"])
 
 
 def test_the_gradient_does_not_vanish_in_half_precision():

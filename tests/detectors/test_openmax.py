@@ -6,9 +6,9 @@ import torch
 from scipy import stats
 from scipy.spatial import distance as distances
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import openmax
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 CLASSES = 4
 BY_NAME = {
@@ -79,7 +79,7 @@ def test_a_class_never_seen_is_infinitely_far():
     assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
-def test_few_cases_borrow_the_tail_of_all():
+def test_few_samples_borrow_the_tail_of_all():
     train = draw(0)
     few = train[(train.labels != 2) | (torch.arange(200) == int((train.labels == 2).nonzero()[0]))]
     full, state = openmax(train).states[0], openmax(few).states[0]
@@ -97,5 +97,5 @@ def test_bad_input():
         openmax(train, alpha=0)
     with pytest.raises(NescioError, match="unknown distance 'l1'"):
         openmax(train, distance="l1")
-    with pytest.raises(NescioError, match="cannot fit a tail: 2 cases"):
+    with pytest.raises(NescioError, match="cannot fit a tail: 2 samples"):
         openmax(Activations(logits=torch.eye(2), labels=torch.tensor([0, 1])))

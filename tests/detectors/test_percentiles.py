@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from nescio.detectors.percentiles import percentile
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.detectors.kit.percentiles import percentile
 
-last_layer = importlib.import_module("nescio.detectors.last_layer")
+last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
 
 
 @settings(deadline=None, max_examples=60)

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import energy, react
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 
 @pytest.mark.parametrize("percentile", [50.0, 90.0])

@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy.spatial import distance
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import she
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
-last_layer = importlib.import_module("nescio.detectors.last_layer")
+last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
 UNLIKE = {
     "inner": lambda f, s: -float(f @ s),
     "cosine": lambda f, s: distance.cosine(f, s) - 1,
@@ -67,7 +67,7 @@ def test_a_network_that_is_never_right_is_refused():
         features=torch.randn(6, 3),
         labels=torch.tensor([1, 0] * 3),
     )
-    with pytest.raises(NescioError, match="needs training cases that the network gets right"):
+    with pytest.raises(NescioError, match="needs training samples that the network gets right"):
         she(wrong)
 
 

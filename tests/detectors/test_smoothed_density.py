@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.stats import gaussian_kde
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import load, smoothed_density
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 density = importlib.import_module("nescio.detectors.smoothed_density")  # beside the function
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
@@ -192,7 +192,7 @@ def test_values_that_share_kernels_keep_the_tails(heavy):
     x = torch.from_numpy(rng.standard_t(3, (5000, 1)) if heavy else rng.normal(size=(5000, 1)))
     found = smoothed_density(activations(x))
     state = found.states[0]
-    assert len(state["centres.0"]) < 600
+    assert len(state["centers.0"]) < 600
     width = state["width.0"].item() / x.std(correction=1).item()
     kernel = gaussian_kde(x[:, 0].numpy(), bw_method=width)
     at = np.concatenate([np.linspace(-6, 6, 101), np.sort(x[:, 0])[[0, 1, 2, -3, -2, -1]]])

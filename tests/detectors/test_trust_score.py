@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import trust_score
 from nescio.detectors import trust_score as build
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 
 
 def draw(count, seed, classes=4, width=6):
@@ -32,7 +32,7 @@ def brute_force(train, test, keep):
 
 
 def dense(train, alpha, k):
-    """Which cases stay: all but those with the widest circle of k others of their class."""
+    """Which samples stay: all but those with the widest circle of k others of their class."""
     features, labels = train.features["features"][0], train.labels
     keep = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
@@ -72,13 +72,13 @@ def test_a_training_input_is_as_sure_as_can_be_and_finite():
     assert (found < -20).all()
 
 
-def test_a_mislabelled_case_is_left_out():
+def test_a_mislabeled_sample_is_left_out():
     features = torch.cat([torch.randn(60, 2) * 0.1, torch.randn(60, 2) * 0.1 + 5])
     labels = torch.arange(120) // 60
     labels[0] = 1  # one of the first heap
     train = Activations(logits=torch.eye(2)[labels], features=features, labels=labels)
     test = Activations(logits=torch.tensor([[0.0, 1.0]]), features=features[:1] + 0.001)
-    assert trust_score(train, alpha=0.0)(test) < 0  # the mislabelled one vouches for it
+    assert trust_score(train, alpha=0.0)(test) < 0  # the mislabeled one vouches for it
     assert trust_score(train, alpha=0.05)(test) > 0
 
 
@@ -117,19 +117,19 @@ def test_labels_that_cannot_be_compared_are_refused():
         build(Activations(logits=train.logits, features=train.features))
 
 
-def all_distances(train, test, *, normalise=False):
+def all_distances(train, test, *, normalize=False):
     """As `brute_force`, in float64 from what the features are in float32."""
-    unit = torch.nn.functional.normalize if normalise else lambda rows, dim: rows
+    unit = torch.nn.functional.normalize if normalize else lambda rows, dim: rows
     double = [
         Activations(logits=a.logits, features=unit(a.features["features"], dim=-1).double(),
                     labels=a.labels)
         for a in (train, test)
     ]  # fmt: skip
-    return brute_force(*double, torch.ones(train.cases, dtype=torch.bool))
+    return brute_force(*double, torch.ones(train.samples, dtype=torch.bool))
 
 
 def moved(count, seed, offset, spread=1.0):
-    """Features in float32, far from nought; classes apart by 3, cases of a class by `spread`."""
+    """Features in float32, far from nought; classes apart by 3, samples of a class by `spread`."""
     found = draw(count, seed, classes=3, width=32)
     own = 3 * torch.eye(3, 32, dtype=torch.float64)[found.labels]
     noise = found.features["features"][0] - 2 / 3 * own
@@ -137,12 +137,12 @@ def moved(count, seed, offset, spread=1.0):
     return Activations(logits=found.logits, features=features, labels=found.labels)
 
 
-@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize(("offset", "spread"), [(1000.0, 1.0), (30.0, 0.01), (0.0, 0.001)])
-def test_the_search_is_exact_far_from_nought_and_in_tight_classes(offset, spread, normalise):
+def test_the_search_is_exact_far_from_nought_and_in_tight_classes(offset, spread, normalize):
     train, test = moved(600, 0, offset, spread), moved(300, 1, offset, spread)
-    found = trust_score(train, normalise=normalise)(test)
-    expected = all_distances(train, test, normalise=normalise)
+    found = trust_score(train, normalize=normalize)(test)
+    expected = all_distances(train, test, normalize=normalize)
     torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
 
 
@@ -153,10 +153,10 @@ def test_the_share_left_out_is_the_decimal_as_written(alpha, kept):
     assert state["sizes"].tolist() == [kept, kept]
 
 
-def test_a_bank_without_centres_is_read():
+def test_a_bank_without_centers_is_read():
     train, test = draw(203, 0), draw(50, 1)
     now = trust_score(train)
     state = now.states[0]
-    centres = state["centres"].repeat_interleave(state["sizes"], 0)
-    old = {name: state[name] for name in ("sizes", "classes")} | {"bank": state["bank"] + centres}
+    centers = state["centers"].repeat_interleave(state["sizes"], 0)
+    old = {name: state[name] for name in ("sizes", "classes")} | {"bank": state["bank"] + centers}
     torch.testing.assert_close(replace(now, states=(old,))(test), now(test))

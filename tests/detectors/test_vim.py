@@ -5,23 +5,25 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from nescio.activations import Activations
+from nescio.core import NescioError
 from nescio.detectors import load, vim
-from nescio.errors import NescioError
+from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 
 WIDTH, CLASSES, RANK = 20, 4, 6
 
 
-def some(cases=500, members=1, seed=0, off=0.0, dtype=torch.float32):
+def some(samples=500, members=1, seed=0, off=0.0, dtype=torch.float32):
     """Features near a space of six dimensions, and the logits of a linear layer."""
     fixed = torch.Generator().manual_seed(99)
     basis = torch.randn(RANK, WIDTH, generator=fixed, dtype=dtype)
     weight = torch.randn(members, CLASSES, WIDTH, generator=fixed, dtype=dtype)
     bias = torch.randn(members, CLASSES, generator=fixed, dtype=dtype)
     rng = torch.Generator().manual_seed(seed)
-    inside = torch.randn(members, cases, RANK, generator=rng, dtype=dtype) @ basis
-    features = inside + (0.3 + off) * torch.randn(members, cases, WIDTH, generator=rng, dtype=dtype)
+    in_dist = torch.randn(members, samples, RANK, generator=rng, dtype=dtype) @ basis
+    features = in_dist + (0.3 + off) * torch.randn(
+        members, samples, WIDTH, generator=rng, dtype=dtype
+    )
     logits = features @ weight.transpose(1, 2) + bias[:, None]
     return Activations(logits=logits, features=features, weight=weight, bias=bias)
 
@@ -44,21 +46,21 @@ def by_hand(train, test, dim, member=0):
 @pytest.mark.parametrize("dim", [1, 6, 19])
 def test_it_is_the_formula(dim):
     train = some(dtype=torch.float64)
-    test = some(cases=60, seed=1, off=0.5, dtype=torch.float64)
+    test = some(samples=60, seed=1, off=0.5, dtype=torch.float64)
     virtual, logits = by_hand(train, test, dim)
     found = vim(train, dim=dim)(test)
     np.testing.assert_allclose(found, virtual - logsumexp(logits, axis=1), atol=1e-9)
 
 
 def test_single_precision():
-    train, test = some(), some(cases=60, seed=1, off=0.5)
+    train, test = some(), some(samples=60, seed=1, off=0.5)
     virtual, logits = by_hand(train, test, RANK)
     found = vim(train, dim=RANK)(test)
     np.testing.assert_allclose(found, virtual - logsumexp(logits, axis=1), atol=1e-3)
 
 
 def test_it_has_the_order_of_the_published_probability():
-    train, test = some(dtype=torch.float64), some(cases=60, seed=1, dtype=torch.float64)
+    train, test = some(dtype=torch.float64), some(samples=60, seed=1, dtype=torch.float64)
     virtual, logits = by_hand(train, test, 6)
     everything = np.concatenate([virtual[:, None], logits], axis=1)
     probability = np.exp(virtual - logsumexp(everything, axis=1))
@@ -67,7 +69,7 @@ def test_it_has_the_order_of_the_published_probability():
 
 
 def test_each_network_has_its_own_space():
-    train, test = some(members=2), some(cases=60, members=2, seed=1)
+    train, test = some(members=2), some(samples=60, members=2, seed=1)
     each = vim(train, dim=6).each(test)
     for member in range(2):
         virtual, logits = by_hand(train, test, 6, member)
@@ -93,7 +95,7 @@ def test_larger_is_further_out():
 
 
 def test_save_and_load(tmp_path):
-    detector, test = vim(some()), some(cases=60, seed=1)
+    detector, test = vim(some()), some(samples=60, seed=1)
     again = load(detector.save(tmp_path / "d.safetensors"))
     assert torch.equal(again(test), detector(test))
 

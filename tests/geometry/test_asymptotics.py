@@ -1,6 +1,7 @@
 """The far field against the network itself, closed forms and hand-made degenerate networks."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.errors import NescioError
-from nescio.geometry import along_axis, asymptotics, far_field, through_origin
+from nescio.core import NescioError
+from nescio.geometry import along_axis, far_field, through_origin
 
 
 def linear(V, a):
@@ -138,7 +139,7 @@ def test_the_assumptions_of_the_papers():
 
 def test_members_are_analysed_one_by_one():
     nets = [mlp(seed) for seed in range(3)]
-    model = nescio.predictors.ensemble(nets)
+    model = nescio.models.ensemble(nets)
     d = torch.randn(7, 4)
     far = far_field(model, *through_origin(d), piece=True)
     assert far.slope.shape == (3, 7, 3)
@@ -153,7 +154,7 @@ def test_members_are_analysed_one_by_one():
 def test_each_dropout_mask_is_a_network():
     torch.manual_seed(0)
     net = nescio.nets.mlp(4, 3, widths=(20, 20), dropout=0.5).double()
-    predictor = nescio.predictors.mc_dropout(net, passes=5, seed=1)
+    predictor = nescio.models.mc_dropout(net, passes=5, seed=1)
     d = torch.randn(6, 4, dtype=torch.float64)
     far = far_field(predictor, *through_origin(d))
     assert far.slope.shape == (5, 6, 3)
@@ -163,7 +164,7 @@ def test_each_dropout_mask_is_a_network():
 
 def test_scaled_predictors_scale_the_far_field():
     net = mlp(5)
-    scaled = nescio.calibration.scaled(nescio.predictors.plain(net), 0.5, (0.0, 1.0, 0.0))
+    scaled = nescio.calibration.scaled(nescio.models.plain(net), 0.5, (0.0, 1.0, 0.0))
     d = torch.randn(6, 4)
     far, plain = far_field(scaled, *through_origin(d)), far_field(net, *through_origin(d))
     assert torch.allclose(far.slope[0], 0.5 * plain.slope)
@@ -181,7 +182,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     net = mlp(6)
     d = torch.randn(40, 4)
     whole = far_field(net, *through_origin(d), piece=True)
-    monkeypatch.setattr(asymptotics, "BYTES", 16 * 20 * 7)
+    monkeypatch.setattr(sys.modules["nescio.geometry.rays.far_field"], "BYTES", 16 * 20 * 7)
     parts = far_field(net, *through_origin(d), piece=True)
     assert torch.allclose(whole.slope, parts.slope, rtol=1e-14, atol=0)
     assert torch.allclose(whole.radius, parts.radius, rtol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.geometry.subdivision import regions
+from nescio.geometry.regions.regions import regions
 
 BOX = [(-5.0, 5.0), (-5.0, 5.0)]
 
@@ -31,7 +31,7 @@ def linear(weight, bias):
     return layer
 
 
-def centred(net):
+def centered(net):
     """The network with every logit as large as the others on average over the box."""
     with torch.no_grad():
         net[-1].bias -= net(torch.rand(1000, 2, dtype=torch.float64) * 10 - 5).mean(0)
@@ -74,7 +74,7 @@ def check_ties(net, segments, classes, tolerance=1e-9):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("classes", [2, 4])
 def test_segments_are_ties_and_none_is_missing(seed, classes):
-    net = centred(network((2, 10, 8, classes), seed, bias=2.0))
+    net = centered(network((2, 10, 8, classes), seed, bias=2.0))
     found = regions(net, BOX).boundaries
     check_ties(net, found.segments, found.classes)
     assert len(found) > 5

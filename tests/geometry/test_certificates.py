@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nescio import nets, predictors
+from nescio import models, nets
+from nescio.core import NescioError
 from nescio.data import half_moons
-from nescio.errors import NescioError
 from nescio.geometry.certificates import certificate
-from nescio.training import train
+from nescio.training.train import train
 
 
-def random_rbf(seed, features=2, classes=3, centres=8, size=3.0):
+def random_rbf(seed, features=2, classes=3, centers=8, size=3.0):
     source = torch.Generator().manual_seed(seed)
     gamma = float(torch.rand((), generator=source)) + 0.1
-    net = nets.rbf(features, classes, centres=centres, gamma=gamma).double()
+    net = nets.rbf(features, classes, centers=centers, gamma=gamma).double()
     with torch.no_grad():
-        net.centres.copy_(torch.randn(net.centres.shape, generator=source))
+        net.centers.copy_(torch.randn(net.centers.shape, generator=source))
         net.alpha.copy_(size * torch.randn(net.alpha.shape, generator=source))
     return net
 
@@ -30,7 +30,7 @@ def moons():
     x, y = half_moons().train
     gamma = nets.median_gamma(x)
     return train(
-        lambda: nets.centred(nets.standardised(nets.rbf(2, 2, centres=40, gamma=gamma), x), x),
+        lambda: nets.centered(nets.standardized(nets.rbf(2, 2, centers=40, gamma=gamma), x), x),
         (x, y),
         members=2,
         epochs=15,
@@ -40,12 +40,12 @@ def moons():
 
 
 def beyond(found, features, count=2000, seed=0):
-    """Random points not far beyond the radius, near to one of the centres."""
+    """Random points not far beyond the radius, near to one of the centers."""
     source = torch.Generator().manual_seed(seed)
-    centres = found.centres[0]
+    centers = found.centers[0]
     way = torch.randn(count, features, generator=source, dtype=torch.float64)
     way = way / way.norm(dim=1, keepdim=True)
-    start = centres[torch.randint(len(centres), (count,), generator=source)]
+    start = centers[torch.randint(len(centers), (count,), generator=source)]
     stretch = 1 + 0.5 * torch.rand(count, 1, generator=source, dtype=torch.float64)
     x = start + found.radius * stretch * way
     return x[found.covers(x)]
@@ -57,11 +57,11 @@ def off(net, x):
     return (p - 1 / p.shape[1]).abs().amax(1).detach()
 
 
-def test_one_centre_in_closed_form():
+def test_one_center_in_closed_form():
     """f_1 - f_2 = 4 exp(-r^2 / 2): alpha is 4, and the difference at the radius log(1 + 2 eps)."""
-    net = nets.rbf(1, 2, centres=1, gamma=0.5).double()
+    net = nets.rbf(1, 2, centers=1, gamma=0.5).double()
     with torch.no_grad():
-        net.centres.fill_(3.0)
+        net.centers.fill_(3.0)
         net.alpha.copy_(torch.tensor([[3.0], [-1.0]]))
     found = certificate(net, epsilon=0.05)
     assert found.alpha == 4
@@ -112,18 +112,18 @@ def test_small_weights_are_unsure_everywhere():
     found = certificate(net)
     assert found.alpha <= log(1.03)
     assert found.radius == 0
-    x = torch.cat([net.centres, torch.randn(500, 2, dtype=torch.float64)])
+    x = torch.cat([net.centers, torch.randn(500, 2, dtype=torch.float64)])
     assert found.covers(x).all()
     assert off(net, x).max() <= 0.01
 
 
-def test_distances_are_to_the_nearest_centre():
+def test_distances_are_to_the_nearest_center():
     net = random_rbf(2, features=6).double()
     x = torch.randn(30, 6, dtype=torch.float64)
-    truth = (x[:, None] - net.centres).norm(dim=2).amin(1)
+    truth = (x[:, None] - net.centers).norm(dim=2).amin(1)
     found = certificate(net).distance(x.reshape(30, 6))
     torch.testing.assert_close(found, truth, rtol=1e-13, atol=0)
-    images = nets.rbf((1, 2, 3), 3, centres=4)
+    images = nets.rbf((1, 2, 3), 3, centers=4)
     assert certificate(images).distance(torch.randn(5, 1, 2, 3)).shape == (5,)
 
 
@@ -154,7 +154,7 @@ def test_trained_members_behind_a_scaling(moons):
         assert alone.radius == found.radius[i]
         assert torch.equal(alone.distance(x), found.distance(x)[i])
         scaled = (x - net[0].mean) / net[0].scale
-        truth = torch.cdist(scaled, net[1].centres).amin(1)
+        truth = torch.cdist(scaled, net[1].centers).amin(1)
         torch.testing.assert_close(alone.distance(x), truth, rtol=1e-6, atol=1e-6)
 
 
@@ -194,7 +194,7 @@ def test_ascent_outside_the_radius_finds_nothing(moons):
     ("call", "message"),
     [
         (lambda: certificate(nets.mlp(2, 2)), "needs a network of nets.rbf.*far_field"),
-        (lambda: certificate(predictors.plain(nets.mlp(2, 2))), "geometry.far_field"),
+        (lambda: certificate(models.plain(nets.mlp(2, 2))), "geometry.far_field"),
         (lambda: certificate(nn.Sequential(nn.Linear(2, 2), nets.rbf(2, 2))), "got Sequential"),
         (lambda: certificate(lambda x: x), "got function"),
         (lambda: certificate(nets.rbf(2, 1)), "at least two classes"),
@@ -202,7 +202,7 @@ def test_ascent_outside_the_radius_finds_nothing(moons):
         (lambda: certificate(nets.rbf(2, 2), 1.5), "epsilon must be between 0 and 1"),
         (
             lambda: certificate(nets.rbf(2, 2)).covers([[1.0, 2.0, 3.0]]),
-            "the centres have 2 features",
+            "the centers have 2 features",
         ),
         (lambda: certificate(nets.rbf(2, 2)).covers([[1.0, torch.nan]]), "NaN"),
     ],

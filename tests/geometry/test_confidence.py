@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
-from nescio.geometry.asymptotics import far_field
-from nescio.geometry.confidence import first_confident
-from nescio.geometry.instances import instances
-from nescio.geometry.levels import first_reach
-from nescio.geometry.spans import Spans
-from nescio.predictors.ensemble import ensemble
+from nescio.core import NescioError
+from nescio.geometry.rays.far_field import far_field
+from nescio.geometry.rays.first_confident import first_confident
+from nescio.geometry.rays.levels import first_reach
+from nescio.geometry.rays.spans import Spans
+from nescio.geometry.tracing.instances import instances
+from nescio.models import ensemble
 
 
 class Residual(nn.Module):

@@ -8,9 +8,9 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.figure import Figure
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.geometry.drawing import draw_regions
-from nescio.geometry.subdivision import around, regions
+from nescio.core import NescioError
+from nescio.geometry.regions.drawing import draw_regions
+from nescio.geometry.regions.regions import around, regions
 
 mpl.use("Agg")
 BOX = [(-3.0, 3.0), (-3.0, 3.0)]
@@ -37,7 +37,7 @@ def area(path):
     return abs((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2
 
 
-def test_classes_fill_the_box_in_the_colours_of_the_network(net):
+def test_classes_fill_the_box_in_the_colors_of_the_network(net):
     found = regions(net, BOX)
     ax = draw_regions(found, axes())
     cells, outlines = drawn(ax, PolyCollection)
@@ -54,9 +54,9 @@ def test_classes_fill_the_box_in_the_colours_of_the_network(net):
     assert ax.get_xlim() == (-3.0, 3.0)
 
 
-@pytest.mark.parametrize("colour_by", ["class", "confidence", "random", None])
-def test_the_whole_plane_is_covered(net, colour_by):
-    ax = draw_regions(regions(net), axes() if colour_by else None, colour_by=colour_by, box=BOX)
+@pytest.mark.parametrize("color_by", ["class", "confidence", "random", None])
+def test_the_whole_plane_is_covered(net, color_by):
+    ax = draw_regions(regions(net), axes() if color_by else None, color_by=color_by, box=BOX)
     outlines = drawn(ax, PolyCollection)[-1]
     points = np.random.default_rng(0).uniform(-3, 3, (200, 2))
     inside = sum(path.contains_points(points).astype(int) for path in outlines.get_paths())
@@ -64,7 +64,7 @@ def test_the_whole_plane_is_covered(net, colour_by):
 
 
 def test_confidence_is_that_of_the_network(net):
-    ax = draw_regions(regions(net, BOX), axes(), colour_by="confidence", boundary=False)
+    ax = draw_regions(regions(net, BOX), axes(), color_by="confidence", boundary=False)
     image = ax.images[0].get_array()
     want = net(torch.tensor([[-3.0, -3.0], [3.0, -3.0]], dtype=torch.float64)).softmax(1).amax(1)
     assert image[0, [0, -1]].tolist() == pytest.approx(want.tolist(), abs=1e-9)
@@ -94,7 +94,7 @@ def test_merged_pieces_and_one_piece(net):
 
 def test_errors(net):
     found = regions(net, BOX)
-    with pytest.raises(NescioError, match="colour_by"):
-        draw_regions(found, axes(), colour_by="rainbow")
+    with pytest.raises(NescioError, match="color_by"):
+        draw_regions(found, axes(), color_by="rainbow")
     with pytest.raises(NescioError, match="as many labels"):
         draw_regions(found, axes(), points=[[0.0, 0.0]], labels=[0, 1])

@@ -1,6 +1,7 @@
 """The limit in all directions against far_field, the exact mode and closed forms."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
-from nescio.geometry import fan, far_field
-from nescio.geometry.fan import LimitMap, limit_map
-from nescio.geometry.instances import Source
-from nescio.geometry.rational import exact_far_field
-from nescio.measures import measure_all
-from nescio.prediction import Categorical
-from nescio.predictors import ensemble, mc_dropout
+from nescio.core import Categorical, NescioError, measure_all
+from nescio.geometry import far_field
+from nescio.geometry.exact.exact import exact_far_field
+from nescio.geometry.rays.limit_map import LimitMap, limit_map
+from nescio.geometry.tracing.instances import Source
+from nescio.models import ensemble, mc_dropout
 
 
 def linear(weights: Any, bias: Any) -> nn.Linear:
@@ -241,7 +240,9 @@ def test_angles_go_round() -> None:
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     net = chain(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 6), seed=8)
     whole = limit_map(net)
-    monkeypatch.setattr(fan, "limit_for", lambda widest, columns: 7)
+    monkeypatch.setattr(
+        sys.modules["nescio.geometry.rays.limit_map"], "limit_for", lambda widest, columns: 7
+    )
     parts = limit_map(net)
     torch.testing.assert_close(parts.angles, whole.angles, rtol=0, atol=1e-14)
     assert torch.equal(parts.limit, whole.limit)

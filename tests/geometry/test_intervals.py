@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nescio.geometry.cells import sweep
-from nescio.geometry.instances import instances
-from nescio.geometry.intervals import Intervals
+from nescio.geometry.rays.ray_intervals import Intervals
+from nescio.geometry.regions.cells import sweep
+from nescio.geometry.tracing.instances import instances
 
 INF = torch.inf
 

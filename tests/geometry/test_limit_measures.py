@@ -1,6 +1,7 @@
 """Limits of measures, scores and gradients against networks, closed forms and many digits."""
 
 import math
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -12,19 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from nescio.calibration import scaled as scaled_by
-from nescio.errors import NescioError
-from nescio.geometry import far_field, limit_measures
-from nescio.geometry.instances import Source, instances
-from nescio.geometry.limit_measures import limits
-from nescio.heads import categorical
-from nescio.measures import applicable
-from nescio.model import Model
+from nescio.core import Categorical, NescioError, applicable, categorical
+from nescio.core.registry import measures
+from nescio.geometry import far_field
+from nescio.geometry.rays.limits import limits
+from nescio.geometry.tracing.instances import Source, instances
+from nescio.models import ensemble, mc_dropout, plain, weight_samples
+from nescio.models.model import Model
 from nescio.nets import bayesian_mlp
-from nescio.prediction import Categorical
-from nescio.predictors import ensemble, mc_dropout, weight_samples
-from nescio.predictors.plain import plain
-from nescio.registry import measures
-from nescio.stacking import stack
+from nescio.nets.stack import stack
+
+MODULE = sys.modules["nescio.geometry.rays.limits"]
 
 
 def linear(weights: Any, bias: Any) -> nn.Linear:
@@ -314,8 +313,8 @@ def test_odin_steps_by_the_signs_of_the_gradient(count: int, heat: float) -> Non
         ]
         origin, direction = torch.tensor(rng.integers(-2, 3, (2, 5, 3))).double()
         source = ensemble(members) if count > 1 else members[0]
-        field = limit_measures._with_members(source, origin, direction, piece=True)
-        steps = limit_measures._odin_step(limit_measures._read(field, heat, None))
+        field = MODULE._with_members(source, origin, direction, piece=True)
+        steps = MODULE._odin_step(MODULE._read(field, heat, None))
         for i in range(len(origin)):
             truth = by_many_digits(members, origin[i], direction[i], heat)
             assert steps[i].tolist() == truth
@@ -380,7 +379,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     origin, direction = rays()
     source = SOURCES["often dead ensemble"]()
     whole = limits(source, origin, direction, epsilon=0.1)
-    monkeypatch.setattr(limit_measures, "BYTES", 8 * 3 * 3 * 3 * 5)  # five rays at a time
+    monkeypatch.setattr(MODULE, "BYTES", 8 * 3 * 3 * 3 * 5)  # five rays at a time
     parts = limits(source, origin, direction, epsilon=0.1)
     assert whole.gradients is not None
     assert parts.gradients is not None

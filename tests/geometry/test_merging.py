@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.geometry.subdivision import regions
+from nescio.core import NescioError
+from nescio.geometry.regions.regions import regions
 
 BOX = [(-5.0, 5.0), (-5.0, 5.0)]
 
@@ -48,7 +48,7 @@ def check(net, found):
     assert torch.allclose(found.evaluate(points), want, rtol=1e-7, atol=1e-7)
 
 
-def neighbours_by_steps(found):
+def neighbors_by_steps(found):
     """Pieces of the parts that touch along an edge, found by small steps across their edges."""
     parts = found.parts
     pairs = set()
@@ -104,12 +104,12 @@ def test_a_hole_is_joined_to_the_outline():
     bias=st.sampled_from([0.0, 0.5, 2.0]),
 )
 @settings(deadline=None, max_examples=40)
-def test_neighbours_are_one_exactly_where_their_maps_are(seed, widths, bias):
+def test_neighbors_are_one_exactly_where_their_maps_are(seed, widths, bias):
     net = network((2, *widths, 2), seed, bias=bias)
     found = regions(net, BOX, merge=True)
     check(net, found)
     maps, group = found.parts.maps, found.group
-    for i, j in neighbours_by_steps(found):
+    for i, j in neighbors_by_steps(found):
         gap = (maps[i] - maps[j]).abs().max().item()
         size = torch.maximum(maps[i].abs(), maps[j].abs()).max().item()
         if gap <= 1e-10 * size:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nescio import nets, predictors
-from nescio.errors import NescioError
+from nescio import models, nets
+from nescio.core import NescioError
 from nescio.geometry import pieces
 from nescio.geometry.pieces import affine, monotone
 
@@ -20,7 +20,7 @@ def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def randomised(net, seed=0):
+def randomized(net, seed=0):
     with torch.no_grad():
         for i, value in enumerate(net.parameters()):
             scale = value[0].numel() ** 0.5 if value.ndim > 1 else 1.0
@@ -29,7 +29,7 @@ def randomised(net, seed=0):
 
 
 def conv_net(seed=0, activation=None):
-    return randomised(
+    return randomized(
         nn.Sequential(
             nn.Conv2d(1, 3, 3),
             activation or nn.LeakyReLU(0.1),
@@ -65,7 +65,7 @@ def pattern(net, x):
 
 
 def test_it_unpacks_as_the_map_and_the_offset():
-    net = randomised(nets.mlp(3, 4, widths=(7, 5)).double())
+    net = randomized(nets.mlp(3, 4, widths=(7, 5)).double())
     x = draw(11, 3)
     V, a = affine(net, x)
     assert V.shape == (11, 4, 3)
@@ -76,7 +76,7 @@ def test_it_unpacks_as_the_map_and_the_offset():
 
 def test_the_map_is_the_product_of_the_masked_weights():
     """V = W_3 S_2 W_2 S_1 W_1: each mask stands beside its own weights."""
-    net = randomised(nets.mlp(3, 4, widths=(7, 5)).double())
+    net = randomized(nets.mlp(3, 4, widths=(7, 5)).double())
     for x in draw(5, 3):
         V, a = torch.eye(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
         for layer in net:
@@ -111,8 +111,8 @@ def test_the_offset_does_not_come_from_a_difference():
 
 
 def test_a_model_has_an_axis_of_members():
-    members = [randomised(nets.mlp(3, 2, widths=(6,)).double(), seed) for seed in range(3)]
-    model = predictors.ensemble(members)
+    members = [randomized(nets.mlp(3, 2, widths=(6,)).double(), seed) for seed in range(3)]
+    model = models.ensemble(members)
     x = draw(5, 3)
     piece = affine(model, x, half_spaces=True)
     assert piece.V.shape == (3, 5, 2, 3)
@@ -207,8 +207,8 @@ def test_small_whole_numbers_are_exact_also_on_faces(seed):
     x = torch.randint(-2, 3, (4, 2), generator=source)
     way = [0.75, -1.3125]
     piece = affine(net[:-1], x.double(), direction=way, half_spaces=True)
-    for i, case in enumerate(x.tolist()):
-        V, a, faces = by_fractions([(W.tolist(), b.tolist()) for W, b in whole], case, way)
+    for i, sample in enumerate(x.tolist()):
+        V, a, faces = by_fractions([(W.tolist(), b.tolist()) for W, b in whole], sample, way)
         assert piece.V[i].tolist() == V
         assert piece.a[i].tolist() == a
         found = torch.cat([piece.normals[i], piece.offsets[i][:, None]], 1)
@@ -243,7 +243,7 @@ def test_half_spaces_hold_exactly_where_the_pattern_is_the_same(seed, activation
 
 
 def test_the_map_holds_up_to_the_nearest_face_and_not_beyond():
-    net = randomised(nets.mlp(2, 2, widths=(8, 8)).double(), 3)
+    net = randomized(nets.mlp(2, 2, widths=(8, 8)).double(), 3)
     x = draw(20, 2, seed=1)
     piece = affine(net, x, half_spaces=True)
     height = torch.einsum("nud,nd->nu", piece.normals, x) + piece.offsets
@@ -301,10 +301,10 @@ def test_zero_entries_come_from_dead_paths_alone():
 
 
 def test_the_share_is_that_of_all_points_of_all_members():
-    members = [randomised(nets.mlp(2, 9, widths=(5, 5)).double(), seed) for seed in range(4)]
+    members = [randomized(nets.mlp(2, 9, widths=(5, 5)).double(), seed) for seed in range(4)]
     x = 5 * draw(200, 2)
-    found = monotone(predictors.ensemble(members), x)
-    V = affine(predictors.ensemble(members), x).V
+    found = monotone(models.ensemble(members), x)
+    V = affine(models.ensemble(members), x).V
     zero = (V == 0).flatten(2).any(2)
     assert torch.equal(found.monotone, ~zero)
     assert found.share == pytest.approx(float(zero.double().mean()))
@@ -312,7 +312,7 @@ def test_the_share_is_that_of_all_points_of_all_members():
 
 
 def test_a_strictly_monotone_piece_moves_every_logit():
-    net = randomised(nets.mlp(2, 3, widths=(6,)).double(), 1)
+    net = randomized(nets.mlp(2, 3, widths=(6,)).double(), 1)
     x = draw(50, 2)
     found = monotone(net, x)
     step = torch.tensor([1e-7, 0.0], dtype=torch.float64)
@@ -341,7 +341,7 @@ def test_wrong_arguments(call, message):
 
 
 def test_members_of_other_architectures_have_no_half_spaces_together():
-    mixed = predictors.ensemble([nets.mlp(3, 2, widths=(4,)), nets.mlp(3, 2, widths=(5,))])
+    mixed = models.ensemble([nets.mlp(3, 2, widths=(4,)), nets.mlp(3, 2, widths=(5,))])
     assert affine(mixed, torch.zeros(2, 3)).V.shape == (2, 2, 2, 3)
     with pytest.raises(NescioError, match="call affine on each network"):
         affine(mixed, torch.zeros(2, 3), half_spaces=True)

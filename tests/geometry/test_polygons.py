@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nescio.geometry.arrangement import Store, largest_cells, quadrants, ranges
-from nescio.geometry.cells import sweep
-from nescio.geometry.cones import Normals, towards
-from nescio.geometry.convex import areas, box_corners, crosses, halves, sides
-from nescio.geometry.instances import instances
-from nescio.geometry.polygons import Polygons
+from nescio.geometry.regions.arrangement import Store, largest_cells, quadrants, ranges
+from nescio.geometry.regions.cells import sweep
+from nescio.geometry.regions.cones import Normals, towards
+from nescio.geometry.regions.convex import areas, box_corners, crosses, halves, sides
+from nescio.geometry.regions.polygons import Polygons
+from nescio.geometry.tracing.instances import instances
 
 REACH = np.array([1.0, 1.0])
 SQUARE = box_corners((-1, -1), (1, 1))

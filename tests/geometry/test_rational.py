@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.geometry import far_field
-from nescio.geometry.instances import instances
-from nescio.geometry.rational import WEIGHTS, exact_far_field, exact_ray, exact_regions
-from nescio.geometry.rational_domains import as_floats, fractions_of
-from nescio.predictors import ensemble, mc_dropout
+from nescio.geometry.exact.domains import as_floats, fractions_of
+from nescio.geometry.exact.exact import WEIGHTS, exact_far_field, exact_ray, exact_regions
+from nescio.geometry.tracing.instances import instances
+from nescio.models import ensemble, mc_dropout
 
 
 def mlp(*sizes: int, seed: int = 0, slope: float = 0.0) -> nn.Sequential:

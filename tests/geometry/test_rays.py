@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
-from nescio.geometry import rays as rays_file
-from nescio.geometry.asymptotics import far_field
-from nescio.geometry.rational import exact_ray
-from nescio.geometry.rays import Rays, ray
-from nescio.predictors.ensemble import ensemble
+from nescio.core import NescioError
+from nescio.geometry.exact.exact import exact_ray
+from nescio.geometry.rays import breakpoints as rays_file
+from nescio.geometry.rays.breakpoints import Rays, ray
+from nescio.geometry.rays.far_field import far_field
+from nescio.models import ensemble
 
 
 class Residual(nn.Module):

@@ -7,13 +7,13 @@ from torch import nn
 import nescio
 from nescio import NescioError, geometry
 from nescio.calibration import scaled as scaled_by
-from nescio.predictors import plain
+from nescio.models import plain
 
 ZERO, ONE = torch.zeros(1, 2), torch.ones(1, 2)
 
 
 class OneNumber(nn.Module):
-    """Logits from a single number a case."""
+    """Logits from a single number per sample."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class OneNumber(nn.Module):
         return torch.stack([-z, z], 1)
 
 
-def test_a_case_may_be_a_single_number_on_its_way() -> None:
+def test_a_sample_may_be_a_single_number_on_its_way() -> None:
     torch.manual_seed(0)
     net = OneNumber().double()
     far = geometry.far_field(net, ZERO, ONE)
@@ -132,7 +132,7 @@ def test_results_print_in_a_line() -> None:
     net = nn.Sequential(nn.Linear(2, 1, bias=False), nn.ReLU(), nn.Linear(1, 2))
     found = geometry.regions(net, [(-1, 1), (-1, 1)])
     assert repr(found) == "Regions(2 pieces, 2 without end, box ((-1.0, 1.0), (-1.0, 1.0)))"
-    proof = geometry.certificate(nescio.nets.rbf(2, 2, centres=3))
+    proof = geometry.certificate(nescio.nets.rbf(2, 2, centers=3))
     assert repr(proof).startswith("Certificate(radius ")
     assert len(repr(proof)) < 80
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
-from nescio.geometry.piece_counts import montufar, serra, zaslavsky
-from nescio.geometry.subdivision import around, regions, stream_regions
-from nescio.predictors import ensemble, mc_dropout
+from nescio.core import NescioError
+from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
+from nescio.geometry.regions.regions import around, regions, stream_regions
+from nescio.models import ensemble, mc_dropout
 
 BOX = [(-5.0, 5.0), (-5.0, 5.0)]
 
@@ -118,7 +118,7 @@ def exact_area(polygon):
 
 
 def patterns(net, x):
-    """On which side of every bend and by which member of every window each case passes."""
+    """On which side of every bend and by which member of every window each sample passes."""
     seen = []
 
     def watch(module, inputs):

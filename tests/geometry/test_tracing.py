@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from nescio import heads, losses, nets, predictors
+from nescio import heads, losses, models, nets
 from nescio.calibration import scaled as scaled_by
-from nescio.dropout import MaskPerPass
-from nescio.errors import NescioError
-from nescio.geometry.asymptotics import far_field
-from nescio.geometry.instances import instances
+from nescio.core import NescioError, generator
 from nescio.geometry.pieces import affine
-from nescio.model import Model
-from nescio.randomness import generator
-from nescio.stacking import stack
-from nescio.training import train
+from nescio.geometry.rays.far_field import far_field
+from nescio.geometry.tracing.instances import instances
+from nescio.models.model import Model
+from nescio.nets.dropout import MaskPerPass
+from nescio.nets.stack import stack
+from nescio.training.train import train
 
 
 class Function(nn.Module):
@@ -44,7 +43,7 @@ def ended(*layers, inputs, outputs=3):
     return nn.Sequential(body, nn.Linear(size, outputs))
 
 
-def randomised(net, seed=0):
+def randomized(net, seed=0):
     """Weights, statistics and slopes at random: no unit starts dead, no layer is the identity."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -84,14 +83,16 @@ def worst_far(net, origin, direction):
 def slopes(net, x, step=1e-6):
     """Central differences: exact on one piece, up to rounding."""
     moves = step * torch.eye(x[0].numel(), dtype=torch.float64).reshape(-1, *x.shape[1:])
-    return torch.stack([((net(case + moves) - net(case - moves)) / (2 * step)).T for case in x])
+    return torch.stack(
+        [((net(sample + moves) - net(sample - moves)) / (2 * step)).T for sample in x]
+    )
 
 
 @torch.no_grad()
-def check(net, shape, cases=4, scale=2.0, seed=1):
+def check(net, shape, samples=4, scale=2.0, seed=1):
     draw = torch.Generator().manual_seed(seed)
     origin, direction = (
-        scale * torch.randn(cases, *shape, dtype=torch.float64, generator=draw) for _ in range(2)
+        scale * torch.randn(samples, *shape, dtype=torch.float64, generator=draw) for _ in range(2)
     )
     assert worst_far(net, origin, direction) < 1e-9
     V, a = affine(net, origin)
@@ -382,7 +383,7 @@ SUPPORTED = {
     "mean of the last": lambda: mapped(lambda s, x: torch.mean(x.relu(), dim=-1, keepdim=True)),
     "sum": lambda: mapped(lambda s, x: x.relu().sum(1) - x.sum(dim=(1, 2), keepdim=True)[:, 0]),
     "cumsum": lambda: mapped(lambda s, x: x.cumsum(1).relu()),
-    "centred": lambda: mapped(lambda s, x: (x - x.mean(1, keepdim=True)).relu()),
+    "centered": lambda: mapped(lambda s, x: (x - x.mean(1, keepdim=True)).relu()),
     "pad": lambda: mapped(lambda s, x: F.pad(x, (1, 0, 2, 1)).relu()),
     "pad with a value": lambda: mapped(lambda s, x: F.pad(x, (1, 0, 2, 1), value=-1.5)),
     "pad by a layer": lambda: layers(nn.ZeroPad2d(1), nn.Conv2d(2, 3, 3), nn.ReLU(), inputs=IMAGES),
@@ -402,7 +403,7 @@ SUPPORTED = {
     "times a number": lambda: unary(lambda x: 2 * x.relu() * 0.3),
     "times a channel": lambda: mapped(lambda s, x: (x * s.w).relu(), w=TALL),
     "times a row": lambda: mapped(lambda s, x: (s.w * x).relu(), w=ROW),
-    "times a case": lambda: mapped(lambda s, x: (x * s.w).relu(), w=torch.randn(1, 2, 6, 5)),
+    "times a sample": lambda: mapped(lambda s, x: (x * s.w).relu(), w=torch.randn(1, 2, 6, 5)),
     "times a wide case": lambda: mapped(lambda s, x: (x * s.w).relu(), w=torch.randn(1, 1, 6, 1)),
     "times and repeated": lambda: mapped(
         lambda s, x: (x[:, :1] * s.w).relu(), w=torch.randn(3, 1, 1)
@@ -414,14 +415,14 @@ SUPPORTED = {
     "plus a number": lambda: mapped(lambda s, x: (1 + x - 0.5).relu()),
     "plus a channel": lambda: mapped(lambda s, x: (x + s.w).relu(), w=TALL),
     "plus a column": lambda: mapped(lambda s, x: (s.w + x).relu(), w=COLUMN),
-    "plus a case": lambda: mapped(lambda s, x: (x - s.w).relu(), w=torch.randn(1, 2, 6, 5)),
+    "plus a sample": lambda: mapped(lambda s, x: (x - s.w).relu(), w=torch.randn(1, 2, 6, 5)),
     "plus a wide case": lambda: mapped(lambda s, x: (x - s.w).relu(), w=torch.randn(1, 2, 1, 1)),
     "plus and repeated": lambda: mapped(
         lambda s, x: (x[:, :1] + s.w).relu(), w=torch.randn(3, 1, 1)
     ),
     "a constant minus": lambda: mapped(lambda s, x: (s.w - x).relu(), w=ROW),
     "over a channel": lambda: mapped(lambda s, x: (x / s.w).relu(), w=TALL),
-    "over a case": lambda: mapped(lambda s, x: (x / s.w).relu(), w=torch.randn(1, 2, 6, 5)),
+    "over a sample": lambda: mapped(lambda s, x: (x / s.w).relu(), w=torch.randn(1, 2, 6, 5)),
     "over and repeated": lambda: mapped(
         lambda s, x: (x[:, :1] / s.w).relu(), w=torch.randn(3, 1, 1)
     ),
@@ -464,8 +465,8 @@ SUPPORTED = {
         (3,),
     ),
     "a small resnet": lambda: (resnet(), (2, 9, 8)),
-    "standardised": lambda: (
-        nets.standardised(nets.mlp(3, 2, widths=(5,)), torch.randn(20, 3)),
+    "standardized": lambda: (
+        nets.standardized(nets.mlp(3, 2, widths=(5,)), torch.randn(20, 3)),
         (3,),
     ),
     "digit network": lambda: (nets.digit_cnn(dropout=0.3), (1, 8, 8)),
@@ -487,8 +488,8 @@ def dense_block(self, x):
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_layers_agree_with_the_network(name):
     net, shape = SUPPORTED[name]()
-    if "standardised" not in name:
-        randomised(net)
+    if "standardized" not in name:
+        randomized(net)
     check(net.eval(), shape)
 
 
@@ -571,22 +572,22 @@ UNSUPPORTED = {
     ),
     "a loop by the numbers": (of(lambda x: [x for _ in range(int(x.sum(1)))]), "'1.1'", "numbers"),
     "an item": (of(lambda x: x * x.amax(1).item()), "'1.1'", "numbers"),
-    "cases transposed": (of(lambda x: x.transpose(0, 1)), "'1.1'", "first axis"),
-    "cases turned": (of(lambda x: x.T), "'1.1'", "."),
-    "cases flipped": (of(lambda x: x.flip(0)), "'1.1'", "mixes cases"),
-    "cases rolled": (of(lambda x: x.roll(1)), "'1.1'", "mixes cases"),
-    "cases added": (of(lambda x: x.sum(0)), "'1.1'", "first axis"),
-    "cases and features added": (of(lambda x: x.sum()), "'1.1'", "one number of all cases"),
+    "samples transposed": (of(lambda x: x.transpose(0, 1)), "'1.1'", "first axis"),
+    "samples turned": (of(lambda x: x.T), "'1.1'", "."),
+    "samples flipped": (of(lambda x: x.flip(0)), "'1.1'", "mixes samples"),
+    "samples rolled": (of(lambda x: x.roll(1)), "'1.1'", "mixes samples"),
+    "samples added": (of(lambda x: x.sum(0)), "'1.1'", "first axis"),
+    "samples and features added": (of(lambda x: x.sum()), "'1.1'", "one number of all samples"),
     "a way by all numbers": (of(lambda x: x if x.sum() > 0 else -x), "'1.1'", "one number"),
-    "cases counted up": (of(lambda x: x.cumsum(0)), "'1.1'", "mixes cases"),
+    "samples counted up": (of(lambda x: x.cumsum(0)), "'1.1'", "mixes samples"),
     "the first case": (of(lambda x: x[0]), "'1.1'", "first axis"),
-    "cases split": (of(lambda x: x.split(1)[0]), "'1.1'", "first axis"),
-    "cases joined": (of(lambda x: torch.cat([x, x])), "'1.1'", "cases joined to cases"),
-    "cases stacked": (of(lambda x: torch.stack([x, x])), "'1.1'", "cases joined to cases"),
-    "cases flattened": (of(torch.flatten), "'1.1'", "first axis"),
-    "cases viewed away": (of(lambda x: x.view(2, 2)), "'1.1'", "first axis"),
-    "the largest of all": (of(lambda x: x - x.max()), "'1.1'", "over cases"),
-    "the largest of all by amax": (of(lambda x: x - x.amax()), "'1.1'", "over cases"),
+    "samples split": (of(lambda x: x.split(1)[0]), "'1.1'", "first axis"),
+    "samples joined": (of(lambda x: torch.cat([x, x])), "'1.1'", "samples joined to samples"),
+    "samples stacked": (of(lambda x: torch.stack([x, x])), "'1.1'", "samples joined to samples"),
+    "samples flattened": (of(torch.flatten), "'1.1'", "first axis"),
+    "samples viewed away": (of(lambda x: x.view(2, 2)), "'1.1'", "first axis"),
+    "the largest of all": (of(lambda x: x - x.max()), "'1.1'", "over samples"),
+    "the largest of all by amax": (of(lambda x: x - x.amax()), "'1.1'", "over samples"),
     "the place of the largest": (of(lambda x: x.max(1).indices), "'1.1'", "the place"),
     "the place by argmax": (of(lambda x: x.argmax(1)), "'1.1'", "argmax"),
     "a comparison": (
@@ -604,7 +605,7 @@ UNSUPPORTED = {
         "'0' .Linear.",
         "shape .4,. do not pass",
     ),
-    "images out": (lambda: nn.Unflatten(1, (2, 2)), "", "must return .cases, outputs."),
+    "images out": (lambda: nn.Unflatten(1, (2, 2)), "", "must return .samples, outputs."),
     "two results": (lambda: Function(lambda s, x: (x, x)), "", "must return one tensor"),
     "a constant": (lambda: Function(lambda s, x: torch.zeros(1, 2)), "", "must return one tensor"),
     "by numpy": (of(lambda x: torch.from_numpy(x.numpy())), "'1.1'", "depends on the numbers"),
@@ -621,7 +622,7 @@ def test_what_is_not_piecewise_affine_is_refused_by_name_and_place(name):
 
 
 def test_the_network_is_left_as_it_was():
-    net = randomised(resnet()).half().float().train()
+    net = randomized(resnet()).half().float().train()
     seen = Seen()
     net[5].register_forward_hook(seen)
     before = copy.deepcopy(net.state_dict())
@@ -640,7 +641,7 @@ def test_the_network_is_left_as_it_was():
 
 
 def test_a_network_in_training_mode_is_analysed_as_in_evaluation():
-    net = randomised(resnet()).train()
+    net = randomized(resnet()).train()
     x = torch.randn(3, 2, 9, 8, dtype=torch.float64)
     V, a = affine(net, x)
     truth = copy.deepcopy(net).double().eval()(x).detach()
@@ -648,7 +649,7 @@ def test_a_network_in_training_mode_is_analysed_as_in_evaluation():
 
 
 def test_numbers_that_a_network_makes_narrow_stay_wide():
-    net = randomised(unary(lambda x: x.to(torch.float32).float().relu())[0])
+    net = randomized(unary(lambda x: x.to(torch.float32).float().relu())[0])
     plain = nn.Sequential(net.layers[0], nn.ReLU(), net.layers[1])
     x = torch.randn(5, 3, dtype=torch.float64)
     V, a = affine(net, x)
@@ -656,7 +657,7 @@ def test_numbers_that_a_network_makes_narrow_stay_wide():
 
 
 def test_a_compiled_network_is_analysed_as_it_was_written():
-    net = randomised(small())
+    net = randomized(small())
     assert torch.equal(affine(torch.compile(net), X).V, affine(net, X).V)
 
 
@@ -709,7 +710,7 @@ def test_in_place_on_a_view_is_right_where_the_rest_is_not_used_again():
         nn.Linear(3, 6),
         nn.Linear(6, 2),
     )
-    check(randomised(net), (3,))
+    check(randomized(net), (3,))
 
 
 # -- the networks behind predictors
@@ -747,7 +748,7 @@ def assert_members(source, truth):
 
 
 def test_a_model_gives_its_members():
-    model = trained(small, members=3, standardise=True).to(torch.float64)
+    model = trained(small, members=3, standardize=True).to(torch.float64)
     assert_members(model, model.outputs(X))
     narrow = trained(small, members=2)
     own = narrow.outputs(X.float()).double()
@@ -755,8 +756,8 @@ def test_a_model_gives_its_members():
 
 
 def test_mc_dropout_gives_its_passes():
-    net = randomised(small(dropout=0.4)).double()
-    sampled = predictors.mc_dropout(net, passes=6, seed=5)
+    net = randomized(small(dropout=0.4)).double()
+    sampled = models.mc_dropout(net, passes=6, seed=5)
     truth = sampled.outputs(X)
     assert len({tuple(row) for row in truth[:, 0].tolist()}) == 6
     found = traced_outputs(sampled)
@@ -769,7 +770,7 @@ def test_mc_dropout_gives_its_passes():
 
 
 def test_mc_dropout_of_channels_and_of_a_model():
-    net = randomised(
+    net = randomized(
         nn.Sequential(
             nn.Conv2d(1, 4, 3),
             nn.Dropout2d(0.5),
@@ -780,12 +781,12 @@ def test_mc_dropout_of_channels_and_of_a_model():
         )
     ).double()
     x = torch.randn(3, 1, 4, 4, dtype=torch.float64)
-    sampled = predictors.mc_dropout(net, passes=4)
+    sampled = models.mc_dropout(net, passes=4)
     V, a = affine(sampled, x)
     truth = sampled.outputs(x)
     assert relative(torch.einsum("mncd,nd->mnc", V, x.flatten(1)) + a, truth) < 1e-12
     model = trained(lambda: small(0.3), members=2).to(torch.float64)
-    sampled = predictors.mc_dropout(model, passes=3)
+    sampled = models.mc_dropout(model, passes=3)
     assert_members(sampled, sampled.outputs(X))
 
 
@@ -793,7 +794,7 @@ def test_weight_samples_give_their_draws():
     model = trained(
         lambda: nets.bayesian_mlp(3, 4, widths=(6,), spread=0.3), loss=losses.elbo(losses.nll())
     ).to(torch.float64)
-    drawn = predictors.weight_samples(model, passes=4)
+    drawn = models.weight_samples(model, passes=4)
     assert_members(drawn, drawn.outputs(X))
     assert_members(model, model.outputs(X))
 
@@ -801,9 +802,9 @@ def test_weight_samples_give_their_draws():
 def test_pooled_and_scaled_predictors_give_their_members():
     first, second = (
         trained(small, members=2).to(torch.float64),
-        randomised(nn.Linear(3, 4).double()),
+        randomized(nn.Linear(3, 4).double()),
     )
-    pooled = predictors.ensemble([first, second])
+    pooled = models.ensemble([first, second])
     truth = torch.cat([first.outputs(X), second(X).detach()[None]])
     assert_members(pooled, truth)
     shift, more = torch.tensor([[0.1, -0.2, 0.3, 0.0], [1.0, 0.0, 0.0, 2.0]], dtype=torch.float64)
@@ -814,8 +815,8 @@ def test_pooled_and_scaled_predictors_give_their_members():
 
 
 def test_a_stack_of_networks_and_one_alone():
-    members = [randomised(small(), seed).double() for seed in range(3)]
-    model = Model(members[0], stack(members), predictors.plain(members[0]).head)
+    members = [randomized(small(), seed).double() for seed in range(3)]
+    model = Model(members[0], stack(members), models.plain(members[0]).head)
     assert_members(model, torch.stack([net(X).detach() for net in members]))
     V, a = affine(members[1], X)
     assert torch.equal(V, affine(model, X).V[1])
@@ -827,7 +828,7 @@ def test_what_shows_no_networks_is_refused():
         instances(lambda x: x)
     net = small(dropout=0.2)
     for head in (heads.gaussian(), heads.dirichlet()):
-        for source in (predictors.plain(net, head=head), predictors.mc_dropout(net, head=head)):
+        for source in (models.plain(net, head=head), models.mc_dropout(net, head=head)):
             with pytest.raises(NescioError, match=f"softmax classifiers; .* {head.name}"):
                 instances(source)
 
@@ -864,16 +865,16 @@ def random_net(seed):
         for before, after in pairwise(sizes):
             parts += [nn.Linear(before, after), activation()]
         net = nn.Sequential(*parts, nn.Linear(sizes[-1], pick(2, 3, 10)))
-        return randomised(net, seed), (sizes[0],)
+        return randomized(net, seed), (sizes[0],)
     if kind == "conv":
         shape = (pick(1, 2), pick(6, 7, 8), pick(6, 7, 8))
         pool = pick(nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1), nn.AvgPool2d(2), nn.MaxPool2d(2, 1))
         body = [nn.Conv2d(shape[0], 4, 3, pick(1, 2), pick(0, 1)), nn.BatchNorm2d(4), activation()]
         more = [nn.Conv2d(4, 4, 2, 1, 1, groups=pick(1, 2, 4)), activation()]
-        return randomised(ended(*body, pool, *more, inputs=shape), seed), shape
+        return randomized(ended(*body, pool, *more, inputs=shape), seed), shape
     shape = (2, pick(6, 8), pick(6, 8))
     body = [nn.Conv2d(2, 4, 3, padding=1), Block(4, 4, 1), Block(4, pick(4, 6), 2)]
-    return randomised(ended(*body, nn.AdaptiveAvgPool2d(pick(1, 2)), inputs=shape), seed), shape
+    return randomized(ended(*body, nn.AdaptiveAvgPool2d(pick(1, 2)), inputs=shape), seed), shape
 
 
 POINTS = {nn.Hardtanh: (-1.0, 1.0), nn.ReLU6: (0.0, 6.0)}

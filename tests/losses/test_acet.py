@@ -11,16 +11,15 @@ from torch import nn
 
 from nescio import NescioError, attacks, losses, nets, train
 from nescio.attacks import Ascent
-from nescio.data.outside import another, scaled, uniform
+from nescio.core import Rng
+from nescio.data.ood import another, scaled, uniform
 from nescio.losses import Batch
-from nescio.losses import kept as keeping
-from nescio.losses.beside import numbers
-from nescio.losses.kept import LEVELS
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.losses import with_ood as keeping
+from nescio.losses.with_ood import LEVELS, numbers
+from nescio.nets.stack import Forward, Stack, stack
 
-MEMBERS, CASES, FEATURES, CLASSES, POINTS = 2, 5, 3, 4, 20
-OUTSIDE = uniform((FEATURES,), seed=7)
+MEMBERS, SAMPLES, FEATURES, CLASSES, POINTS = 2, 5, 3, 4, 20
+OOD = uniform((FEATURES,), seed=7)
 RADIUS = 0.3
 TWO = Ascent(RADIUS, 2, 0.15, best=False)
 PAPER = {"attack": Ascent(RADIUS, 40, 0.0075), "keep": False}
@@ -44,8 +43,8 @@ def make():
 
 def situation(make=make, members=MEMBERS, step=2):
     made = [make() for _ in range(members)]
-    x = torch.rand(members, CASES, FEATURES).double()
-    y = torch.randint(CLASSES, (members, CASES))
+    x = torch.rand(members, SAMPLES, FEATURES).double()
+    y = torch.randint(CLASSES, (members, SAMPLES))
     batch = Batch(x, y, POINTS, x.amin((0, 1)), x.amax((0, 1)), steps=4, step=step, total=40)
     tensors = {
         name: t.requires_grad_() if "running" not in name and "num" not in name else t
@@ -55,21 +54,21 @@ def situation(make=make, members=MEMBERS, step=2):
     return made, Forward(Recording(made[0]), tensors, rng), batch, rng
 
 
-def acet(base, outside, **options):
-    """The loss with a pool of as many inputs as there are cases, where inputs are kept."""
+def acet(base, ood, **options):
+    """The loss with a pool of as many inputs as there are samples, where inputs are kept."""
     pool = POINTS if options.get("keep", True) else None
-    return losses.acet(base, outside, **({"pool": pool} | options))
+    return losses.acet(base, ood, **({"pool": pool} | options))
 
 
-def centres(batch, rng, outside=OUTSIDE, pool=POINTS):
-    index = numbers(outside, batch, rng, 1.0, pool)
-    return index % (1 << 40), torch.stack([outside(row) for row in index]).double()
+def centers(batch, rng, ood=OOD, pool=POINTS):
+    index = numbers(ood, batch, rng, 1.0, pool)
+    return index % (1 << 40), torch.stack([ood(row) for row in index]).double()
 
 
 def moved(forward):
     """The inputs from outside of the training pass."""
     (both,) = forward.architecture.training
-    return both[:, CASES:]
+    return both[:, SAMPLES:]
 
 
 def logs(net, x):
@@ -84,11 +83,11 @@ def memory(batch):
 @pytest.mark.parametrize("options", [{}, PAPER, {"form": "uniform", "weight": 2.0}])
 def test_the_value_is_equation_4_at_the_inputs_found(options):
     made, forward, batch, rng = situation()
-    values = acet(losses.nll(), OUTSIDE, **options)(forward, batch, rng)
+    values = acet(losses.nll(), OOD, **options)(forward, batch, rng)
     weight, form = options.get("weight", 1.0), options.get("form", "max")
     for member, (net, found) in enumerate(zip(made, moved(forward), strict=True)):
         own = logs(net, batch.x[member])
-        truth = -own[np.arange(CASES), batch.y[member].numpy()].mean()
+        truth = -own[np.arange(SAMPLES), batch.y[member].numpy()].mean()
         sure = logs(net, found)
         truth += weight * (sure.max(-1).mean() if form == "max" else -sure.mean())
         assert values[member].item() == pytest.approx(truth, rel=1e-12)
@@ -97,20 +96,20 @@ def test_the_value_is_equation_4_at_the_inputs_found(options):
 @pytest.mark.parametrize("options", [{"attack": Ascent(RADIUS, 10, 0.06)}, PAPER])
 def test_the_inputs_found_are_surer_and_in_ball_and_box(options):
     made, forward, batch, rng = situation()
-    acet(losses.nll(), OUTSIDE, **options)(forward, batch, rng)
-    _, centre = centres(batch, rng, pool=POINTS if options is not PAPER else None)
+    acet(losses.nll(), OOD, **options)(forward, batch, rng)
+    _, center = centers(batch, rng, pool=POINTS if options is not PAPER else None)
     found = moved(forward)
-    assert (found - centre).abs().max() <= RADIUS + 1e-12
+    assert (found - center).abs().max() <= RADIUS + 1e-12
     assert found.min() >= 0
     assert found.max() <= 1
     for member, net in enumerate(made):
-        gain = logs(net, found[member]).max(-1) - logs(net, centre[member]).max(-1)
+        gain = logs(net, found[member]).max(-1) - logs(net, center[member]).max(-1)
         assert gain.mean() > 0.01
 
 
 @pytest.mark.parametrize("options", [{}, PAPER, {"form": "uniform"}])
 def test_the_gradient_holds_the_inputs_found_fixed(options):
-    loss = acet(losses.nll(), OUTSIDE, weight=1.5, **options)
+    loss = acet(losses.nll(), OOD, weight=1.5, **options)
     made, forward, batch, rng = situation()
     values = loss(forward, batch, rng)
     slopes = torch.autograd.grad(values.sum(), list(forward.parameters.values()))
@@ -118,10 +117,10 @@ def test_the_gradient_holds_the_inputs_found_fixed(options):
     form = options.get("form", "max")
 
     def by_hand():
-        inside = architecture(forward.tensors, batch.x).log_softmax(-1)
-        outside = architecture(forward.tensors, found).log_softmax(-1)
-        right = inside.gather(-1, batch.y[..., None])[..., 0]
-        sure = outside.amax(-1) if form == "max" else -outside.mean(-1)
+        in_dist = architecture(forward.tensors, batch.x).log_softmax(-1)
+        ood = architecture(forward.tensors, found).log_softmax(-1)
+        right = in_dist.gather(-1, batch.y[..., None])[..., 0]
+        sure = ood.amax(-1) if form == "max" else -ood.mean(-1)
         return (-right.mean(1) + 1.5 * sure.mean(1)).sum().item()
 
     for weight, slope in zip(forward.parameters.values(), slopes, strict=True):
@@ -149,11 +148,11 @@ def test_the_gradient_holds_the_inputs_found_fixed(options):
 )
 def test_a_step_costs_one_training_pass_and_the_steps_of_the_attack(options, passes):
     _, forward, batch, rng = situation()
-    acet(losses.nll(), OUTSIDE, **options)(forward, batch, rng)
+    acet(losses.nll(), OOD, **options)(forward, batch, rng)
     shapes = [tuple(x.shape) for x in forward.architecture.training]
-    assert shapes == [(MEMBERS, 2 * CASES, FEATURES)]
+    assert shapes == [(MEMBERS, 2 * SAMPLES, FEATURES)]
     assert len(forward.architecture.evaluating) == passes
-    assert all(x.shape[1] == CASES for x in forward.architecture.evaluating)
+    assert all(x.shape[1] == SAMPLES for x in forward.architecture.evaluating)
 
 
 def test_batchnorm_is_frozen_in_the_attack_and_sees_both_halves_once():
@@ -163,7 +162,7 @@ def test_batchnorm_is_frozen_in_the_attack_and_sees_both_halves_once():
         ).double()
 
     made, forward, batch, rng = situation(normed)
-    acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 10))(forward, batch, rng)
+    acet(losses.nll(), OOD, attack=Ascent(RADIUS, 10))(forward, batch, rng)
     (both,) = forward.architecture.training
     for member, net in enumerate(made):
         with torch.no_grad():
@@ -174,18 +173,18 @@ def test_batchnorm_is_frozen_in_the_attack_and_sees_both_halves_once():
 
 def test_perturbations_are_kept_where_they_were_found_and_nowhere_else():
     _, forward, batch, rng = situation()
-    loss = acet(losses.nll(), OUTSIDE)
+    loss = acet(losses.nll(), OOD)
     fresh = replace(batch, memory={})
-    acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)(
+    acet(losses.nll(), OOD, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)(
         forward, fresh, rng
     )
     before = memory(fresh)
     forward.architecture.training.clear()
     loss(forward, batch, rng)
-    levels, (place, centre) = memory(batch), centres(batch, rng)
+    levels, (place, center) = memory(batch), centers(batch, rng)
     assert levels.shape == (MEMBERS, POINTS, FEATURES)
     assert levels.dtype == torch.int8
-    truth = ((moved(forward) - centre) * (LEVELS / RADIUS)).round()
+    truth = ((moved(forward) - center) * (LEVELS / RADIUS)).round()
     for member in range(MEMBERS):
         assert torch.equal(levels[member, place[member]].double(), truth[member])
         rest = torch.ones(POINTS, dtype=torch.bool)
@@ -198,17 +197,17 @@ def test_perturbations_are_kept_where_they_were_found_and_nowhere_else():
 def test_a_visit_goes_on_where_the_last_one_ended():
     """Five visits of one step each are one attack of five steps, up to rounding to bytes."""
     _, forward, batch, rng = situation()
-    once = acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 1, 0.04, best=False))
+    once = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 1, 0.04, best=False))
     for _ in range(5):
         forward.architecture.training.clear()
         once(forward, batch, rng)
     step_by_step = moved(forward)
     forward.architecture.training.clear()
-    five = acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 5, 0.04, best=False))
+    five = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 5, 0.04, best=False))
     five(forward, replace(batch, memory={}), rng)
     gap = (step_by_step - moved(forward)).abs()
     assert gap.max() <= 5 * 0.5 * RADIUS / LEVELS + 1e-9
-    stay = acet(losses.nll(), OUTSIDE, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)
+    stay = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)
     forward.architecture.training.clear()
     again = replace(
         batch, memory={key: memory(batch) for key in _name_of(stay, forward, batch, rng)}
@@ -228,10 +227,10 @@ def test_the_radius_grows_along_a_ramp():
     widths = []
     for step in (0, 4, 9, 30):
         _, forward, batch, rng = situation(step=step)
-        loss = acet(losses.nll(), OUTSIDE, attack=TWO, ramp=0.25)  # 10 of 40 steps
+        loss = acet(losses.nll(), OOD, attack=TWO, ramp=0.25)  # 10 of 40 steps
         loss(forward, batch, rng)
-        _, centre = centres(batch, rng)
-        widths.append((moved(forward) - centre).abs().max().item())
+        _, center = centers(batch, rng)
+        widths.append((moved(forward) - center).abs().max().item())
     assert widths[0] <= 0.1 * RADIUS + 1e-9
     assert widths[1] == pytest.approx(0.5 * RADIUS)
     assert widths[2] == pytest.approx(RADIUS)
@@ -242,23 +241,23 @@ def test_the_radius_grows_along_a_ramp():
 def test_the_free_step_follows_the_gradient_of_the_training_pass(form):
     """The loss asks the training loop for the gradient of its inputs."""
     made, forward, batch, rng = situation()
-    values = acet(losses.nll(), OUTSIDE, attack=TWO, free=0.25, form=form)(forward, batch, rng)
+    values = acet(losses.nll(), OOD, attack=TWO, free=0.25, form=form)(forward, batch, rng)
     ((inputs, take),) = batch.wanted
     weights = list(forward.parameters.values())
     *slopes, rise = torch.autograd.grad(values.sum(), [*weights, inputs])
     take(rise)
-    place, centre = centres(batch, rng)
+    place, center = centers(batch, rng)
     for member, (net, found) in enumerate(zip(made, moved(forward), strict=True)):
         leaf = found.clone().requires_grad_()
         out = net(leaf).log_softmax(-1)
         sure = out.amax(-1) if form == "max" else -out.mean(-1)
         (slope,) = torch.autograd.grad(sure.sum(), leaf)
-        low, high = (centre[member] - RADIUS).clamp(min=0), (centre[member] + RADIUS).clamp(max=1)
+        low, high = (center[member] - RADIUS).clamp(min=0), (center[member] + RADIUS).clamp(max=1)
         ahead = (found + 0.25 * RADIUS * slope.sign()).clamp(low, high)
-        truth = ((ahead - centre[member]) * (LEVELS / RADIUS)).round()
+        truth = ((ahead - center[member]) * (LEVELS / RADIUS)).round()
         assert torch.equal(memory(batch)[member, place[member]].double(), truth)
     forward.architecture.training.clear()
-    plain = acet(losses.nll(), OUTSIDE, attack=TWO, form=form)
+    plain = acet(losses.nll(), OOD, attack=TWO, form=form)
     same = plain(forward, replace(batch, memory={}, wanted=[]), rng)
     torch.testing.assert_close(values, same)
     torch.testing.assert_close(tuple(slopes), torch.autograd.grad(same.sum(), weights))
@@ -267,9 +266,9 @@ def test_the_free_step_follows_the_gradient_of_the_training_pass(form):
 def test_two_of_them_keep_apart():
     _, forward, batch, rng = situation()
     second = uniform((FEATURES,), seed=8)
-    losses.acet(acet(losses.nll(), OUTSIDE), second, pool=30)(forward, batch, rng)
+    losses.acet(acet(losses.nll(), OOD), second, pool=30)(forward, batch, rng)
     assert sorted(levels.shape[1] for levels in batch.memory.values()) == [POINTS, 30]
-    assert [x.shape[1] for x in forward.architecture.training] == [3 * CASES]
+    assert [x.shape[1] for x in forward.architecture.training] == [3 * SAMPLES]
 
 
 def test_a_finite_out_set_keeps_one_perturbation_an_input():
@@ -281,24 +280,22 @@ def test_a_finite_out_set_keeps_one_perturbation_an_input():
 
 def test_nothing_is_kept_without_keep():
     _, forward, batch, rng = situation()
-    acet(losses.nll(), OUTSIDE, **PAPER)(forward, batch, rng)
+    acet(losses.nll(), OOD, **PAPER)(forward, batch, rng)
     assert not batch.memory
 
 
 def test_too_many_kept_perturbations_are_refused_with_their_size(monkeypatch):
     monkeypatch.setattr(keeping, "BYTES", MEMBERS * POINTS * FEATURES)
     _, forward, batch, rng = situation()
-    acet(losses.nll(), OUTSIDE)(forward, batch, rng)
+    acet(losses.nll(), OOD)(forward, batch, rng)
     with pytest.raises(NescioError, match=r"need 1\.1 GB; use a smaller pool, fewer members"):
-        losses.acet(losses.nll(), OUTSIDE, pool=200_000_000)(
-            forward, replace(batch, memory={}), rng
-        )
+        losses.acet(losses.nll(), OOD, pool=200_000_000)(forward, replace(batch, memory={}), rng)
 
 
 def test_a_pool_smaller_than_a_step_is_refused():
     _, forward, batch, rng = situation()
     with pytest.raises(NescioError, match="takes 5 inputs from outside, of a pool of 4"):
-        losses.acet(losses.nll(), OUTSIDE, pool=4)(forward, batch, rng)
+        losses.acet(losses.nll(), OOD, pool=4)(forward, batch, rng)
 
 
 def test_an_out_set_smaller_than_a_step_is_refused_with_what_can_be_done():
@@ -312,17 +309,17 @@ def test_an_out_set_smaller_than_a_step_is_refused_with_what_can_be_done():
     assert losses.acet(losses.nll(), few, share=0.8)(forward, batch, rng).isfinite().all()
 
 
-def test_inputs_outside_the_box_are_refused():
+def test_inputs_ood_the_box_are_refused():
     _, forward, batch, rng = situation()
     said = r"inputs of '3 \* uniform' range .* the box \[0.0, 1.0\]; scale them, or give the attack"
     with pytest.raises(NescioError, match=said):
-        losses.acet(losses.nll(), scaled(OUTSIDE, 3.0))(forward, batch, rng)
+        losses.acet(losses.nll(), scaled(OOD, 3.0))(forward, batch, rng)
     wide = Ascent(RADIUS, 2, 0.15, high=3.0)
-    losses.acet(losses.nll(), scaled(OUTSIDE, 3.0), attack=wide)(forward, batch, rng)
+    losses.acet(losses.nll(), scaled(OOD, 3.0), attack=wide)(forward, batch, rng)
 
 
 @pytest.mark.parametrize("options", [{}, PAPER], ids=["kept", "paper"])
-def test_training_data_outside_the_box_are_refused(options):
+def test_training_data_ood_the_box_are_refused(options):
     """Noise in [0, 1] is no noise for inputs in other units."""
     x, y = data()
     make = lambda: nets.mlp(6, 2, widths=(8,))  # noqa: E731
@@ -353,7 +350,7 @@ def test_training_data_outside_the_box_are_refused(options):
 )
 def test_bad_options_are_refused(options, said):
     with pytest.raises(NescioError, match=said):
-        losses.acet(losses.nll(), OUTSIDE, **options)
+        losses.acet(losses.nll(), OOD, **options)
 
 
 def data(points=120):

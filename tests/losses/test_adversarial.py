@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from nescio import losses
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
 from nescio.losses import Batch
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
 LOW = torch.tensor([-5.0, 0.0, 2.0], dtype=torch.float64)
 HIGH = torch.tensor([5.0, 0.1, 2.0], dtype=torch.float64)

@@ -6,11 +6,11 @@ from torch import nn
 
 from nescio import NescioError, attacks, heads, losses, nets, train
 from nescio.attacks import Ascent
+from nescio.core import Rng
 from nescio.losses import Batch
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
-MEMBERS, CASES, FEATURES, CLASSES = 2, 6, 3, 4
+MEMBERS, SAMPLES, FEATURES, CLASSES = 2, 6, 3, 4
 
 
 class Recording(Stack):
@@ -26,8 +26,8 @@ class Recording(Stack):
 
 def situation():
     made = [nn.Linear(FEATURES, CLASSES).double() for _ in range(MEMBERS)]
-    x = torch.rand(MEMBERS, CASES, FEATURES).double()
-    y = torch.randint(CLASSES, (MEMBERS, CASES))
+    x = torch.rand(MEMBERS, SAMPLES, FEATURES).double()
+    y = torch.randint(CLASSES, (MEMBERS, SAMPLES))
     batch = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1)))
     rng = Rng(3, tuple(range(MEMBERS)), (0, 0))
     return made, Forward(Recording(made[0]), stack(made), rng), batch, rng
@@ -51,7 +51,7 @@ def test_it_is_the_base_loss_at_points_of_the_ball_where_it_is_higher():
 def test_two_classes_in_one_layer_have_a_closed_form():
     """The worst point is the corner of the cube against the label, cut to the box."""
     net = nn.Linear(FEATURES, 2).double()
-    x, y = torch.rand(1, CASES, FEATURES).double(), torch.randint(2, (1, CASES))
+    x, y = torch.rand(1, SAMPLES, FEATURES).double(), torch.randint(2, (1, SAMPLES))
     batch, rng = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1))), Rng(0, (0,))
     forward = Forward(Recording(net), stack([net]), rng)
     losses.adversarial_training(losses.nll(), attack=Ascent(0.1, 5))(forward, batch, rng)
@@ -90,7 +90,7 @@ def test_it_withstands_a_label_attack_that_beats_plain_training():
     assert accuracy["robust"] > 0.8
 
 
-def test_inputs_outside_the_box_are_refused_and_not_cut():
+def test_inputs_ood_the_box_are_refused_and_not_cut():
     _, forward, batch, rng = situation()
     wide = Batch(5 * batch.x - 2, batch.y, 20, batch.low, batch.high)
     with pytest.raises(NescioError, match=r"outside the box \[0.0, 1.0\]; give the attack"):

@@ -8,11 +8,10 @@ from scipy import stats
 from torch import nn
 
 from nescio import losses
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng, seeded
 from nescio.losses import Batch
 from nescio.losses.anchored import draw_anchors, prior_variances
-from nescio.randomness import Rng, seeded
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
 RNG = Rng(5, (0, 1))
 

@@ -9,14 +9,14 @@ from scipy.special import log_softmax
 from torch import nn
 
 from nescio import NescioError, heads, losses, nets, train
-from nescio.data.outside import another, uniform
-from nescio.losses import Batch, beside
-from nescio.losses.beside import APART, numbers
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.core import Rng
+from nescio.data.ood import another, uniform
+from nescio.losses import Batch, with_ood
+from nescio.losses.with_ood import APART, numbers
+from nescio.nets.stack import Forward, Stack, stack
 
-MEMBERS, CASES, FEATURES, CLASSES = 2, 5, 3, 4
-OUTSIDE = uniform((FEATURES,), seed=7)
+MEMBERS, SAMPLES, FEATURES, CLASSES = 2, 5, 3, 4
+OOD = uniform((FEATURES,), seed=7)
 
 
 def make():
@@ -25,8 +25,8 @@ def make():
 
 def situation(make=make, step=2, members=MEMBERS):
     made = [make() for _ in range(members)]
-    x = torch.rand(members, CASES, FEATURES).double()
-    y = torch.randint(CLASSES, (members, CASES))
+    x = torch.rand(members, SAMPLES, FEATURES).double()
+    y = torch.randint(CLASSES, (members, SAMPLES))
     batch = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1)), steps=4, step=step, total=40)
     tensors = {
         name: t.requires_grad_() if t.is_floating_point() and "running" not in name else t
@@ -36,9 +36,9 @@ def situation(make=make, step=2, members=MEMBERS):
     return made, Forward(Stack(made[0]), tensors, rng), batch, rng
 
 
-def others(batch, rng, outside=OUTSIDE, share=1.0, pool=None):
-    index = numbers(outside, batch, rng, share, pool)
-    return torch.stack([outside(row) for row in index]).double()
+def others(batch, rng, ood=OOD, share=1.0, pool=None):
+    index = numbers(ood, batch, rng, share, pool)
+    return torch.stack([ood(row) for row in index]).double()
 
 
 def logs(net, x):
@@ -52,7 +52,7 @@ def cross_entropy(net, x, y):
 @pytest.mark.parametrize("weight", [0.0, 1.0, 2.5])
 def test_the_value_is_equation_1_with_the_largest_log_probability_of_equation_3(weight):
     made, forward, batch, rng = situation()
-    values = losses.ceda(losses.nll(), OUTSIDE, weight=weight)(forward, batch, rng)
+    values = losses.ceda(losses.nll(), OOD, weight=weight)(forward, batch, rng)
     noise = others(batch, rng)
     for member, net in enumerate(made):
         truth = cross_entropy(net, batch.x[member], batch.y[member])
@@ -62,7 +62,7 @@ def test_the_value_is_equation_1_with_the_largest_log_probability_of_equation_3(
 
 def test_the_other_form_is_the_divergence_from_uniform_and_a_constant():
     made, forward, batch, rng = situation()
-    values = losses.ceda(losses.nll(), OUTSIDE, form="uniform")(forward, batch, rng)
+    values = losses.ceda(losses.nll(), OOD, form="uniform")(forward, batch, rng)
     noise = others(batch, rng)
     for member, net in enumerate(made):
         divergence = (-math.log(CLASSES) - logs(net, noise[member])).mean()  # KL(uniform || p)
@@ -73,17 +73,17 @@ def test_the_other_form_is_the_divergence_from_uniform_and_a_constant():
 def test_both_forms_have_their_minimum_at_the_uniform_answer():
     outputs = torch.zeros(1, 1, CLASSES, dtype=torch.float64, requires_grad=True)
     for form, lowest in (("max", -math.log(CLASSES)), ("uniform", math.log(CLASSES))):
-        value = beside.sureness(outputs, form)
+        value = with_ood.sureness(outputs, form)
         assert value.item() == pytest.approx(lowest)
         (slope,) = torch.autograd.grad(value.sum(), outputs)
         assert slope.abs().max() < 1e-15
-        other = beside.sureness(torch.randn(1, 100, CLASSES).double(), form)
+        other = with_ood.sureness(torch.randn(1, 100, CLASSES).double(), form)
         assert other.item() > lowest
 
 
 @pytest.mark.parametrize("form", ["max", "uniform"])
 def test_the_gradient_is_that_of_finite_differences(form):
-    loss = losses.ceda(losses.nll(), OUTSIDE, weight=1.5, form=form)
+    loss = losses.ceda(losses.nll(), OOD, weight=1.5, form=form)
     _, forward, batch, rng = situation()
     slopes = torch.autograd.grad(loss(forward, batch, rng).sum(), list(forward.parameters.values()))
     for weight, slope in zip(forward.parameters.values(), slopes, strict=True):
@@ -111,9 +111,9 @@ class Counting(Stack):
 @pytest.mark.parametrize(
     "loss",
     [
-        losses.ceda(losses.nll(), OUTSIDE),
-        losses.outlier_exposure(losses.nll(), OUTSIDE),
-        losses.ceda(losses.weight_decay(losses.nll()), OUTSIDE),
+        losses.ceda(losses.nll(), OOD),
+        losses.outlier_exposure(losses.nll(), OOD),
+        losses.ceda(losses.weight_decay(losses.nll()), OOD),
     ],
     ids=["ceda", "outlier exposure", "ceda of decay"],
 )
@@ -121,18 +121,18 @@ def test_both_halves_run_in_one_pass(loss):
     made, forward, batch, rng = situation()
     counting = Counting(made[0])
     value = loss(Forward(counting, forward.tensors, rng), batch, rng)
-    assert counting.calls == [(MEMBERS, 2 * CASES, FEATURES)]
+    assert counting.calls == [(MEMBERS, 2 * SAMPLES, FEATURES)]
     torch.testing.assert_close(value, loss(forward, batch, rng))
 
 
 def test_two_out_distributions_still_run_in_one_pass():
     made, forward, batch, rng = situation()
     counting, second = Counting(made[0]), uniform((FEATURES,), seed=8)
-    inner = losses.ceda(losses.nll(), OUTSIDE, weight=2.0)
+    inner = losses.ceda(losses.nll(), OOD, weight=2.0)
     value = losses.ceda(inner, second, weight=3.0)(
         Forward(counting, forward.tensors, rng), batch, rng
     )
-    assert counting.calls == [(MEMBERS, 3 * CASES, FEATURES)]
+    assert counting.calls == [(MEMBERS, 3 * SAMPLES, FEATURES)]
     for member, net in enumerate(made):
         truth = cross_entropy(net, batch.x[member], batch.y[member])
         truth += 2 * logs(net, others(batch, rng)[member]).max(-1).mean()
@@ -147,7 +147,7 @@ def test_batchnorm_sees_both_halves():
         ).double()
 
     made, forward, batch, rng = situation(normed)
-    losses.ceda(losses.nll(), OUTSIDE)(forward, batch, rng)
+    losses.ceda(losses.nll(), OOD)(forward, batch, rng)
     noise = others(batch, rng)
     for member, net in enumerate(made):
         with torch.no_grad():
@@ -162,25 +162,25 @@ def test_batchnorm_sees_both_halves():
 def test_a_share_takes_fewer_or_more_inputs_and_at_least_one():
     _, _, batch, rng = situation()
     for share, count in ((0.01, 1), (0.4, 2), (1.0, 5), (3.0, 15)):
-        assert numbers(OUTSIDE, batch, rng, share, None).shape == (MEMBERS, count)
+        assert numbers(OOD, batch, rng, share, None).shape == (MEMBERS, count)
 
 
-def epochs(outside, pool, count=3, share=1.0):
-    """Numbers of each epoch of 20 cases in batches of 6, 6 and 8, (epochs, members, ...)."""
+def epochs(ood, pool, count=3, share=1.0):
+    """Numbers of each epoch of 20 samples in batches of 6, 6 and 8, (epochs, members, ...)."""
     sizes, rng = (6, 6, 8), Rng(0, (0, 4))
     seen = []
     for epoch in range(count):
         parts = []
-        for step, cases in enumerate(sizes):
-            x = torch.zeros(2, cases, FEATURES)
+        for step, samples in enumerate(sizes):
+            x = torch.zeros(2, samples, FEATURES)
             batch = Batch(x, x, 20, x[0, 0], x[0, 0], steps=3, step=3 * epoch + step, total=30)
-            parts.append(numbers(outside, batch, rng, share, pool))
+            parts.append(numbers(ood, batch, rng, share, pool))
         seen.append(torch.cat(parts, 1))
     return torch.stack(seen)
 
 
 def test_new_inputs_come_in_every_step_and_differ_between_members():
-    seen = epochs(OUTSIDE, None)
+    seen = epochs(OOD, None)
     assert len(seen.unique()) == seen.numel()
     assert seen.min() >= APART  # none that a user would take for a test
     for member, number in ((0, 0), (1, 4)):
@@ -189,7 +189,7 @@ def test_new_inputs_come_in_every_step_and_differ_between_members():
 
 
 def test_a_pool_of_the_size_of_the_data_comes_once_an_epoch():
-    seen = epochs(OUTSIDE, 20)
+    seen = epochs(OOD, 20)
     for epoch in range(3):
         for member in range(2):
             assert len(seen[epoch, member].unique()) == 20
@@ -200,8 +200,8 @@ def test_a_pool_of_the_size_of_the_data_comes_once_an_epoch():
 def test_a_finite_set_is_walked_through_evenly(size):
     """Every input comes equally often; any stretch of a sorted set is met in a few steps."""
     z = torch.arange(size * FEATURES).view(size, FEATURES) / (size * FEATURES)
-    outside = another(z, "sorted")
-    seen = epochs(outside, None, count=size)[:, 0].flatten()
+    ood = another(z, "sorted")
+    seen = epochs(ood, None, count=size)[:, 0].flatten()
     assert (torch.bincount(seen, minlength=size) == 20).all()
     if size >= 20:
         assert (seen[:20] // (size // 4)).unique().numel() >= 4
@@ -216,13 +216,13 @@ def test_noise_becomes_unsure_and_the_data_stay_right():
     x = 0.1 + 0.25 * torch.rand(200, 6)
     y = torch.arange(200) % 2
     x[y == 1, :3] += 0.5
-    outside = uniform((6,))
+    ood = uniform((6,))
     options = {"epochs": 25, "batch_size": 20, "learning_rate": 5e-3, "progress": False}
     plain, ceda = (
         train(lambda: nets.mlp(6, 2, widths=(32, 32)), (x, y), loss=loss, **options)
-        for loss in (losses.nll(), losses.ceda(losses.nll(), outside))
+        for loss in (losses.nll(), losses.ceda(losses.nll(), ood))
     )
-    noise = outside.take(500)
+    noise = ood.take(500)
     assert plain(noise).probs.amax(-1).mean() > 0.85
     assert ceda(noise).probs.amax(-1).mean() < 0.7
     assert (ceda(x).labels == y).float().mean() > 0.95
@@ -237,15 +237,15 @@ def test_noise_becomes_unsure_and_the_data_stay_right():
         ({"form": "mean"}, "form must be 'max' or 'uniform', got 'mean'"),
         ({"pool": 0}, "pool must be a whole number from 1 up, or None, got 0"),
         ({"pool": 2.5}, "pool must be a whole number"),
-        ({"outside": torch.rand(4, 3)}, r"must be an out-distribution, .* got Tensor; .*another"),
-        ({"outside": another(torch.rand(9, 3), "few"), "pool": 10}, "pool is 10, but 'few' has"),
+        ({"ood": torch.rand(4, 3)}, r"must be an OOD source, .* got Tensor; .*another"),
+        ({"ood": another(torch.rand(9, 3), "few"), "pool": 10}, "pool is 10, but 'few' has"),
         ({"base": losses.nll(heads.gaussian())}, "reads class logits; the gaussian head"),
         ({"base": losses.nll(heads.dirichlet())}, "reads class logits; the dirichlet head"),
     ],
 )
 def test_bad_options_are_refused(options, said):
     with pytest.raises(NescioError, match=said):
-        losses.ceda(**{"base": losses.nll(), "outside": OUTSIDE, **options})
+        losses.ceda(**{"base": losses.nll(), "ood": OOD, **options})
 
 
 def test_an_out_distribution_of_another_shape_is_refused():

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nescio import heads, losses
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
 from nescio.losses import Batch
-from nescio.randomness import Rng
 
 LOGITS = torch.tensor([[[0.0, math.log(3.0)], [0.0, 0.0]]], dtype=torch.float64)  # (1, 2, 2)
 LABELS = torch.tensor([[1, 0]])
@@ -38,7 +37,7 @@ def test_likelihood_of_classes():
     assert value(losses.nll(), LOGITS, LABELS) == pytest.approx(expected)
 
 
-def test_squared_and_absolute_errors_sum_over_targets_and_average_over_cases():
+def test_squared_and_absolute_errors_sum_over_targets_and_average_over_samples():
     assert value(losses.squared_error(), MEAN, TARGET) == pytest.approx((0.25 + 4 + 1 + 0) / 2)
     assert value(losses.absolute_error(), MEAN, TARGET) == pytest.approx((0.5 + 2 + 1 + 0) / 2)
 

@@ -10,23 +10,23 @@ from torch import nn
 
 from nescio import heads, losses
 from nescio.attacks import Ascent
-from nescio.data.outside import uniform
+from nescio.core import Rng
+from nescio.core.registry import losses as registry
+from nescio.data.ood import uniform
 from nescio.losses import Batch, Loss
 from nescio.nets.bayesian_mlp import VariationalLinear
-from nescio.randomness import Rng
-from nescio.registry import losses as registry
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
-CASES, FEATURES, OUTPUTS = 7, 3, 4  # an odd number of cases: signs do not cancel
+SAMPLES, FEATURES, OUTPUTS = 7, 3, 4  # an odd number of samples: signs do not cancel
 
 
-OUTSIDE = uniform((FEATURES,))
+OOD = uniform((FEATURES,))
 
 
 def build(name):
     """The loss with its defaults, around the likelihood, beside noise, where it takes them."""
     make = registry[name]
-    given = {"base": losses.nll(), "outside": OUTSIDE}
+    given = {"base": losses.nll(), "ood": OOD}
     return make(**{key: given[key] for key in inspect.signature(make).parameters if key in given})
 
 
@@ -46,24 +46,24 @@ COMPOSED = {
     "adversarial of elbo": lambda: losses.adversarial(losses.elbo(losses.nll())),
     "elbo with a mixture": lambda: losses.elbo(losses.nll(heads.gaussian()), narrow=0.1),
     "elbo of decaying batches": lambda: losses.elbo(losses.nll(), weighting="decaying"),
-    "ceda of acet": lambda: losses.ceda(losses.acet(losses.nll(), OUTSIDE), uniform((3,), seed=1)),
-    "acet of adversarial": lambda: losses.acet(losses.adversarial(losses.nll()), OUTSIDE),
-    "adversarial of ceda": lambda: losses.adversarial(losses.ceda(losses.nll(), OUTSIDE)),
-    "ceda of virtual": lambda: losses.ceda(losses.virtual_adversarial(losses.nll()), OUTSIDE),
+    "ceda of acet": lambda: losses.ceda(losses.acet(losses.nll(), OOD), uniform((3,), seed=1)),
+    "acet of adversarial": lambda: losses.acet(losses.adversarial(losses.nll()), OOD),
+    "adversarial of ceda": lambda: losses.adversarial(losses.ceda(losses.nll(), OOD)),
+    "ceda of virtual": lambda: losses.ceda(losses.virtual_adversarial(losses.nll()), OOD),
     "decay of outlier exposure": lambda: losses.weight_decay(
-        losses.outlier_exposure(losses.brier(), OUTSIDE)
+        losses.outlier_exposure(losses.brier(), OOD)
     ),
     "ceda of adversarial training": lambda: losses.ceda(
-        losses.adversarial_training(losses.nll()), OUTSIDE
+        losses.adversarial_training(losses.nll()), OOD
     ),
     "acet, the paper's": lambda: losses.acet(
-        losses.nll(), OUTSIDE, attack=Ascent(0.3, 40, 0.0075), keep=False
+        losses.nll(), OOD, attack=Ascent(0.3, 40, 0.0075), keep=False
     ),
     "acet with everything": lambda: losses.acet(
-        losses.nll(), OUTSIDE, free=0.5, ramp=1.0, form="uniform", share=0.5, pool=20
+        losses.nll(), OOD, free=0.5, ramp=1.0, form="uniform", share=0.5, pool=20
     ),
     "acet in a sphere": lambda: losses.acet(
-        losses.nll(), OUTSIDE, attack=Ascent(0.4, 5, norm="l2"), keep=False
+        losses.nll(), OOD, attack=Ascent(0.4, 5, norm="l2"), keep=False
     ),
 }
 ALL = {name: lambda name=name: build(name) for name in registry} | COMPOSED
@@ -84,12 +84,12 @@ def situation(loss, members, dropout=False):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         nets = [network(dropout, layer_for(loss)) for _ in range(members)]
-    x = torch.rand(members, CASES, FEATURES, generator=rng, dtype=torch.float64)
+    x = torch.rand(members, SAMPLES, FEATURES, generator=rng, dtype=torch.float64)
     if loss.head.task == "classification":
         classes = OUTPUTS - (loss.head.name == "with_score")  # one output is no class
-        y = torch.randint(classes, (members, CASES), generator=rng)
+        y = torch.randint(classes, (members, SAMPLES), generator=rng)
     else:
-        shape = (members, CASES, OUTPUTS // loss.head.width)
+        shape = (members, SAMPLES, OUTPUTS // loss.head.width)
         y = torch.randn(*shape, generator=rng, dtype=torch.float64)
     batch = Batch(x, y, 50, x.amin((0, 1)), x.amax((0, 1)), steps=4)
     tensors = {name: t.requires_grad_() for name, t in stack(nets).items()}
@@ -143,11 +143,11 @@ def test_the_same_step_gives_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_score_is_the_data_term_of_each_case(name):
+def test_the_score_is_the_data_term_of_each_sample(name):
     loss = ALL[name]()
     forward, batch, _ = situation(loss, 2)
     score = loss.score(forward(batch.x), batch.y)
-    assert score.shape == (2, CASES)
+    assert score.shape == (2, SAMPLES)
     assert score.isfinite().all()
 
 
@@ -203,28 +203,28 @@ def test_the_description_names_what_the_loss_is_made_of(name):
             lambda: losses.elbo(losses.nll(), weighting="decaying"),
         ),
         (
-            lambda: losses.ceda(losses.nll(), OUTSIDE),
+            lambda: losses.ceda(losses.nll(), OOD),
             lambda: losses.ceda(losses.nll(), uniform((FEATURES,), seed=1)),
         ),
         (
-            lambda: losses.ceda(losses.nll(), OUTSIDE),
-            lambda: losses.ceda(losses.nll(), OUTSIDE, form="uniform"),
+            lambda: losses.ceda(losses.nll(), OOD),
+            lambda: losses.ceda(losses.nll(), OOD, form="uniform"),
         ),
         (
-            lambda: losses.outlier_exposure(losses.nll(), OUTSIDE),
-            lambda: losses.outlier_exposure(losses.nll(), OUTSIDE, share=0.5),
+            lambda: losses.outlier_exposure(losses.nll(), OOD),
+            lambda: losses.outlier_exposure(losses.nll(), OOD, share=0.5),
         ),
         (
-            lambda: losses.acet(losses.nll(), OUTSIDE),
-            lambda: losses.acet(losses.nll(), OUTSIDE, attack=Ascent(0.3, 2, 0.1, best=False)),
+            lambda: losses.acet(losses.nll(), OOD),
+            lambda: losses.acet(losses.nll(), OOD, attack=Ascent(0.3, 2, 0.1, best=False)),
         ),
         (
-            lambda: losses.acet(losses.nll(), OUTSIDE),
-            lambda: losses.acet(losses.nll(), OUTSIDE, free=0.1),
+            lambda: losses.acet(losses.nll(), OOD),
+            lambda: losses.acet(losses.nll(), OOD, free=0.1),
         ),
         (
-            lambda: losses.acet(losses.nll(), OUTSIDE),
-            lambda: losses.acet(losses.nll(), OUTSIDE, ramp=0.1),
+            lambda: losses.acet(losses.nll(), OOD),
+            lambda: losses.acet(losses.nll(), OOD, ramp=0.1),
         ),
         (
             lambda: losses.adversarial_training(losses.nll()),

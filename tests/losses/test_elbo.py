@@ -6,11 +6,10 @@ from torch import distributions, nn
 from torch.nn import functional as F
 
 from nescio import losses, nets
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng, seeded
 from nescio.losses import Batch
 from nescio.losses.elbo import variational
-from nescio.randomness import Rng, seeded
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
 POINTS = 20
 RNG = Rng(5, (0, 1), (3, 0))

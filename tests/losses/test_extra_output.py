@@ -7,10 +7,9 @@ import torch
 
 import nescio
 from nescio import heads, losses, nets
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
 from nescio.losses import Batch
 from nescio.losses.learned_confidence import PRICE
-from nescio.randomness import Rng
 
 
 def batch_of(x, y, **options):
@@ -63,7 +62,7 @@ def test_the_price_rises_above_the_budget_and_falls_below():
         assert batch.memory[PRICE].item() == pytest.approx(0.1 * factor)
 
 
-def test_about_half_of_the_cases_may_ask():
+def test_about_half_of_the_samples_may_ask():
     x, y = torch.zeros(2, 4000, 1), torch.zeros(2, 4000, dtype=torch.long)
     outputs = torch.tensor([0.0, 0.0, -50.0]).expand(2, 4000, 3)  # c is 0: a hint is the answer
     value = losses.learned_confidence()(given(outputs), batch_of(x, y), Rng(0, (0, 1)))

@@ -9,11 +9,11 @@ from scipy.special import logsumexp
 from torch import nn
 
 from nescio import NescioError, losses
-from nescio.data.outside import another
+from nescio.core import Rng
+from nescio.data.ood import another
 from nescio.losses import Batch
-from nescio.losses.beside import numbers
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.losses.with_ood import numbers
+from nescio.nets.stack import Forward, Stack, stack
 
 
 def situation():
@@ -42,5 +42,5 @@ def test_its_weight_is_the_published_one():
 
 
 def test_it_is_refused_without_outliers():
-    with pytest.raises(NescioError, match="must be an out-distribution"):
+    with pytest.raises(NescioError, match="must be an OOD source"):
         losses.outlier_exposure(losses.nll(), torch.rand(5, 3))

@@ -5,18 +5,17 @@ import torch
 from torch import nn
 
 from nescio import losses
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
 from nescio.losses import Batch
-from nescio.nets.standardise import standardised
-from nescio.randomness import Rng
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets import standardized
+from nescio.nets.stack import Forward, Stack, stack
 
 RNG = Rng(0, (0, 1))
 
 
 def test_the_term_is_strength_times_the_sum_of_squares():
     x = torch.randn(2, 6, 3)
-    nets = [standardised(nn.Linear(3, 2), 9 * x[0] + 5) for _ in range(2)]
+    nets = [standardized(nn.Linear(3, 2), 9 * x[0] + 5) for _ in range(2)]
     nets[1][1].bias.requires_grad_(True)
     nets[0][1].weight.data.mul_(3)
     forward = Forward(Stack(nets[0]), stack(nets))

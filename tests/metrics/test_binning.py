@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.core.registry import metrics
 from nescio.metrics import binning as binning_module
 from nescio.metrics import ece, reliability
 from nescio.metrics import ranking as ranking_module
-from nescio.registry import metrics
 
 
 def loop(confidence, correct, bins):
@@ -104,7 +104,7 @@ def test_bad_values_are_found_in_any_block(monkeypatch):
     monkeypatch.setattr(binning_module, "BLOCK", 4)
     sure = np.full(20, 0.5, np.float32)
     sure[[3, 17]] = np.nan
-    with pytest.raises(NescioError, match="NaN in 2 of 20 cases"):
+    with pytest.raises(NescioError, match="NaN in 2 of 20 samples"):
         ece(sure, sure > 0)
 
 
@@ -123,7 +123,7 @@ def test_bad_values_are_found_in_any_block(monkeypatch):
         ([0.5], [1], 2.5, "got 2.5"),
     ],
 )
-def test_bad_cases_are_refused(confidence, correct, bins, message):
+def test_bad_samples_are_refused(confidence, correct, bins, message):
     for function in (ece, reliability):
         with pytest.raises(NescioError, match=message):
             function(confidence, correct, bins=bins)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import (
     bootstrap_metric,
     brier_decomposition,
@@ -15,19 +15,19 @@ from nescio.metrics import (
     smooth_ece,
 )
 from nescio.metrics.bootstrapping import _truth
-from nescio.metrics.resampling import INSIDE, draws
+from nescio.metrics.resampling import IN_DIST, draws
 
 
-def cases(count=400, gap=0.1, seed=0):
+def samples(count=400, gap=0.1, seed=0):
     rng = np.random.default_rng(seed)
     sure = rng.uniform(0.5, 1, count)
     return sure, rng.uniform(size=count) < sure - gap
 
 
 def test_the_interval_is_the_basic_one_of_the_same_draws():
-    sure, right = cases()
+    sure, right = samples()
     found = bootstrap_metric(ece, sure, right, resamples=50, seed=3, bins=5)
-    (rows,) = [np.concatenate(list(draws(400, 50, 3, INSIDE, block=400)))]
+    (rows,) = [np.concatenate(list(draws(400, 50, 3, IN_DIST, block=400)))]
     again = [ece(sure[r], right[r], bins=5) for r in rows]
     low, high = np.quantile(again, [0.025, 0.975])
     value = ece(sure, right, bins=5)
@@ -37,12 +37,12 @@ def test_the_interval_is_the_basic_one_of_the_same_draws():
 
 
 @pytest.mark.parametrize("metric", [ece, debiased_ece])
-def test_a_known_gap_is_held_about_as_often_as_promised(metric):
-    """The gap is 0.1 everywhere. 50 sets of cases: 95 % less four standard errors is 82 %."""
+def test_a_known_gap_is_held_about_as_often_as_guaranteed(metric):
+    """The gap is 0.1 everywhere. 50 sets of samples: 95 % less four standard errors is 82 %."""
     held, options = 0, {"resamples": 80, "bins": 10, "equal": "mass"}
     for seed in range(50):
         unbiased = metric is debiased_ece
-        found = bootstrap_metric(metric, *cases(seed=seed), unbiased=unbiased, **options)
+        found = bootstrap_metric(metric, *samples(seed=seed), unbiased=unbiased, **options)
         held += found.low <= 0.1 <= found.high
     assert held / 50 >= 0.82
 
@@ -61,7 +61,7 @@ def test_calibrated_answers_are_rarely_called_miscalibrated(metric, options):
     """In 2.5 % of draws: 7 or more of 50 have a probability of 3e-4."""
     found = 0
     for seed in range(50):
-        sure, right = cases(300, gap=0.0, seed=seed)
+        sure, right = samples(300, gap=0.0, seed=seed)
         if metric in (classwise_ece, brier_decomposition):
             sure, right = np.stack([1 - sure, sure], 1), right.astype(int)
         found += bootstrap_metric(metric, sure, right, resamples=40, **options).low > 0
@@ -71,13 +71,13 @@ def test_calibrated_answers_are_rarely_called_miscalibrated(metric, options):
 @pytest.mark.parametrize("metric", [ece, debiased_ece, smooth_ece])
 @pytest.mark.parametrize("resamples", [5, 50])
 def test_a_large_error_is_beyond_chance_with_any_number_of_resamples(metric, resamples):
-    found = bootstrap_metric(metric, *cases(gap=0.2), resamples=resamples)
+    found = bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples)
     assert 0.05 < found.low < 0.2
-    assert found == bootstrap_metric(metric, *cases(gap=0.2), resamples=resamples)
+    assert found == bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples)
 
 
 def test_an_error_within_chance_has_a_lower_bound_of_0():
-    """One bin of 20 cases, 0.5 sure and 14 right: 12 % of fair coins are as far off."""
+    """One bin of 20 samples, 0.5 sure and 14 right: 12 % of fair coins are as far off."""
     sure, right = np.full(20, 0.5), np.arange(20) < 14
     found = bootstrap_metric(ece, sure, right, resamples=200, level=0.5)
     assert found.low > 0  # 12 % is rarer than 25 %
@@ -94,13 +94,13 @@ def test_truths_are_drawn_by_the_probabilities():
 
 
 def test_half_precision_is_widened():
-    sure, right = (torch.as_tensor(part) for part in cases())
+    sure, right = (torch.as_tensor(part) for part in samples())
     narrow = bootstrap_metric(ece, sure.bfloat16(), right, resamples=10)
     assert narrow == bootstrap_metric(ece, sure.bfloat16().float(), right, resamples=10)
 
 
 def test_tensors_parts_and_smooth_errors():
-    sure, right = (torch.as_tensor(part) for part in cases())
+    sure, right = (torch.as_tensor(part) for part in samples())
     smooth = bootstrap_metric(smooth_ece, sure, right, resamples=20)
     assert smooth.low < smooth.value < smooth.high
     probs = torch.stack([sure, 1 - sure], -1)
@@ -111,9 +111,9 @@ def test_tensors_parts_and_smooth_errors():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(NescioError, match="as many cases"):
+    with pytest.raises(NescioError, match="as many samples"):
         bootstrap_metric(ece, [0.5, 0.5], [1])
-    with pytest.raises(NescioError, match="one row a case"):
+    with pytest.raises(NescioError, match="one row per sample"):
         bootstrap_metric(ece, [], [])
     with pytest.raises(NescioError, match="`resamples`"):
         bootstrap_metric(ece, [0.5], [1], resamples=1)

@@ -8,19 +8,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import classwise_ece, debiased_ece, ece, mce, reliability
 from nescio.metrics.binning import equal_counts
 
 
-def cases(count=500, power=1.5, seed=0):
+def samples(count=500, power=1.5, seed=0):
     rng = np.random.default_rng(seed)
     sure = rng.uniform(0.2, 1, count)
     return sure, rng.uniform(size=count) < sure**power
 
 
 def by_mass(sure, right, bins):
-    """Gaps and counts of cases in order of confidence, cut into equal parts."""
+    """Gaps and counts of samples in order of confidence, cut into equal parts."""
     order = np.argsort(sure)
     parts = np.array_split(order, bins)
     gaps = np.array([right[rows].mean() - sure[rows].mean() for rows in parts])
@@ -28,8 +28,8 @@ def by_mass(sure, right, bins):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_bins_of_equal_mass_are_parts_of_the_sorted_cases(kind):
-    sure, right = cases()
+def test_bins_of_equal_mass_are_parts_of_the_sorted_samples(kind):
+    sure, right = samples()
     gaps, counts = by_mass(sure, right, 10)
     expected = counts @ np.abs(gaps) / 500
     assert ece(sure.astype(kind), right, bins=10, equal="mass") == pytest.approx(expected, rel=1e-6)
@@ -55,7 +55,7 @@ def test_equal_values_share_a_bin_and_no_bin_is_empty(values, bins, kind):
         assert len(set(slots[np.array(values) == value].tolist())) == 1
 
 
-def test_neighbouring_numbers_are_still_told_apart():
+def test_neighboring_numbers_are_still_told_apart():
     low = np.float32(0.5)
     high = np.nextafter(low, np.float32(1))
     assert np.searchsorted(equal_counts(np.array([low, high]), 2), [low, high]).tolist() == [0, 1]
@@ -80,7 +80,7 @@ def test_class_by_class_is_the_mean_of_one_against_the_rest(equal):
 
 
 def test_class_by_class_sees_what_the_largest_probability_hides():
-    """Always sure by 0.6 and right in 0.6 of all cases; but classes 1 and 2 are mixed up."""
+    """Always sure by 0.6 and right in 0.6 of all samples; but classes 1 and 2 are mixed up."""
     probs = np.tile([0.6, 0.4, 0.0], (100, 1))
     labels = np.array([0] * 60 + [2] * 40)
     assert ece(probs.max(1), labels == 0) == pytest.approx(0)
@@ -88,7 +88,7 @@ def test_class_by_class_sees_what_the_largest_probability_hides():
 
 
 def test_the_folded_normal_is_that_of_a_simulation():
-    sure, right = cases(300)
+    sure, right = samples(300)
     gaps, counts = by_mass(sure, right, 6)
     shares = np.array([right[rows].mean() for rows in np.array_split(np.argsort(sure), 6)])
     rng = np.random.default_rng(1)
@@ -99,7 +99,7 @@ def test_the_folded_normal_is_that_of_a_simulation():
 
 
 def test_the_square_is_unbiased():
-    """Over draws of calibrated cases its mean is 0, and that of the plain one is not."""
+    """Over draws of calibrated samples its mean is 0, and that of the plain one is not."""
     rng = np.random.default_rng(0)
     squares, plain = [], []
     for _ in range(400):
@@ -144,8 +144,8 @@ def test_without_chance_nothing_is_taken_off():
     assert debiased_ece(sure, np.ones(100), bins=2, norm=2) == pytest.approx(math.sqrt(0.05))
 
 
-def test_bins_of_one_case_have_no_variance():
-    with pytest.raises(NescioError, match="5 bin.s. hold one case"):
+def test_bins_of_one_sample_have_no_variance():
+    with pytest.raises(NescioError, match="5 bin.s. hold one sample"):
         debiased_ece(np.linspace(0.1, 0.9, 5), np.ones(5), bins=5, norm=2)
 
 
@@ -153,7 +153,7 @@ def test_bins_of_one_case_have_no_variance():
 def test_the_bounds_are_those_of_clopper_and_pearson(level):
     from scipy.stats import binomtest
 
-    found = reliability(*cases(200), bins=12)
+    found = reliability(*samples(200), bins=12)
     low, high = found.bounds(level)
     for k, count in enumerate(found.count):
         if count == 0:
@@ -167,14 +167,14 @@ def test_the_bounds_are_those_of_clopper_and_pearson(level):
 
 def test_expected_ranges_hold_calibrated_accuracies_as_often_as_they_say():
     rng = np.random.default_rng(0)
-    inside = total = 0
+    in_dist = total = 0
     for _ in range(100):
         sure = rng.uniform(0, 1, 1000)
         found = reliability(sure, rng.uniform(size=1000) < sure, bins=10)
         low, high = found.expected(0.9)
-        inside += ((found.accuracy >= low) & (found.accuracy <= high)).sum()
+        in_dist += ((found.accuracy >= low) & (found.accuracy <= high)).sum()
         total += 10
-    assert 0.9 <= inside / total < 0.96
+    assert 0.9 <= in_dist / total < 0.96
 
 
 def test_an_empty_bin_has_no_range():

@@ -5,22 +5,22 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, log_loss
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
+from nescio.core.registry import metrics
 from nescio.metrics import accuracy, brier, mean_max_confidence, nll
 from nescio.metrics import classification as classification_module
-from nescio.registry import metrics
 
 LABELLED = (accuracy, brier, nll)
 
 
 @pytest.fixture
-def case():
+def sample():
     rng = np.random.default_rng(0)
     return rng.dirichlet(np.ones(4), 200), rng.integers(0, 4, 200)
 
 
-def test_agrees_with_scikit_learn_and_by_hand(case):
-    probs, labels = case
+def test_agrees_with_scikit_learn_and_by_hand(sample):
+    probs, labels = sample
     assert accuracy(probs, labels) == accuracy_score(labels, probs.argmax(1))
     assert nll(probs, labels) == pytest.approx(log_loss(labels, probs), rel=1e-12)
     expected = np.mean(np.sum((probs - np.eye(4)[labels]) ** 2, axis=1))
@@ -51,8 +51,8 @@ def test_brier_keeps_small_distances():
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_torch_gives_the_same_python_float(case, kind):
-    probs, labels = case
+def test_torch_gives_the_same_python_float(sample, kind):
+    probs, labels = sample
     given, wanted = torch.tensor(probs, dtype=kind, requires_grad=True), torch.tensor(labels)
     for metric in LABELLED:
         assert type(metric(given, wanted)) is float
@@ -60,8 +60,8 @@ def test_torch_gives_the_same_python_float(case, kind):
     assert mean_max_confidence(given) == pytest.approx(mean_max_confidence(probs), rel=1e-6)
 
 
-def test_blocks_change_nothing_and_inputs_are_left_alone(case, monkeypatch):
-    probs, labels = case
+def test_blocks_change_nothing_and_inputs_are_left_alone(sample, monkeypatch):
+    probs, labels = sample
     before = probs.copy()
     whole = [metric(probs, labels) for metric in LABELLED]
     monkeypatch.setattr(classification_module, "BLOCK", 28)
@@ -69,8 +69,8 @@ def test_blocks_change_nothing_and_inputs_are_left_alone(case, monkeypatch):
     assert np.array_equal(probs, before)
 
 
-def test_a_bad_row_is_named_across_blocks(case, monkeypatch):
-    probs, labels = case
+def test_a_bad_row_is_named_across_blocks(sample, monkeypatch):
+    probs, labels = sample
     monkeypatch.setattr(classification_module, "BLOCK", 28)
     probs[123] *= 0.9
     with pytest.raises(NescioError, match=r"row 123 sums to 0\.9"):

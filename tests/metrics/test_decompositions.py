@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import brier, brier_decomposition, nll, nll_decomposition
 
 
-def problem(cases=400, classes=4, seed=0):
+def problem(samples=400, classes=4, seed=0):
     rng = np.random.default_rng(seed)
-    logits = 2 * rng.standard_normal((cases, classes))
+    logits = 2 * rng.standard_normal((samples, classes))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     flat = np.exp(0.5 * logits) / np.exp(0.5 * logits).sum(1, keepdims=True)
     return probs, np.array([rng.choice(classes, p=row) for row in flat])
@@ -88,7 +88,7 @@ def test_two_answers_that_are_right_as_often_as_they_say(decompose):
 
 @pytest.mark.parametrize("decompose", [brier_decomposition, nll_decomposition])
 def test_a_temperature_moves_reliability_and_not_resolution(decompose):
-    probs, labels = problem(cases=4000)
+    probs, labels = problem(samples=4000)
     cooler = np.sqrt(probs) / np.sqrt(probs).sum(1, keepdims=True)  # the temperature is 2
     before, after = (decompose(p, labels, bins=10) for p in (probs, cooler))
     assert after.uncertainty == before.uncertainty
@@ -98,7 +98,7 @@ def test_a_temperature_moves_reliability_and_not_resolution(decompose):
 
 @pytest.mark.parametrize("decompose", [brier_decomposition, nll_decomposition])
 def test_bad_input_is_refused(decompose):
-    probs, labels = problem(cases=5)
+    probs, labels = problem(samples=5)
     with pytest.raises(NescioError, match="`bins`"):
         decompose(probs, labels, bins=0)
     with pytest.raises(NescioError, match="sum to 1"):

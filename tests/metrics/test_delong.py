@@ -1,4 +1,4 @@
-"""DeLong's variance against all pairs counted one by one, exact cases, and coverage."""
+"""DeLong's variance against all pairs counted one by one, exact samples, and coverage."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import Interval, auroc, delong_covariance, delong_interval
 from nescio.metrics import delong as module
 
@@ -23,18 +23,18 @@ def every_pair(detectors):
         + 0.5 * (np.asarray(b, float)[None] == np.asarray(a, float)[:, None])
         for a, b in detectors
     ]
-    cases, others = tables[0].shape
-    inside = np.cov(np.array([table.mean(1) for table in tables]), ddof=1)
-    outside = np.cov(np.array([table.mean(0) for table in tables]), ddof=1)
+    samples, others = tables[0].shape
+    in_dist = np.cov(np.array([table.mean(1) for table in tables]), ddof=1)
+    ood = np.cov(np.array([table.mean(0) for table in tables]), ddof=1)
     areas = np.array([table.mean() for table in tables])
-    return areas, np.atleast_2d(inside / cases + outside / others)
+    return areas, np.atleast_2d(in_dist / samples + ood / others)
 
 
-def three(seed=0, decimals=1, inside=70, outside=45):
-    """Three detectors of the same cases, with ties."""
+def three(seed=0, decimals=1, in_dist=70, ood=45):
+    """Three detectors of the same samples, with ties."""
     rng = np.random.default_rng(seed)
-    a, b = rng.normal(0, 1, inside), rng.normal(1, 1.5, outside)
-    noisy = [(a + s * rng.normal(size=inside), b + s * rng.normal(size=outside)) for s in (0, 1, 2)]
+    a, b = rng.normal(0, 1, in_dist), rng.normal(1, 1.5, ood)
+    noisy = [(a + s * rng.normal(size=in_dist), b + s * rng.normal(size=ood)) for s in (0, 1, 2)]
     return [(x.round(decimals), y.round(decimals)) for x, y in noisy]
 
 
@@ -49,20 +49,20 @@ def test_the_covariance_is_that_of_all_pairs(decimals):
 
 @given(scores, scores)
 @settings(max_examples=60, deadline=None)
-def test_any_variance_is_that_of_all_pairs(inside, outside):
-    _, expected = every_pair([(inside, outside)])
-    found = delong_interval(inside, outside, level=0.6826894921370859)  # one standard error
+def test_any_variance_is_that_of_all_pairs(in_dist, ood):
+    _, expected = every_pair([(in_dist, ood)])
+    found = delong_interval(in_dist, ood, level=0.6826894921370859)  # one standard error
     margin = math.sqrt(expected[0, 0])
-    area = auroc(inside, outside)
+    area = auroc(in_dist, ood)
     assert found.value == area
     assert found.low == pytest.approx(max(0, area - margin), abs=1e-9)
     assert found.high == pytest.approx(min(1, area + margin), abs=1e-9)
 
 
 def test_the_logit_interval_is_normal_in_log_odds():
-    inside, outside = three()[1]
-    area, variance = (part.item() for part in every_pair([(inside, outside)]))
-    found = delong_interval(inside, outside, level=0.9, logit=True)
+    in_dist, ood = three()[1]
+    area, variance = (part.item() for part in every_pair([(in_dist, ood)]))
+    found = delong_interval(in_dist, ood, level=0.9, logit=True)
     half = stats.norm.ppf(0.95) * math.sqrt(variance) / (area * (1 - area))
     expected = special.expit(special.logit(area) + np.array([-half, half]))
     assert [found.low, found.high] == pytest.approx(expected.tolist(), rel=1e-12)
@@ -77,7 +77,7 @@ def test_only_the_order_matters_and_blocks_do_not(monkeypatch):
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-12)
 
 
-def test_the_same_cases_in_another_order_give_the_same_covariance():
+def test_the_same_samples_in_another_order_give_the_same_covariance():
     detectors = three()
     rng = np.random.default_rng(9)
     rows, columns = rng.permutation(70), rng.permutation(45)
@@ -106,14 +106,14 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(logit):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: delong_interval([0.0], [1.0, 2.0]), "two or more cases a side, got 1 inside"),
-        (lambda: delong_interval([0.0, 1.0], [1.0]), "got 1 outside"),
+        (lambda: delong_interval([0.0], [1.0, 2.0]), "two or more samples a side, got 1 in_dist"),
+        (lambda: delong_interval([0.0, 1.0], [1.0]), "got 1 ood"),
         (lambda: delong_interval([0.0, np.nan], [1.0, 2.0]), "NaN in 1 of 2"),
-        (lambda: delong_interval([], [1.0]), "`inside` is empty"),
+        (lambda: delong_interval([], [1.0]), "`in_dist` is empty"),
         (lambda: delong_interval([0.0, 1.0], [1.0, 2.0], level=0.0), "`level` must be between"),
         (
             lambda: delong_covariance([([0, 1], [1, 2]), ([0, 1], [1, 2, 3])]),
-            r"same cases in the same order, got \(2, 2\) and \(2, 3\)",
+            r"same samples in the same order, got \(2, 2\) and \(2, 3\)",
         ),
         (lambda: delong_covariance([]), "no detectors"),
     ],

@@ -11,27 +11,27 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from nescio import metrics
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import Interval, bootstrap_mean, bootstrap_ranking
 from nescio.metrics import resampling as module
 
 scores = st.lists(st.integers(-4, 4), min_size=1, max_size=12)
 
 
-def draws(cases, resamples, seed, stream):
+def draws(samples, resamples, seed, stream):
     """The indices of all resamples at once."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
-    return rng.integers(cases, size=(resamples, cases), dtype=np.int32)
+    return rng.integers(samples, size=(resamples, samples), dtype=np.int32)
 
 
-def brute_force(inside, outside, metric, *, resamples, seed, level=0.95):
+def brute_force(in_dist, ood, metric, *, resamples, seed, level=0.95):
     """Each resample written out and given to a metric."""
-    inside, outside = np.sort(np.asarray(inside, float)), np.sort(np.asarray(outside, float))
+    in_dist, ood = np.sort(np.asarray(in_dist, float)), np.sort(np.asarray(ood, float))
     found = [
-        metric(inside[first], outside[second])
+        metric(in_dist[first], ood[second])
         for first, second in zip(
-            draws(len(inside), resamples, seed, 0),
-            draws(len(outside), resamples, seed, 1),
+            draws(len(in_dist), resamples, seed, 0),
+            draws(len(ood), resamples, seed, 1),
             strict=True,
         )
     ]
@@ -42,31 +42,31 @@ def bounds(interval):
     return [interval.low, interval.high]
 
 
-def labelled(inside, outside):
-    return np.r_[np.zeros(len(inside)), np.ones(len(outside))], np.r_[inside, outside]
+def labeled(in_dist, ood):
+    return np.r_[np.zeros(len(in_dist)), np.ones(len(ood))], np.r_[in_dist, ood]
 
 
-def area(inside, outside):
-    return roc_auc_score(*labelled(inside, outside))
+def area(in_dist, ood):
+    return roc_auc_score(*labeled(in_dist, ood))
 
 
-def average_precision(inside, outside):
-    return average_precision_score(*labelled(inside, outside))
+def average_precision(in_dist, ood):
+    return average_precision_score(*labeled(in_dist, ood))
 
 
-def first_reaching(inside, outside):
-    truth, score = labelled(inside, outside)
+def first_reaching(in_dist, ood):
+    truth, score = labeled(in_dist, ood)
     false, true, _ = roc_curve(truth, score, drop_intermediate=False)
     return false[np.argmax(true >= 0.95)]
 
 
-def first_accepting(inside, outside):
-    return first_reaching(-np.asarray(outside), -np.asarray(inside))
+def first_accepting(in_dist, ood):
+    return first_reaching(-np.asarray(ood), -np.asarray(in_dist))
 
 
-def groups(decimals, inside=70, outside=43):
+def groups(decimals, in_dist=70, ood=43):
     rng = np.random.default_rng(5)
-    return rng.normal(0, 1, inside).round(decimals), rng.normal(1, 1.5, outside).round(decimals)
+    return rng.normal(0, 1, in_dist).round(decimals), rng.normal(1, 1.5, ood).round(decimals)
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 12])
@@ -74,7 +74,7 @@ def test_a_brute_force_bootstrap_with_scikit_learn_gives_the_same_bounds(decimal
     pair = groups(decimals)
     options = {"resamples": 60, "seed": 3}
     found = bootstrap_ranking(*pair, **options)
-    accepting = bootstrap_ranking(*pair, positive="inside", **options)["fpr_at_tpr"]
+    accepting = bootstrap_ranking(*pair, positive="in_dist", **options)["fpr_at_tpr"]
     expected = {name: brute_force(*pair, metric, **options) for name, metric in (
         ("auroc", area), ("aupr", average_precision), ("fpr_at_tpr", first_reaching),
     )}  # fmt: skip
@@ -88,16 +88,16 @@ ALL = ("auroc", "aupr", "fpr_at_tpr", "detection_error", "autc")
 
 @settings(deadline=None, max_examples=30)
 @given(scores, scores, st.sampled_from([0.3, 0.5, 0.95, 1.0]), st.integers(0, 3))
-def test_any_scores_agree_with_the_metrics_of_each_resample(inside, outside, tpr, seed):
+def test_any_scores_agree_with_the_metrics_of_each_resample(in_dist, ood, tpr, seed):
     options = {"resamples": 15, "seed": seed}
-    for positive in ("outside", "inside"):
-        found = bootstrap_ranking(inside, outside, of=ALL, tpr=tpr, positive=positive, **options)
+    for positive in ("ood", "in_dist"):
+        found = bootstrap_ranking(in_dist, ood, of=ALL, tpr=tpr, positive=positive, **options)
         own = {"aupr": {"positive": positive}, "fpr_at_tpr": {"positive": positive, "tpr": tpr}}
         assert list(found) == list(ALL)
         for name in ALL:
             metric = partial(getattr(metrics, name), **own.get(name, {}))
-            assert found[name].value == pytest.approx(metric(inside, outside), abs=1e-15)
-            expected = brute_force(inside, outside, metric, **options)
+            assert found[name].value == pytest.approx(metric(in_dist, ood), abs=1e-15)
+            expected = brute_force(in_dist, ood, metric, **options)
             assert bounds(found[name]) == pytest.approx(expected, abs=1e-12)
 
 
@@ -118,14 +118,14 @@ def test_an_error_rate_has_the_quantiles_of_the_binomial():
 
 
 def test_scipy_gives_bounds_as_far_from_its_own_as_two_seeds_are():
-    inside, outside = groups(12, 300, 200)
-    ours = bounds(bootstrap_ranking(inside, outside, resamples=4000)["auroc"])
+    in_dist, ood = groups(12, 300, 200)
+    ours = bounds(bootstrap_ranking(in_dist, ood, resamples=4000)["auroc"])
 
     def statistic(first, second, axis):
         return (second[..., None, :] > first[..., :, None]).mean((-1, -2))
 
     theirs = stats.bootstrap(
-        (inside, outside),
+        (in_dist, ood),
         statistic,
         n_resamples=2000,
         method="percentile",
@@ -140,8 +140,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     rng = np.random.default_rng(1)
     covered, rounds = 0, 300
     for seed in range(rounds):
-        inside, outside = rng.normal(0, 1, 80), rng.normal(1, 1, 60)
-        found = bootstrap_ranking(inside, outside, level=0.9, resamples=200, seed=seed)["auroc"]
+        in_dist, ood = rng.normal(0, 1, 80), rng.normal(1, 1, 60)
+        found = bootstrap_ranking(in_dist, ood, level=0.9, resamples=200, seed=seed)["auroc"]
         covered += found.low <= truth <= found.high
     assert 0.85 <= covered / rounds <= 0.94  # 0.9, three standard errors of 0.017 and some bias
 
@@ -164,7 +164,7 @@ def test_a_seed_repeats_and_another_differs():
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "value", "rate"),
+    ("in_dist", "ood", "value", "rate"),
     [
         ([0.0], [1.0], 1.0, 0.0),
         ([1.0, 1.0, 1.0], [1.0, 1.0], 0.5, 1.0),
@@ -172,8 +172,8 @@ def test_a_seed_repeats_and_another_differs():
         ([-np.inf, -np.inf], [0.0, np.inf], 1.0, 0.0),
     ],
 )
-def test_where_no_resample_differs_the_interval_is_a_point(inside, outside, value, rate):
-    found = bootstrap_ranking(inside, outside, resamples=20)
+def test_where_no_resample_differs_the_interval_is_a_point(in_dist, ood, value, rate):
+    found = bootstrap_ranking(in_dist, ood, resamples=20)
     assert found["auroc"] == Interval(value, value, value)
     assert found["fpr_at_tpr"] == Interval(rate, rate, rate)
 
@@ -188,8 +188,8 @@ def test_where_no_resample_differs_the_interval_is_a_point(inside, outside, valu
         (lambda: bootstrap_mean([1.0], resamples=1), "`resamples` must be a whole number from 2"),
         (lambda: bootstrap_mean([1.0], resamples=True), "`resamples`"),
         (lambda: bootstrap_mean([1.0], seed=-1), "`seed` must be a whole number from 0"),
-        (lambda: bootstrap_ranking([0.0, np.nan], [1.0]), "`inside` holds NaN"),
-        (lambda: bootstrap_ranking([0.0], []), "`outside` is empty"),
+        (lambda: bootstrap_ranking([0.0, np.nan], [1.0]), "`in_dist` holds NaN"),
+        (lambda: bootstrap_ranking([0.0], []), "`ood` is empty"),
         (lambda: bootstrap_ranking([0.0], [1.0], tpr=0.0), "`tpr` must be above 0"),
         (lambda: bootstrap_ranking([0.0], [1.0], positive="in"), "`positive` must be"),
         (lambda: bootstrap_ranking([0.0], [1.0], of=["auc"]), "unknown ranking metric 'auc'"),

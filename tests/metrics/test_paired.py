@@ -9,29 +9,29 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from nescio import metrics
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import Difference, against_best, bootstrap_test, delong_test, holm
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
 
-def three(inside=70, outside=45):
-    """Three detectors of the same cases, with ties."""
+def three(in_dist=70, ood=45):
+    """Three detectors of the same samples, with ties."""
     rng = np.random.default_rng(0)
-    a, b = rng.normal(0, 1, inside), rng.normal(1, 1.5, outside)
-    noisy = [(a + s * rng.normal(size=inside), b + s * rng.normal(size=outside)) for s in (0, 1, 2)]
+    a, b = rng.normal(0, 1, in_dist), rng.normal(1, 1.5, ood)
+    noisy = [(a + s * rng.normal(size=in_dist), b + s * rng.normal(size=ood)) for s in (0, 1, 2)]
     return [(x.round(1), y.round(1)) for x, y in noisy]
 
 
-def draws(cases, resamples, seed, stream):
+def draws(samples, resamples, seed, stream):
     """The indices of all resamples at once."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
-    return rng.integers(cases, size=(resamples, cases), dtype=np.int32)
+    return rng.integers(samples, size=(resamples, samples), dtype=np.int32)
 
 
 def test_delong_is_the_normal_test_of_the_difference():
     first, second, _ = three()
-    gaps = [  # of both AUROCs, for each pair of cases
+    gaps = [  # of both AUROCs, for each pair of samples
         (b[None] > a[:, None]) + 0.5 * (b[None] == a[:, None]) for a, b in (first, second)
     ]
     gap = gaps[0] - gaps[1]
@@ -55,7 +55,7 @@ def test_equal_detectors_do_not_differ():
         assert found == Difference(0.0, 0.0, 0.0, 1.0)
 
 
-def test_where_no_case_varies_the_difference_is_certain():
+def test_where_no_sample_varies_the_difference_is_certain():
     perfect, constant = ([0, 0], [1, 1]), ([0, 0], [0, 0])
     assert delong_test(perfect, constant) == Difference(0.5, 0.5, 0.5, 0.0)
 
@@ -70,9 +70,9 @@ def test_the_test_holds_its_false_alarms():
     assert 0.02 <= alarms / rounds <= 0.08  # 0.05, three standard errors of 0.01
 
 
-@pytest.mark.parametrize("positive", ["outside", "inside"])
+@pytest.mark.parametrize("positive", ["ood", "in_dist"])
 def test_the_paired_bootstrap_written_out(positive):
-    first, second, _ = three(inside=30, outside=20)
+    first, second, _ = three(in_dist=30, ood=20)
     options = {"resamples": 60, "seed": 5}
     names = ("auroc", "aupr", "fpr_at_tpr", "detection_error", "autc")
     found = bootstrap_test(first, second, of=names, positive=positive, level=0.8, **options)
@@ -94,10 +94,10 @@ def test_the_paired_bootstrap_written_out(positive):
 
 def test_a_clear_difference_is_found_by_both():
     rng = np.random.default_rng(0)
-    inside, outside = rng.normal(0, 1, 400), rng.normal(2, 1, 300)
+    in_dist, ood = rng.normal(0, 1, 400), rng.normal(2, 1, 300)
     blind = (rng.normal(size=400), rng.normal(size=300))
-    assert delong_test((inside, outside), blind).p < 1e-10
-    for found in bootstrap_test((inside, outside), blind, resamples=200).values():
+    assert delong_test((in_dist, ood), blind).p < 1e-10
+    for found in bootstrap_test((in_dist, ood), blind, resamples=200).values():
         assert found.p == pytest.approx(2 / 201)
 
 
@@ -154,7 +154,7 @@ def test_one_detector_is_the_best():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: delong_test(([0, 1], [1, 2]), ([0, 1, 2], [1, 2])), "same cases in the same"),
+        (lambda: delong_test(([0, 1], [1, 2]), ([0, 1, 2], [1, 2])), "same samples in the same"),
         (lambda: bootstrap_test(([0], [1]), ([0], [1, 2])), r"got \(1, 1\) and \(1, 2\)"),
         (lambda: bootstrap_test(([0], [1]), ([0], [np.nan])), "NaN in 1 of 1"),
         (lambda: bootstrap_test(([0], [1]), ([0], [2]), of=["nll"]), "unknown ranking metric"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from nescio import metrics
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import ap_error, ap_success, aurc, excess_aurc, risk_coverage
 from nescio.metrics import selective_intervals as module
 from nescio.metrics.selective import STATISTICS
@@ -37,16 +37,16 @@ def mean_over_orders(scores, wrong):
 
 @given(judged())
 @settings(deadline=None)
-def test_precisions_are_those_of_scikit_learn(case):
-    scores, wrong = case
+def test_precisions_are_those_of_scikit_learn(sample):
+    scores, wrong = sample
     assert ap_error(scores, wrong) == pytest.approx(average_precision_score(wrong, scores))
     assert ap_success(scores, wrong) == pytest.approx(average_precision_score(~wrong, -scores))
 
 
 @given(judged(6))
 @settings(deadline=None, max_examples=40)
-def test_the_curve_is_the_mean_over_all_orders_of_ties(case):
-    scores, wrong = case
+def test_the_curve_is_the_mean_over_all_orders_of_ties(sample):
+    scores, wrong = sample
     curve = risk_coverage(scores, wrong)
     np.testing.assert_allclose(curve.risk, mean_over_orders(scores, wrong), atol=1e-12)
     np.testing.assert_allclose(curve.coverage, np.arange(1, len(wrong) + 1) / len(wrong))
@@ -54,8 +54,8 @@ def test_the_curve_is_the_mean_over_all_orders_of_ties(case):
 
 @given(judged(30))
 @settings(deadline=None)
-def test_the_area_in_closed_form_is_the_mean_of_the_curve(case):
-    scores, wrong = case
+def test_the_area_in_closed_form_is_the_mean_of_the_curve(sample):
+    scores, wrong = sample
     assert aurc(scores, wrong) == pytest.approx(risk_coverage(scores, wrong).area, abs=1e-12)
     best = risk_coverage(wrong + np.linspace(0, 0.1, len(wrong)), wrong).area
     assert excess_aurc(scores, wrong) == pytest.approx(aurc(scores, wrong) - best, abs=1e-12)
@@ -63,7 +63,7 @@ def test_the_area_in_closed_form_is_the_mean_of_the_curve(case):
     assert excess_aurc(wrong, wrong) == pytest.approx(0, abs=1e-12)
 
 
-def test_many_cases_agree_with_the_limit_of_the_perfect_order():
+def test_many_samples_agree_with_the_limit_of_the_perfect_order():
     rng = np.random.default_rng(0)
     scores, wrong = rng.normal(size=200_000), rng.random(200_000) < 0.1
     rate = wrong.mean()
@@ -74,27 +74,27 @@ def test_many_cases_agree_with_the_limit_of_the_perfect_order():
 
 @given(judged(40))
 @settings(deadline=None)
-def test_the_order_alone_matters(case):
-    scores, wrong = case
+def test_the_order_alone_matters(sample):
+    scores, wrong = sample
     for metric in (ap_error, ap_success, aurc, excess_aurc):
         assert metric(scores, wrong) == metric(np.exp(scores) - 5, wrong)
 
 
 @given(judged(40))
 @settings(deadline=None, max_examples=40)
-def test_rates_and_areas_are_those_of_the_ranking(case):
-    scores, wrong = case
-    inside, outside = scores[~wrong], scores[wrong]
+def test_rates_and_areas_are_those_of_the_ranking(sample):
+    scores, wrong = sample
+    in_dist, ood = scores[~wrong], scores[wrong]
     found = metrics.bootstrap_selective(scores, wrong, of=("auroc", "fpr_at_tpr"), resamples=2)
     assert found["auroc"].value == pytest.approx(roc_auc_score(wrong, scores))
-    rate = metrics.fpr_at_tpr(inside, outside, positive="inside")
+    rate = metrics.fpr_at_tpr(in_dist, ood, positive="in_dist")
     assert found["fpr_at_tpr"].value == pytest.approx(rate)
 
 
 @given(judged(25), st.integers(0, 5))
 @settings(deadline=None, max_examples=25)
-def test_resamples_are_the_metrics_of_the_drawn_cases(case, seed):
-    scores, wrong = case
+def test_resamples_are_the_metrics_of_the_drawn_samples(sample, seed):
+    scores, wrong = sample
     values, found = module.resampled({"a": scores, "b": -scores}, wrong, resamples=7, seed=seed)
     counts = np.concatenate(list(module._counted(wrong, 7, seed)))
     assert counts.sum(1).tolist() == [len(wrong)] * 7
@@ -127,15 +127,15 @@ def test_blocks_do_not_change_how_many_there_are(monkeypatch):
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng = np.random.default_rng(0)
-    inside = 0
+    in_dist = 0
     for seed in range(60):
         wrong = rng.random(300) < 0.2
         scores = rng.normal(size=300) + 1.5 * wrong
         interval = metrics.bootstrap_selective(
             scores, wrong, of=["auroc"], resamples=200, level=0.9, seed=seed
         )["auroc"]
-        inside += interval.low <= 0.8555778 <= interval.high  # Phi(1.5 / sqrt 2)
-    assert inside >= 44  # of 60; fewer has probability 3e-5 at 0.9
+        in_dist += interval.low <= 0.8555778 <= interval.high  # Phi(1.5 / sqrt 2)
+    assert in_dist >= 44  # of 60; fewer has probability 3e-5 at 0.9
 
 
 def test_bounds_of_what_is_near_its_best_are_basic_in_the_logarithm():

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio import metrics
-from nescio.errors import NescioError
-from nescio.files import save_tensors
+from nescio.core import NescioError, save_tensors
 from nescio.metrics import Sketch, sketch
 from nescio.metrics import sketching as module
 
@@ -20,9 +19,9 @@ scores = st.one_of(
 TINY = 1e-12
 
 
-def groups(cases=4000, others=3000, seed=0):
+def groups(samples=4000, others=3000, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.normal(0, 1, cases), rng.normal(1, 1.5, others)
+    return rng.normal(0, 1, samples), rng.normal(1, 1.5, others)
 
 
 def equal(one, two):
@@ -36,14 +35,14 @@ def holds(interval, truth):
 
 @given(scores, scores, st.sampled_from([10, 12, 16, 20, 32]))
 @settings(max_examples=80, deadline=None)
-def test_the_exact_metrics_lie_within_the_bounds(inside, outside, bits):
-    made = sketch(inside, outside, bits=bits)
-    holds(made.auroc, metrics.auroc(inside, outside))
-    holds(made.detection_error, metrics.detection_error(inside, outside))
-    for positive in ("outside", "inside"):
-        holds(made.aupr(positive), metrics.aupr(inside, outside, positive=positive))
+def test_the_exact_metrics_lie_within_the_bounds(in_dist, ood, bits):
+    made = sketch(in_dist, ood, bits=bits)
+    holds(made.auroc, metrics.auroc(in_dist, ood))
+    holds(made.detection_error, metrics.detection_error(in_dist, ood))
+    for positive in ("ood", "in_dist"):
+        holds(made.aupr(positive), metrics.aupr(in_dist, ood, positive=positive))
         for tpr in (0.3, 0.95, 1.0):
-            exact = metrics.fpr_at_tpr(inside, outside, tpr=tpr, positive=positive)
+            exact = metrics.fpr_at_tpr(in_dist, ood, tpr=tpr, positive=positive)
             holds(made.fpr_at_tpr(tpr, positive), exact)
 
 
@@ -84,37 +83,37 @@ def test_the_bounds_are_attained():
 
 
 def test_the_error_of_auroc_is_half_the_pairs_within_bins():
-    inside, outside = groups()
+    in_dist, ood = groups()
     for bits in (12, 16, 20):
-        made = sketch(inside, outside, bits=bits)
-        within = int(made.inside @ made.outside) / (len(inside) * len(outside))
+        made = sketch(in_dist, ood, bits=bits)
+        within = int(made.in_dist @ made.ood) / (len(in_dist) * len(ood))
         assert made.auroc.high - made.auroc.low == pytest.approx(within)
-        error = abs(made.auroc.value - metrics.auroc(inside, outside))
+        error = abs(made.auroc.value - metrics.auroc(in_dist, ood))
         assert error <= within / 2 + TINY
     assert within < 1e-3
 
 
 def test_scores_that_are_tied_in_float32_give_the_exact_numbers():
-    inside, outside = (part.round(1).astype(np.float32) for part in groups(300, 200))
-    made = sketch(inside, outside)
-    assert made.auroc.value == metrics.auroc(inside, outside)
-    assert made.aupr().value == pytest.approx(metrics.aupr(inside, outside), abs=1e-14)
-    assert made.aupr("inside").value == pytest.approx(
-        metrics.aupr(inside, outside, positive="inside"), abs=1e-14
+    in_dist, ood = (part.round(1).astype(np.float32) for part in groups(300, 200))
+    made = sketch(in_dist, ood)
+    assert made.auroc.value == metrics.auroc(in_dist, ood)
+    assert made.aupr().value == pytest.approx(metrics.aupr(in_dist, ood), abs=1e-14)
+    assert made.aupr("in_dist").value == pytest.approx(
+        metrics.aupr(in_dist, ood, positive="in_dist"), abs=1e-14
     )
-    assert made.fpr_at_tpr().value == metrics.fpr_at_tpr(inside, outside)
-    assert made.detection_error.value == pytest.approx(metrics.detection_error(inside, outside))
+    assert made.fpr_at_tpr().value == metrics.fpr_at_tpr(in_dist, ood)
+    assert made.detection_error.value == pytest.approx(metrics.detection_error(in_dist, ood))
 
 
 def test_shards_merge_in_any_order_and_blocks_change_nothing(monkeypatch):
-    inside, outside = groups()
-    whole = sketch(inside, outside)
-    parts = [sketch(inside[i::3], outside[i::3]) for i in range(3)]
+    in_dist, ood = groups()
+    whole = sketch(in_dist, ood)
+    parts = [sketch(in_dist[i::3], ood[i::3]) for i in range(3)]
     assert equal(parts[0].merge(*parts[1:]), whole)
     assert equal(parts[2].merge(parts[0]).merge(parts[1]), whole)
-    assert equal(sketch().add(inside=inside).add(outside=torch.tensor(outside)), whole)
+    assert equal(sketch().add(in_dist=in_dist).add(ood=torch.tensor(ood)), whole)
     monkeypatch.setattr(module, "BLOCK", 100)
-    assert equal(sketch(inside, outside), whole)
+    assert equal(sketch(in_dist, ood), whole)
     assert whole.counts == (4000, 3000)
 
 
@@ -168,9 +167,9 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: sketch([0.0]).auroc, "seen no outside scores"),
-        (lambda: sketch(outside=[0.0]).aupr(), "seen no inside scores"),
-        (lambda: sketch([np.nan, 0.0, np.nan], [1.0]), "`inside` holds NaN in 2 of 3 scores"),
+        (lambda: sketch([0.0]).auroc, "seen no OOD scores"),
+        (lambda: sketch(ood=[0.0]).aupr(), "seen no in-distribution scores"),
+        (lambda: sketch([np.nan, 0.0, np.nan], [1.0]), "`in_dist` holds NaN in 2 of 3 scores"),
         (lambda: sketch([[0.0]], [1.0]), "one-dimensional"),
         (lambda: sketch([0.0], [1.0], bits=9), "from 10 to 32, got 9"),
         (lambda: sketch([0.0], [1.0], bits=True), "from 10 to 32, got True"),

@@ -1,4 +1,4 @@
-"""The smooth calibration error against sums over all cases and images of them."""
+"""The smooth calibration error against sums over all samples and images of them."""
 
 import math
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import ece, smooth_ece
 from nescio.metrics import smooth_calibration as module
 
 
-def cases(count=300, power=2.0, seed=0):
+def samples(count=300, power=2.0, seed=0):
     rng = np.random.default_rng(seed)
     sure = rng.uniform(0, 1, count)
     return sure, rng.uniform(size=count) < sure**power
@@ -28,13 +28,13 @@ def brute_force(sure, right, width, points=2001):
 
 @pytest.mark.parametrize("width", [0.02, 0.1, 0.5])
 def test_the_area_is_that_of_kernels_with_their_mirror_images(width):
-    sure, right = cases()
+    sure, right = samples()
     expected = brute_force(sure, right, width)
     assert smooth_ece(sure, right, bandwidth=width) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_bandwidth_equals_the_error():
-    sure, right = cases()
+    sure, right = samples()
     found = smooth_ece(sure, right)
     expected = brentq(lambda width: brute_force(sure, right, width) - width, 0.01, 1)
     assert found == pytest.approx(expected, rel=1e-4)
@@ -46,7 +46,7 @@ def test_one_gap_everywhere_is_that_gap():
     assert smooth_ece(sure, np.arange(1000) < 500) == pytest.approx(0.3, abs=1e-4)
 
 
-def test_calibrated_cases_have_a_small_error_that_falls_with_their_number():
+def test_calibrated_samples_have_a_small_error_that_falls_with_their_number():
     rng = np.random.default_rng(0)
     small, large = (rng.uniform(0, 1, n) for n in (1000, 100_000))
     errors = [smooth_ece(s, rng.uniform(size=len(s)) < s) for s in (small, large)]
@@ -77,7 +77,7 @@ def test_all_sure_and_wrong_is_1(count):
 
 
 def test_blocks_do_not_matter(monkeypatch):
-    sure, right = cases()
+    sure, right = samples()
     whole = smooth_ece(sure, right)
     monkeypatch.setattr(module, "BLOCK", 7)
     assert smooth_ece(sure, right) == pytest.approx(whole, rel=1e-10)

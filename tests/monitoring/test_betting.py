@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.monitoring.betting import COUNT, factors, grow, reserve
+from nescio.monitoring.bets import COUNT, factors, grow, reserve
 from nescio.monitoring.ranks import BLOCK
 
 NONE = np.full(COUNT, -np.inf)

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nescio
-from nescio.errors import NescioError
-from nescio.files import save_tensors
+from nescio.core import NescioError, save_tensors
 from nescio.monitoring import load, merge, monitor
-from nescio.monitoring.betting import COUNT, grow
-from nescio.monitoring.history import CELLS, Peaks
+from nescio.monitoring.bets import COUNT, grow
+from nescio.monitoring.monitor import CELLS, Peaks
 
 
 def alike(one, two):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.monitoring import merge, monitor
 
 

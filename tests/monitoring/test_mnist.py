@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import nescio_papers.data
 from nescio import data
-from nescio.data import shifted
+from nescio.data import corruptions
 from nescio.monitoring import monitor
 
 ROOT = Path(os.environ.get("NESCIO_DATA", "/nowhere"))
@@ -60,8 +61,8 @@ def calm(digits, score):
 
 @pytest.fixture(scope="module")
 def changed(digits):
-    found = {name: x[:1000] for name, (x, _) in data.corruptions().items()}
-    return found | {f"rotation {15 * s}": shifted.rotation()(digits[2], s) for s in (3, 4)}
+    found = {name: x[:1000] for name, (x, _) in nescio_papers.data.corruptions().items()}
+    return found | {f"rotation {15 * s}": corruptions.rotation()(digits[2], s) for s in (3, 4)}
 
 
 def test_digits_as_they_were_raise_no_alarm(calm, digits, score):

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from nescio import nets
+from nescio.core import Rng, drawing_from, generator, seeded
 from nescio.nets.bayesian_mlp import VariationalLinear
-from nescio.nets.network import made_by, rebuild
-from nescio.randomness import Rng, drawing_from, generator, seeded
-from nescio.stacking import Forward, Stack, stack
+from nescio.nets.factory import made_by, rebuild
+from nescio.nets.stack import Forward, Stack, stack
 
 X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -58,7 +58,7 @@ def test_training_samples_outputs_as_if_weights_were_sampled():
     assert ((fast.var(0) / truth - 1).abs() < 5 * 2 / count**0.5).all()
 
 
-def test_every_case_and_output_has_its_own_noise():
+def test_every_sample_and_output_has_its_own_noise():
     one = layer().train()
     with drawing_from(generator(3)):
         noise = one(X[:1].repeat(50, 1)) - one.eval()(X[:1])

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from nescio import nets
-from nescio.errors import NescioError
-from nescio.geometry.asymptotics import far_field
+from nescio.core import NescioError
 from nescio.geometry.pieces import affine
+from nescio.geometry.rays.far_field import far_field
 from nescio.nets.resnet import Block
 
 
@@ -92,7 +92,7 @@ def test_a_block_by_hand():
     torch.testing.assert_close(block(x), hidden.relu())
 
 
-def randomised(net):
+def randomized(net):
     """Statistics and biases that no layer passes through unchanged."""
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -119,7 +119,7 @@ def randomised(net):
 @torch.no_grad()
 def test_geometry_reads_them(make, shape):
     torch.manual_seed(1)
-    net = randomised(make(shape))
+    net = randomized(make(shape))
     own = copy.deepcopy(net).double()
     origin, way = torch.randn(2, 3, *shape, dtype=torch.float64)
     V, a = affine(net, origin)

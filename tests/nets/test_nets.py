@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from nescio import nets
-from nescio.errors import NescioError
-from nescio.nets.network import made_by, rebuild
-from nescio.registry import nets as registry
+from nescio.core import NescioError
+from nescio.core.registry import nets as registry
+from nescio.nets.factory import made_by, rebuild
 
 EXAMPLES = [
     ("mlp", (4, 3), {}, (4,)),
@@ -20,7 +20,7 @@ EXAMPLES = [
     ("bayesian_mlp", (4, 3), {}, (4,)),
     ("bayesian_mlp", ((1, 6, 5), 7), {"widths": [8], "spread": 0.3, "dropout": 0.2}, (1, 6, 5)),
     ("rbf", (4, 3), {"gamma": 0.2}, (4,)),
-    ("rbf", ((1, 3, 2), 4), {"centres": 7}, (1, 3, 2)),
+    ("rbf", ((1, 3, 2), 4), {"centers": 7}, (1, 3, 2)),
     ("digit_cnn", (), {}, (1, 8, 8)),
     ("digit_cnn", ((3, 7, 10), 4), {"dropout": 0.5}, (3, 7, 10)),
     ("lenet", (), {}, (1, 28, 28)),
@@ -37,7 +37,7 @@ def kinds(net):
 
 
 @pytest.mark.parametrize(("name", "args", "options", "shape"), EXAMPLES)
-def test_outputs_have_one_row_a_case(name, args, options, shape):
+def test_outputs_have_one_row_a_sample(name, args, options, shape):
     net = registry[name](*args, **options)
     outputs = args[1] if args else 10
     assert net(torch.randn(5, *shape)).shape == (5, outputs)
@@ -123,43 +123,43 @@ def test_options_are_checked(make, message):
         make()
 
 
-def test_standardised_inputs_have_mean_zero_and_deviation_one():
+def test_standardized_inputs_have_mean_zero_and_deviation_one():
     x = torch.randn(200, 3) * torch.tensor([1.0, 100.0, 1e-3]) + 5
-    net = nets.standardised(nn.Identity(), x)
+    net = nets.standardized(nn.Identity(), x)
     scaled = net(x)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=2e-3)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(3), rtol=1e-3, atol=0)
 
 
-def test_constant_features_are_only_centred():
+def test_constant_features_are_only_centered():
     x = torch.tensor([[1.0, 7.0], [3.0, 7.0]])
-    net = nets.standardised(nn.Identity(), x)
+    net = nets.standardized(nn.Identity(), x)
     assert net(x).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
     assert net(torch.tensor([[2.0, 8.0]])).tolist() == [[0.0, 1.0]]
 
 
-def test_constant_features_of_many_rows_are_only_centred():
+def test_constant_features_of_many_rows_are_only_centered():
     """0.1 has no exact mean in binary: its deviation must still count as none."""
     x = torch.cat([torch.randn(1000, 1), torch.full((1000, 1), 0.1)], 1)
-    net = nets.standardised(nn.Identity(), x)
+    net = nets.standardized(nn.Identity(), x)
     assert net[0].scale[1].item() == 1.0
     assert net(torch.tensor([[0.0, 0.2]]))[0, 1].item() == pytest.approx(0.1, abs=1e-6)
 
 
 def test_scaling_is_saved_and_not_trained():
-    net = nets.standardised(nn.Linear(3, 2), torch.randn(9, 3))
+    net = nets.standardized(nn.Linear(3, 2), torch.randn(9, 3))
     assert set(net.state_dict()) == {"scaling.mean", "scaling.scale", "net.weight", "net.bias"}
     assert {name for name, _ in net.named_parameters()} == {"net.weight", "net.bias"}
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1234.567])
-def test_a_constant_feature_is_only_centred(value):
+def test_a_constant_feature_is_only_centered(value):
     x = torch.cat([torch.randn(1000, 1), torch.full((1000, 1), value)], 1)
-    net = nets.standardised(nn.Identity(), x)
+    net = nets.standardized(nn.Identity(), x)
     assert net.scaling.scale[1] == 1
 
 
 def test_images_are_scaled_pixel_by_pixel():
     x = torch.rand(50, 1, 4, 4)
-    scaled = nets.standardised(nn.Identity(), x)(x)
+    scaled = nets.standardized(nn.Identity(), x)(x)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(1, 4, 4), rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Radial basis functions: the formula, their centres, and what they learn."""
+"""Radial basis functions: the formula, their centers, and what they learn."""
 
 import copy
 
@@ -9,35 +9,35 @@ from scipy.spatial.distance import cdist
 from torch import nn
 
 from nescio import nets
+from nescio.core import NescioError
 from nescio.data import digits, half_moons
-from nescio.errors import NescioError
-from nescio.model import Model
+from nescio.models.model import Model
 from nescio.nets.rbf import find_rbf
-from nescio.training import train
+from nescio.training.train import train
 
 
 def test_it_is_the_formula():
-    net = nets.rbf((2, 3), 4, centres=7, gamma=0.3).double()
+    net = nets.rbf((2, 3), 4, centers=7, gamma=0.3).double()
     x = torch.randn(5, 2, 3, dtype=torch.float64)
-    squared = cdist(x.flatten(1).numpy(), net.centres.numpy(), "sqeuclidean")
+    squared = cdist(x.flatten(1).numpy(), net.centers.numpy(), "sqeuclidean")
     truth = np.exp(-0.3 * squared) @ net.alpha.detach().numpy().T
     np.testing.assert_allclose(net(x).detach().numpy(), truth, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(net.distances(x).numpy(), squared, rtol=1e-12, atol=1e-12)
 
 
-def test_only_the_weights_are_trained_and_the_centres_are_saved():
-    net = nets.rbf(2, 3, centres=5)
-    assert set(net.state_dict()) == {"alpha", "centres"}
+def test_only_the_weights_are_trained_and_the_centers_are_saved():
+    net = nets.rbf(2, 3, centers=5)
+    assert set(net.state_dict()) == {"alpha", "centers"}
     assert [name for name, _ in net.named_parameters()] == ["alpha"]
-    assert net.centres.shape == (5, 2)
+    assert net.centers.shape == (5, 2)
     assert net.alpha.shape == (3, 5)
 
 
 def test_distances_far_from_the_origin_keep_their_digits():
     """In float32 the squares near 1000 have steps of 0.06; distances of 0.01 must not drown."""
-    net = nets.rbf(3, 2, centres=6)
+    net = nets.rbf(3, 2, centers=6)
     spots = 1000 + 0.1 * torch.randn(6, 3)
-    net.centres.copy_(spots)
+    net.centers.copy_(spots)
     x = 1000 + 0.1 * torch.randn(9, 3)
     truth = cdist(x.double().numpy(), spots.double().numpy(), "sqeuclidean")
     np.testing.assert_allclose(net.distances(x).numpy(), truth, rtol=1e-2, atol=1e-4)
@@ -47,40 +47,40 @@ def test_distances_far_from_the_origin_keep_their_digits():
 
 @pytest.mark.parametrize("size", [1e3, 1e18, 1e30, 3e38])
 def test_far_away_every_class_is_as_likely(size):
-    net = nets.rbf(3, 4, centres=6)
+    net = nets.rbf(3, 4, centers=6)
     x = torch.tensor([[1.0, -1.0, 0.5]]) * size
     assert net(x).softmax(1).tolist() == [[0.25] * 4]
 
 
-def test_centres_are_points_of_the_data():
+def test_centers_are_points_of_the_data():
     x = torch.randn(20, 2)
-    net = nets.rbf(2, 3, centres=8)
-    before = net.centres.clone()
-    placed = nets.centred(net, x, seed=1)
-    assert torch.equal(net.centres, before)
+    net = nets.rbf(2, 3, centers=8)
+    before = net.centers.clone()
+    placed = nets.centered(net, x, seed=1)
+    assert torch.equal(net.centers, before)
     assert torch.equal(placed.alpha, net.alpha)
-    rows = [int((x == c).all(1).nonzero()) for c in placed.centres]
+    rows = [int((x == c).all(1).nonzero()) for c in placed.centers]
     assert len(set(rows)) == 8
-    assert torch.equal(nets.centred(net, x, seed=1).centres, placed.centres)
-    assert not torch.equal(nets.centred(net, x, seed=2).centres, placed.centres)
-    every = nets.centred(nets.rbf(2, 3, centres=20), x).centres
+    assert torch.equal(nets.centered(net, x, seed=1).centers, placed.centers)
+    assert not torch.equal(nets.centered(net, x, seed=2).centers, placed.centers)
+    every = nets.centered(nets.rbf(2, 3, centers=20), x).centers
     assert sorted(every.tolist()) == sorted(x.tolist())
 
 
 def test_k_means_finds_the_middles_of_clusters():
     spots = torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     x = spots.repeat(30, 1) + 0.1 * torch.randn(90, 2)
-    placed = nets.centred(nets.rbf(2, 3, centres=3), x, method="k-means")
+    placed = nets.centered(nets.rbf(2, 3, centers=3), x, method="k-means")
     truth = torch.stack([x[i::3].mean(0) for i in range(3)])
-    found = placed.centres[torch.cdist(truth, placed.centres).argmin(1)]
+    found = placed.centers[torch.cdist(truth, placed.centers).argmin(1)]
     torch.testing.assert_close(found, truth)
 
 
-def test_behind_a_scaling_the_centres_are_scaled_data():
+def test_behind_a_scaling_the_centers_are_scaled_data():
     x = torch.randn(40, 3) * torch.tensor([1.0, 100.0, 0.01]) + 7
-    net = nets.centred(nets.standardised(nets.rbf(3, 2, centres=10), x), x)
+    net = nets.centered(nets.standardized(nets.rbf(3, 2, centers=10), x), x)
     scaled = net[0](x)
-    assert all(((scaled - c).abs().amax(1) < 1e-6).any() for c in net[1].centres)
+    assert all(((scaled - c).abs().amax(1) < 1e-6).any() for c in net[1].centers)
     assert find_rbf(net) is net[1]
 
 
@@ -99,7 +99,7 @@ def test_it_learns_half_moons(method):
     x, y = data.train
     gamma = 3 * nets.median_gamma(x)
     model = train(
-        lambda: nets.centred(nets.rbf(2, 2, centres=50, gamma=gamma), x, method=method),
+        lambda: nets.centered(nets.rbf(2, 2, centers=50, gamma=gamma), x, method=method),
         (x, y),
         epochs=20,
         learning_rate=0.1,
@@ -112,7 +112,7 @@ def test_it_learns_half_moons(method):
 def test_it_learns_digits_and_comes_back_from_a_file(tmp_path):
     data = digits()
     x, y = data.train
-    net = nets.centred(nets.rbf((1, 8, 8), 10, centres=100, gamma=3 * nets.median_gamma(x)), x)
+    net = nets.centered(nets.rbf((1, 8, 8), 10, centers=100, gamma=3 * nets.median_gamma(x)), x)
     model = train(
         lambda: copy.deepcopy(net), (x, y), epochs=15, learning_rate=0.1, members=2, progress=False
     )
@@ -121,13 +121,13 @@ def test_it_learns_digits_and_comes_back_from_a_file(tmp_path):
     model.save(tmp_path)
     again = Model.load(tmp_path)
     assert torch.equal(again.outputs(inputs), model.outputs(inputs))
-    assert torch.equal(again.member(1).centres, net.centres)
+    assert torch.equal(again.member(1).centers, net.centers)
     assert again.member(1).gamma == net.gamma
 
 
 def test_a_scaled_network_comes_back_from_a_file(tmp_path):
     x, y = half_moons().train
-    make = lambda: nets.centred(nets.standardised(nets.rbf(2, 2, centres=20), x), x)  # noqa: E731
+    make = lambda: nets.centered(nets.standardized(nets.rbf(2, 2, centers=20), x), x)  # noqa: E731
     model = train(make, (x, y), epochs=2, progress=False)
     model.save(tmp_path)
     assert torch.equal(Model.load(tmp_path).outputs(x), model.outputs(x))
@@ -142,12 +142,15 @@ X = torch.randn(5, 2)
         (lambda: nets.rbf(2, 2, gamma=0.0), "gamma must be a positive number, got 0.0"),
         (lambda: nets.rbf(2, 2, gamma=float("inf")), "gamma must be a positive number"),
         (lambda: nets.rbf(2, 2, gamma=float("nan")), "gamma must be a positive number"),
-        (lambda: nets.rbf(2, 2, centres=0), "0 centres"),
+        (lambda: nets.rbf(2, 2, centers=0), "0 centers"),
         (lambda: nets.rbf(2, 0), "0 outputs"),
-        (lambda: nets.centred(nets.mlp(2, 2), X), "centred reads a network of nets.rbf, got Sequ"),
-        (lambda: nets.centred(nets.rbf(2, 2, centres=6), X), "6 centres .* got 5 of 2"),
-        (lambda: nets.centred(nets.rbf(3, 2, centres=4), X), "of 3 features .* of 2"),
-        (lambda: nets.centred(nets.rbf(2, 2, centres=2), X, method="grid"), "points, k-means"),
+        (
+            lambda: nets.centered(nets.mlp(2, 2), X),
+            "centered reads a network of nets.rbf, got",
+        ),
+        (lambda: nets.centered(nets.rbf(2, 2, centers=6), X), "6 centers .* got 5 of 2"),
+        (lambda: nets.centered(nets.rbf(3, 2, centers=4), X), "of 3 features .* of 2"),
+        (lambda: nets.centered(nets.rbf(2, 2, centers=2), X, method="grid"), "points, k-means"),
         (lambda: nets.median_gamma(torch.ones(9, 2)), "choose gamma by hand"),
         (lambda: nets.median_gamma(torch.ones(1, 2)), "choose gamma by hand"),
     ],

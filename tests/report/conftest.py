@@ -21,7 +21,7 @@ def _predictor(test: dict[str, float], far: list[float], auroc: list[float]) -> 
             "confidence": [float("nan"), 0.4, float("nan"), 0.9],
             "accuracy": [float("nan"), 0.35, float("nan"), 0.95],
         },
-        "outside": {
+        "ood": {
             where: {
                 "mean_max_confidence": sure[where],
                 "measures": {
@@ -53,7 +53,7 @@ def result() -> dict[str, Any]:
     plain = {"accuracy": 0.9, "mean_max_confidence": 0.981, **QUALITY}
     other = {"accuracy": 0.887, "mean_max_confidence": 0.876, **QUALITY}
     found = {
-        "cases": 100,
+        "samples": 100,
         "features": [2],
         "seed": 7,
         "sets": {"noise": 50},
@@ -71,7 +71,7 @@ def result() -> dict[str, Any]:
 def smallest(result: dict[str, Any]) -> dict[str, Any]:
     """One predictor, no outside set."""
     found = result["predictors"]["plain"]
-    found["outside"] = {}
+    found["ood"] = {}
     found["confidence_histograms"] = {"test": [0, 5, 15, 80]}
     return {**result, "sets": {}, "predictors": {"plain": found}}
 
@@ -81,13 +81,13 @@ def gaps(result: dict[str, Any]) -> dict[str, Any]:
     """Numbers that are missing, as None (from a file) and as NaN (from memory)."""
     found = result["predictors"]["plain"]
     found["test"] = dict.fromkeys(found["test"])
-    found["outside"]["noise"]["mean_max_confidence"] = float("nan")
-    found["outside"]["noise"]["measures"]["mutual_information"] = {"auroc": None}
+    found["ood"]["noise"]["mean_max_confidence"] = float("nan")
+    found["ood"]["noise"]["measures"]["mutual_information"] = {"auroc": None}
     found["scaling"]["mean_max_confidence"] = [None, 0.5, float("nan")]
     found["scaling"]["auroc"]["mutual_information"] = [None, None, float("nan")]
     found["reliability"]["confidence"][0] = None
     found["reliability"]["accuracy"][0] = None
-    del result["predictors"]["<b>net</b>"]["outside"]["noise"]
+    del result["predictors"]["<b>net</b>"]["ood"]["noise"]
     return result
 
 
@@ -96,7 +96,7 @@ def attacked(result: dict[str, Any]) -> dict[str, Any]:
     """The same with a row of adversarial noise, which one predictor could not be asked for."""
     plain = result["predictors"]["plain"]
     name = "adversarial noise (radius 0.3, 50 steps)"
-    plain["outside"][name] = {
+    plain["ood"][name] = {
         "mean_max_confidence": 0.9997,
         "measures": {m: {"auroc": 0.021, "aupr": 0.3, "fpr_at_95_tpr": 0.987} for m in MEASURES},
     }
@@ -149,52 +149,58 @@ def trusted(result: dict[str, Any]) -> dict[str, Any]:
     coverage = [0.1, 0.5, 1.0]
     plain["failure"] = {
         "errors": 10,
-        "cases": 100,
+        "samples": 100,
         "scores": scores,
         "curves": {
             "maximum probability": {"coverage": coverage, "risk": [0.0, 0.02, 0.1]},
             "recommended score": {"coverage": coverage, "risk": [0.0, 0.0, 0.1]},
         },
     }
-    other["failure"] = {"errors": 3, "cases": 100, "skipped": "3 errors in 100 answers: too few"}
-    result["held_out"] = "fitted on the 300 validation cases, measured on the 100 test cases"
+    other["failure"] = {"errors": 3, "samples": 100, "skipped": "3 errors in 100 answers: too few"}
+    result["held_out"] = "fitted on the 300 validation samples, measured on the 100 test samples"
     shares = {"inputs": 50, "unsure": 0.0}
     result["guard"] = {
         "predictor": "plain",
         "false_alarm": 0.01,
         "risk": 0.02,
         "confidence": 0.95,
-        "cases": 300,
+        "samples": 300,
         "needed": 189,
         "halved": False,
         "holds": True,
-        "shown": {"cases": 236, "answered": 220, "errors": 1, "bound": 0.0214, "samples": 240},
+        "shown": {
+            "samples": 236,
+            "answered": 220,
+            "errors": 1,
+            "bound": 0.0214,
+            "calibration": 240,
+        },
         "enough": None,
         "own_network": False,
         "guarantees": ["Outside: few.", "Unsure: <few>."],
         "test": {
-            "cases": 100,
+            "samples": 100,
             "answered": {"value": 0.9, "low": 0.82, "high": 0.95},
-            "outside": {"value": 0.02, "low": 0.01, "high": 0.07},
+            "ood": {"value": 0.02, "low": 0.01, "high": 0.07},
             "unsure": 0.08,
             "errors": 1,
             "risk": {"value": 0.01, "low": 0.0003, "high": 0.06},
         },
         "broken": {"false_alarm": False, "risk": False},
-        "outside": {
-            "letters": {**shares, "answer": 0.39, "outside": 0.61},
-            "uniform noise": {**shares, "answer": 0.0, "outside": 1.0},
-            "scaled x 100": {**shares, "answer": 0.0, "outside": 1.0},
+        "ood": {
+            "letters": {**shares, "answer": 0.39, "ood": 0.61},
+            "uniform noise": {**shares, "answer": 0.0, "ood": 1.0},
+            "scaled x 100": {**shares, "answer": 0.0, "ood": 1.0},
         },
         "file": "out/guard.safetensors",
     }
     quality = {"accuracy": [0.9, 0.4], "ece": [0.05, 0.3], "nll": [0.1, 0.2]}
-    decided = {"answered": [0.9, 0.1], "unsure": [0.08, 0.1], "outside": [0.02, 0.8]}
+    decided = {"answered": [0.9, 0.1], "unsure": [0.08, 0.1], "ood": [0.02, 0.8]}
     risk = {"risk": [0.01, None], "low": [0.0, None], "high": [0.03, None]}
     result["shift"] = {
         "shift": "rotation",
         "description": "turned by 15 degrees a step",
-        "cases": 100,
+        "samples": 100,
         "strengths": [0.0, 1.0],
         "predictors": {"plain": quality},
         "sets": {},

@@ -3,7 +3,7 @@
 import pytest
 
 from nescio.report import audit_page, audit_text
-from nescio.report.advice import advice, range_warning
+from nescio.report.audit_words import advice, range_warning
 
 
 def test_temperature_score_and_risk(trusted):
@@ -58,9 +58,9 @@ def test_nothing_measured_nothing_advised(result):
     ],
 )
 def test_inputs_out_of_range_are_said_first(trusted, features, words):
-    trusted["range"] = {"outside": 3651, "cases": 3696, "features": features}
+    trusted["range"] = {"ood": 3651, "samples": 3696, "features": features}
     said = (
-        "3,651 of 3,696 test cases hold numbers outside the range of the training "
+        "3,651 of 3,696 test samples hold numbers outside the range of the training "
         f"data{words}: are they scaled alike?"
     )
     assert range_warning(trusted) == said
@@ -70,5 +70,5 @@ def test_inputs_out_of_range_are_said_first(trusted, features, words):
 
 
 def test_some_inputs_out_of_range_are_no_matter(trusted):
-    trusted["range"] = {"outside": 1848, "cases": 3696, "features": [1]}
+    trusted["range"] = {"ood": 1848, "samples": 3696, "features": [1]}
     assert range_warning(trusted) == ""

@@ -3,16 +3,16 @@
 import pytest
 from rich.cells import cell_len
 
-from nescio.report.comparison import comparison_latex, comparison_markdown, comparison_text
+from nescio.report.predictor_table import comparison_latex, comparison_markdown, comparison_text
 
 
 def number(value, spread=0.004):
     return {"value": value, "low": value - spread, "high": value + spread}
 
 
-def measured(mmc, auroc, fpr, cases=10000):
+def measured(mmc, auroc, fpr, samples=10000):
     return {
-        "cases": cases,
+        "samples": samples,
         "mean_max_confidence": number(mmc),
         "auroc": number(auroc),
         "fpr_at_95_tpr": number(fpr),
@@ -21,7 +21,7 @@ def measured(mmc, auroc, fpr, cases=10000):
 
 @pytest.fixture
 def result():
-    test = {"cases": 10000, "error": number(0.0051, 0.001), "mean_max_confidence": number(0.991)}
+    test = {"samples": 10000, "error": number(0.0051, 0.001), "mean_max_confidence": number(0.991)}
     plain = {
         "test": test,
         "Fashion": measured(0.654, 0.972, 0.121),
@@ -30,12 +30,12 @@ def result():
     acet = {
         "test": test,
         "Fashion": measured(0.239, 0.994, 0.005),
-        "samples, misclassified": {"cases": 0},
+        "samples, misclassified": {"samples": 0},
     }
     energy = {
-        "test": {"cases": 10000},
+        "test": {"samples": 10000},
         "Fashion": {key: v for key, v in measured(1, 0.9, 0.5).items() if key[0] != "m"},
-        "samples, misclassified": {"cases": 0, "skipped": "it has no label"},
+        "samples, misclassified": {"samples": 0, "skipped": "it has no label"},
     }
     return {
         "data": "test",

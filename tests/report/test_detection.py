@@ -5,8 +5,8 @@ import pytest
 from rich.cells import cell_len
 from sklearn.metrics import roc_curve
 
-from nescio.report.detection import detection_latex, detection_markdown, detection_text
-from nescio.report.detection_plots import bins, curve, roc_curves, score_histograms
+from nescio.report.detector_table import detection_latex, detection_markdown, detection_text
+from nescio.report.plots.score_plots import bins, curve, roc_curves, score_histograms
 
 
 def number(value, spread=0.004):
@@ -40,20 +40,20 @@ def detector(first, second, **more):
 
 @pytest.fixture
 def result():
-    tuned = {"by": "fpr95", "on": "smooth noise", "inside": 100, "outside": 80}
+    tuned = {"by": "fpr95", "on": "smooth noise", "in_dist": 100, "ood": 80}
     return {
         "data": "test",
-        "cases": 10000,
+        "samples": 10000,
         "networks": 1,
-        "positive": "outside",
+        "positive": "ood",
         "level": 0.9,
         "resamples": 300,
         "forward_seconds": 0.0321,
         "groups": {"all": ["letters_1", "noise"], "near": ["letters_1"], "far": ["noise"]},
         "sets": {
-            "test": {"cases": 10000, "in_train": 0},
-            "letters_1": {"cases": 50, "in_train": 3},
-            "noise": {"cases": 40, "in_train": 0},
+            "test": {"samples": 10000, "in_train": 0},
+            "letters_1": {"samples": 50, "in_train": 3},
+            "noise": {"samples": 40, "in_train": 0},
             "kana": {"absent": "nescio data download kuzushiji_mnist"},
         },
         "detectors": {
@@ -122,13 +122,13 @@ def test_without_near_sets_there_is_one_mean(result):
     assert "near" not in text.split("shares")[0]
 
 
-@pytest.mark.parametrize("cases", [20, 3000])
-def test_a_curve_lies_on_the_exact_one(cases):
+@pytest.mark.parametrize("samples", [20, 3000])
+def test_a_curve_lies_on_the_exact_one(samples):
     draw = np.random.default_rng(0)
-    inside, outside = draw.normal(size=cases).round(1), 1 + draw.normal(size=cases).round(2)
-    false, true = curve(inside, outside)
-    truth = np.r_[np.zeros(cases), np.ones(cases)]
-    exact = roc_curve(truth, np.r_[inside, outside], drop_intermediate=False)
+    in_dist, ood = draw.normal(size=samples).round(1), 1 + draw.normal(size=samples).round(2)
+    false, true = curve(in_dist, ood)
+    truth = np.r_[np.zeros(samples), np.ones(samples)]
+    exact = roc_curve(truth, np.r_[in_dist, ood], drop_intermediate=False)
     known = set(zip(exact[0].round(9), exact[1].round(9), strict=True))
     assert set(zip(false.round(9), true.round(9), strict=True)) <= known
     assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from nescio.report import audit_page, audit_text, plots
-from nescio.report.verdict import verdict
+from nescio.report import audit_page, audit_text
+from nescio.report.audit_words import verdict
+from nescio.report.plots import audit_plots
 
 QUANTILES = [float(k) for k in range(21)]
 
@@ -57,7 +58,7 @@ def test_the_verdict_says_what_is_proved(far) -> None:
 
 
 def test_the_plot_shows_the_distributions(far) -> None:
-    figure = plots.far_field(far)
+    figure = audit_plots.far_field(far)
     assert figure.get_suptitle().startswith("In 88 % of directions")
     assert len(figure.axes) == 4
     sure, dotted = figure.axes[0].get_lines()

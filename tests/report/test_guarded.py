@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nescio.report import audit_page, audit_text
-from nescio.report.guarded import guard_notes, guard_rows, guard_sentence, guard_usage
+from nescio.report.audit_tables import guard_notes, guard_rows, guard_sentence, guard_usage
 
 
 def test_the_sentence_people_need(trusted):
@@ -26,30 +26,33 @@ def test_it_stands_first_in_the_text_and_on_the_page(trusted):
     assert "Unsure: &lt;few&gt;." in page
 
 
-def test_cases_that_are_in_both_parts_are_counted(trusted):
+def test_samples_that_are_in_both_parts_are_counted(trusted):
     assert "without" not in guard_notes(trusted)[0]
     trusted["guard"]["left_out"] = 1200
     assert guard_notes(trusted)[0].endswith(
-        "measured on the test data, without the 1,200 that are validation cases too."
+        "measured on the test data, without the 1,200 that are validation samples too."
     )
 
 
-def test_a_broken_promise_is_said(trusted):
+def test_a_broken_guarantee_is_said(trusted):
     trusted["guard"]["broken"]["risk"] = True
     assert "the test data do not keep to this" in guard_sentence(trusted)
 
 
 @pytest.mark.parametrize(
     ("halved", "words"),
-    [(True, "half of the test data, 90 cases, are too few"), (False, "90 validation cases are")],
+    [
+        (True, "half of the test data, 90 samples, are too few"),
+        (False, "90 validation samples are"),
+    ],
 )
-def test_too_few_cases_and_how_many_it_takes(trusted, halved, words):
-    about = {"skipped": "x", "cases": 90, "needed": 189, "halved": halved}
+def test_too_few_samples_and_how_many_it_takes(trusted, halved, words):
+    about = {"skipped": "x", "samples": 90, "needed": 189, "halved": halved}
     wish = {"false_alarm": 0.01, "risk": 0.02, "confidence": 0.95}
     trusted["guard"] = {**about, **wish}
     said = guard_sentence(trusted)
     assert words in said
-    assert said.endswith("It takes at least 189 validation cases or 378 test cases.")
+    assert said.endswith("It takes at least 189 validation samples or 378 test samples.")
     assert guard_rows(trusted) == []
     assert guard_usage(trusted) is None
     assert said in " ".join(audit_text(trusted).split())
@@ -62,14 +65,14 @@ def test_another_reason_for_no_guard_is_told(trusted):
 
 @pytest.mark.parametrize(
     ("enough", "words"),
-    [(900, "It takes about 900 validation cases or more"), (None, "More cases would not help")],
+    [(900, "It takes about 900 validation samples or more"), (None, "More samples would not help")],
 )
 def test_a_network_that_cannot_be_shown_to_answer(trusted, enough, words):
     trusted["guard"] |= {"holds": False, "enough": enough}
     said = guard_sentence(trusted)
     assert "1 error among the 220 surest of 236 samples show at most 2.1 %" in said
     assert words in said
-    assert said.endswith("All its guard can say is what is outside: out/guard.safetensors")
+    assert said.endswith("All its guard can say is what is OOD: out/guard.safetensors")
 
 
 def test_rows_hold_the_shares(trusted):
@@ -80,7 +83,7 @@ def test_rows_hold_the_shares(trusted):
         ("scaled x 100", ["50", "0.0", "0.0", "100.0"]),
     ]
     made, wrong, alarms = guard_notes(trusted)
-    assert made == "Made on the validation data (300 cases), measured on the test data."
+    assert made == "Made on the validation data (300 samples), measured on the test data."
     assert wrong.startswith("There 1 of its 90 answers are wrong: 1.0 % (under 0.1 % to 6.0 %)")
     assert alarms.startswith("Of these cases 2.0 % are called outside (1.0 % to 7.0 %)")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nescio.monitoring import monitor
-from nescio.report.monitoring import martingale
+from nescio.report.plots.monitor_plot import martingale
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def test_labels_stand_beside_the_lines(calm):
     other = monitor(rng.normal(size=200), false_alarm=0.05).update(rng.normal(size=300))
     figure = martingale({"a": calm, "b": other})
     figure.draw_without_rendering()
-    inside = figure.axes[0].get_window_extent()
+    in_dist = figure.axes[0].get_window_extent()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     assert len(boxes) == 2
-    assert all(box.x0 > inside.x1 for box in boxes)
+    assert all(box.x0 > in_dist.x1 for box in boxes)
     assert all(box.x1 <= figure.bbox.x1 for box in boxes)
     assert not boxes[0].overlaps(boxes[1])
 

@@ -61,8 +61,8 @@ def test_every_number_is_there(result):
 
 
 def test_names_are_escaped(result):
-    outside = result["predictors"]["plain"]["outside"]
-    outside["<script>alert(1)</script>"] = outside.pop("noise")
+    ood = result["predictors"]["plain"]["ood"]
+    ood["<script>alert(1)</script>"] = ood.pop("noise")
     page = audit_page(result)
     reader = Reader(page)
     assert "b" not in reader.tags
@@ -71,7 +71,7 @@ def test_names_are_escaped(result):
     assert "<b>net</b>" in "".join(reader.words)
 
 
-def test_nothing_is_asked_for_from_outside(result):
+def test_nothing_is_asked_for_from_ood(result):
     page = audit_page(result)
     reader = Reader(page)
     links = [v for k, v in reader.attributes if k in ("src", "href", "xlink:href", "action")]
@@ -94,7 +94,7 @@ def test_missing_numbers_are_dashes(gaps):
     assert "– / –" in words
 
 
-def test_one_predictor_without_outside_sets(smallest):
+def test_one_predictor_without_ood_sets(smallest):
     words = "".join(Reader(audit_page(smallest)).words)
     assert "An audit of 1 predictor on" in words
     assert "Telling the outside" not in words

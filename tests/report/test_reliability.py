@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 from nescio.metrics import reliability
-from nescio.report.drawing import svg
-from nescio.report.reliability import reliability_diagram
+from nescio.report.plots.look import svg
+from nescio.report.plots.reliability_plot import reliability_diagram
 
 
 def bins(power, equal="width"):

@@ -5,13 +5,13 @@ import io
 import numpy as np
 import pytest
 
-from nescio.report import shift
-from nescio.shifting import Along, Confident, Entropies
+from nescio.evaluation.under_shift import Along, Confident, Entropies
+from nescio.report.plots import shift_plot
 
 RESULT = {
     "shift": "gaussian_noise",
     "description": "noise of deviation 0.1 a step",
-    "cases": 10,
+    "samples": 10,
     "strengths": [0.0, 1.0, 2.0],
     "predictors": {
         "one": {"accuracy": [0.9, 0.8, 0.5], "nll": [0.1, 0.4, 2.0], "ece": [0.01, 0.05, 0.3]},
@@ -29,7 +29,7 @@ RESULT = {
         "guard": {
             "answered": [0.9, 0.5, 0.0],
             "unsure": [0.1, 0.1, 0.1],
-            "outside": [0.0, 0.4, 0.9],
+            "ood": [0.0, 0.4, 0.9],
             "risk": [0.01, 0.02, None],
             "low": [0.0, 0.01, None],
             "high": [0.02, 0.05, None],
@@ -40,7 +40,7 @@ RESULT = {
 
 
 def test_a_panel_a_number():
-    figure = shift.curves(Along(RESULT))
+    figure = shift_plot.curves(Along(RESULT))
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == [
         "accuracy",
@@ -62,29 +62,29 @@ def test_a_panel_a_number():
     figure.savefig(io.BytesIO(), format="png")
 
 
-def test_a_guard_has_no_predictors_colour():
-    axes = shift.curves(Along(RESULT)).axes
+def test_a_guard_has_no_predictors_color():
+    axes = shift_plot.curves(Along(RESULT)).axes
     predictors, guards = axes[0].lines, [axis.lines[0] for axis in axes[5:]]
     looks = {(one.get_color(), one.get_linestyle()) for one in predictors}
     assert len(looks) == 2
     for own in guards:
-        assert own.get_color() not in {colour for colour, _ in looks}
+        assert own.get_color() not in {color for color, _ in looks}
         assert own.get_linestyle() not in {dashes for _, dashes in looks}
 
 
 def test_without_sets_and_guards_only_the_predictors_are_drawn():
-    figure = shift.curves(Along({**RESULT, "sets": {}, "guards": {}}))
+    figure = shift_plot.curves(Along({**RESULT, "sets": {}, "guards": {}}))
     assert len(figure.axes) == 3
 
 
 def test_confident_answers_and_entropies():
     levels = np.array([0.0, 0.5])
     found = Confident(levels, np.array([0.5, 0.8]), np.array([1.0, 0.5]), np.array([1.0, 0.2]))
-    left, right = shift.confident_answers({"one": found, "two": found}).axes
+    left, right = shift_plot.confident_answers({"one": found, "two": found}).axes
     assert list(left.lines[0].get_ydata()) == [0.5, 0.8]
     assert list(right.lines[1].get_ydata()) == [1.0, 0.2]
     spread = Entropies(np.array([0, 0.5, 1.0]), np.array([0.9, 0.1]), np.array([0.3, 0.7]))
-    figure = shift.entropy_histograms({"M = 1": spread}, inside="digits", outside="letters")
+    figure = shift_plot.entropy_histograms({"M = 1": spread}, in_dist="digits", ood="letters")
     filled, outline = figure.axes[0].patches
     assert list(filled.get_data().values) == [0.9, 0.1]
     assert list(outline.get_data().values) == [0.3, 0.7]

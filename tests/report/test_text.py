@@ -45,7 +45,7 @@ def test_missing_numbers_are_dashes(gaps):
     assert row.split() == ["noise", "-", "-"]
 
 
-def test_one_predictor_without_outside_sets(smallest):
+def test_one_predictor_without_ood_sets(smallest):
     text = audit_text(smallest)
     assert "98.1" in text
     assert "AUROC / FPR95" not in text
@@ -53,10 +53,10 @@ def test_one_predictor_without_outside_sets(smallest):
 
 def test_columns_that_do_not_fit_go_to_a_table_below(result):
     found = result["predictors"].pop("plain")
-    part = found["outside"].pop("noise")
+    part = found["ood"].pop("noise")
     for k in range(1, 9):
-        outside = {"noise": {**part, "mean_max_confidence": k / 1000}}
-        result["predictors"][f"photographer {k}"] = {**found, "outside": outside}
+        ood = {"noise": {**part, "mean_max_confidence": k / 1000}}
+        result["predictors"][f"photographer {k}"] = {**found, "ood": ood}
     text = audit_text(result, width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert {f"0.{k}" for k in range(1, 9)} <= set(text.split())

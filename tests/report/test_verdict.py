@@ -2,8 +2,8 @@
 
 import pytest
 
-from nescio.report import audit_page, findings
-from nescio.report.verdict import compared, headline, percent, verdict
+from nescio.report import audit_page, audit_words
+from nescio.report.audit_words import compared, headline, percent, verdict
 
 
 def test_a_predictor_that_is_surer_far_away_is_told_so(result):
@@ -27,7 +27,7 @@ def test_a_predictor_that_is_never_too_sure_is_told_so(result):
     assert words.endswith("Every outside set looks less certain to it than its own data.")
     assert (
         "percentage points" not in words
-    )  # 1.1 points are within two standard errors of 100 cases
+    )  # 1.1 points are within two standard errors of 100 samples
     assert compared(result) == ""
 
 
@@ -42,18 +42,18 @@ def test_the_others_have_a_line_each(result):
 
 
 def test_several_places_are_listed_in_one_sentence(result):
-    outside = result["predictors"]["plain"]["outside"]
-    outside["noise"]["mean_max_confidence"] = 0.99
+    ood = result["predictors"]["plain"]["ood"]
+    ood["noise"]["mean_max_confidence"] = 0.99
     assert (
         "To it, noise and inputs scaled by 100 look more certain than its own data; "
         "its best measure reaches an AUROC of 0.91 and 0.10 there"
     ) in verdict(result)[0]
 
 
-def test_many_outside_sets_are_cut_to_the_surest(result):
+def test_many_ood_sets_are_cut_to_the_surest(result):
     found = result["predictors"]["plain"]
-    part = found["outside"]["noise"]
-    found["outside"] = {f"set {k}": {**part, "mean_max_confidence": k / 10} for k in range(9)}
+    part = found["ood"]["noise"]
+    found["ood"] = {f"set {k}": {**part, "mean_max_confidence": k / 10} for k in range(9)}
     words = verdict(result)[0]
     assert "80.0 % sure on set 8; 70.0 % sure on set 7" in words
     assert "no surer on 5 other outside sets" in words
@@ -66,7 +66,7 @@ def test_missing_numbers_have_words(gaps):
     assert "nan" not in " ".join([headline(gaps), *verdict(gaps)]).lower()
 
 
-def test_without_outside_sets_the_sentence_ends_early(smallest):
+def test_without_ood_sets_the_sentence_ends_early(smallest):
     assert "sure on average. On the test data" in verdict(smallest)[0]
     assert headline(smallest) == (
         "At 100 times the test inputs, the predictor is surer than on the test data."
@@ -82,17 +82,17 @@ def test_what_rounds_to_all_is_not_called_all(share, words):
 
 
 def test_the_titles_count_the_predictors(result):
-    assert findings.far_confidence(result) == (
+    assert audit_words.far_confidence(result) == (
         "At 100 times the test inputs, 1 of 2 predictors is surer than on the test data"
     )
-    assert findings.far_separation(result) == (
+    assert audit_words.far_separation(result) == (
         "At 100 times the test inputs, 2 of 4 curves end below chance; "
         "the best ends at an AUROC of 0.95"
     )
-    assert findings.high_confidence(result) == (
+    assert audit_words.high_confidence(result) == (
         "Up to 50 % of an outside set gets a confidence of 75 % or more"
     )
-    assert findings.calibration(result) == (
+    assert audit_words.calibration(result) == (
         "On the test data, 1 of 2 predictors is surer than right on average; "
         "the largest ECE is 6.7 %"
     )
@@ -107,7 +107,7 @@ def test_no_ray_no_claim_about_it(result):
 def test_a_measure_that_is_constant_for_everyone_is_not_plotted(result):
     for found in result["predictors"].values():
         found["scaling"]["auroc"]["mutual_information"] = [0.5, 0.5, 0.5]
-    assert findings.telling_measures(result) == ["predictive_entropy"]
+    assert audit_words.telling_measures(result) == ["predictive_entropy"]
 
 
 def test_the_attack_has_a_sentence_of_its_own(attacked):
@@ -128,6 +128,6 @@ def test_the_headline_counts_those_that_an_attack_makes_surer(attacked):
 
 
 def test_an_attack_without_a_number_is_not_mentioned(attacked):
-    part = attacked["predictors"]["plain"]["outside"]["adversarial noise (radius 0.3, 50 steps)"]
+    part = attacked["predictors"]["plain"]["ood"]["adversarial noise (radius 0.3, 50 steps)"]
     part["mean_max_confidence"] = None
     assert "attack" not in verdict(attacked)[0]

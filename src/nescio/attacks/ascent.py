@@ -1,20 +1,33 @@
-"""Projected gradient ascent: the one loop behind every attack, also inside losses.
+"""Projected gradient ascent on any objective: the one attack loop."""
 
-The inputs have any number of leading axes, as many as the objective's values: `(N, ...)` for an
-attack, `(M, B, ...)` for M members in training. Only the inputs get gradients.
-"""
-
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.attacks.norms import Norm, linf, norm_named
-from nescio.checks import as_batch
-from nescio.errors import NescioError
-from nescio.schedules import Schedule, constant, schedule_named
+from nescio.core import (
+    NescioError,
+    Schedule,
+    as_batch,
+    as_inputs,
+    as_tensor,
+    constant,
+    derive,
+    generator,
+    schedule_named,
+)
+from nescio.core.progress import progress
+from nescio.data import uniform_noise
+
+# Projected gradient ascent: the one loop behind every attack, also inside losses.
+#
+# The inputs have any number of leading axes, as many as the objective's values: `(N, ...)` for an
+# attack, `(M, B, ...)` for M members in training. Only the inputs get gradients.
 
 ROUNDING = 1e-6  # of the width of the box
 ADVICE = "pass the range of valid inputs as low= and high="
@@ -102,20 +115,20 @@ class Ascent:
                 f"within {whole:g} in the {self.norm!r} norm; for the whole box say radius=None"
             )
 
-    def start(self, centre: Tensor, numbers: Tensor, *, scale: float = 1.0) -> Tensor:
+    def start(self, center: Tensor, numbers: Tensor, *, scale: float = 1.0) -> Tensor:
         """Random points of the balls and the box, from uniform numbers `(K, 1 + F)`."""
         if self.radius is None:
             box: Tensor = self.low + (self.high - self.low) * numbers[:, 1:]
-            return box.reshape(centre.shape)
+            return box.reshape(center.shape)
         moves = norm_named(self.norm).inside(numbers, self.radius * scale)
-        return (centre + moves.view_as(centre)).clamp_(self.low, self.high)
+        return (center + moves.view_as(center)).clamp_(self.low, self.high)
 
     def projection(
-        self, centre: Tensor, *, lead: int = 1, scale: float = 1.0
+        self, center: Tensor, *, lead: int = 1, scale: float = 1.0
     ) -> Callable[[Tensor], Tensor]:
-        """A function that moves points, in place, into the ball around `centre` and the box.
+        """A function that moves points, in place, into the ball around `center` and the box.
 
-        To the nearest point of the ball, then of the box. The centre is in the box, so the second
+        To the nearest point of the ball, then of the box. The center is in the box, so the second
         move brings no feature further away from it, and the result is in both.
         """
         low, high, norm = self.low, self.high, norm_named(self.norm)
@@ -123,19 +136,19 @@ class Ascent:
             return lambda moved: moved.clamp_(low, high)
         radius = self.radius * scale
         if norm is linf:  # both are one box
-            bottom, top = (centre - radius).clamp_(min=low), (centre + radius).clamp_(max=high)
+            bottom, top = (center - radius).clamp_(min=low), (center + radius).clamp_(max=high)
             return lambda moved: moved.clamp_(bottom, top)
 
         def project(moved: Tensor) -> Tensor:
-            nearest = norm.project(_rows(moved.sub_(centre), lead), radius)
-            return moved.copy_(nearest.view_as(centre)).add_(centre).clamp_(low, high)
+            nearest = norm.project(_rows(moved.sub_(center), lead), radius)
+            return moved.copy_(nearest.view_as(center)).add_(center).clamp_(low, high)
 
         return project
 
     def __call__(
         self,
         value: Value,
-        centre: Tensor,
+        center: Tensor,
         *,
         start: Tensor | None = None,
         mask: Tensor | None = None,
@@ -146,9 +159,9 @@ class Ascent:
 
         mask: 1 where an input may change. scale: a factor for the radius and the steps.
         """
-        project = self.projection(centre, lead=lead, scale=scale)
+        project = self.projection(center, lead=lead, scale=scale)
         rule, top = schedule_named(self.schedule), None
-        x = centre if start is None else start
+        x = center if start is None else start
         for k in range(self.steps):
             leaf = x.detach().requires_grad_()
             found = value(leaf)
@@ -194,3 +207,185 @@ def higher(top: tuple[Tensor, Tensor] | None, x: Tensor, values: Tensor) -> tupl
     if better.all():
         return x, values
     return torch.where(_wide(better, x), x, top[0]), torch.where(better, values, top[1])
+
+
+# An attack on a whole data set: batches, restarts, random starts by seed and index.
+
+Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> (N,)
+Transform = Callable[[Tensor, torch.Generator], Tensor]
+Pair = tuple[Tensor, Tensor]
+Place = tuple[int, int, int]  # seed, restart, index of the first input
+STARTS = ("random", "input")
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """The inputs an attack arrived at, and the value of its objective there.
+
+    Where an input is `blind`, no step had a gradient to follow: its value is no evidence.
+    """
+
+    x: Tensor  # (N, ...)
+    value: Tensor  # (N,)
+    blind: Tensor  # (N,) bool
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@torch.inference_mode(False)  # whatever the caller is in
+def attack(
+    objective: Objective,
+    x: Any,
+    y: Any = None,
+    *,
+    ascent: Ascent,
+    start: str = "random",
+    restarts: int = 1,
+    mask: Any = None,
+    transform: Transform | None = None,
+    draws: int = 1,
+    batch_size: int = 128,
+    seed: int = 0,
+    show: bool | None = False,
+) -> Attacked:
+    """Raise `objective(x)`, or `objective(x, y)`, from every input; the best of all restarts."""
+    given = as_tensor(x, "inputs")
+    kind = torch.float64 if given.dtype == torch.float64 else torch.float32
+    inputs = as_inputs(given, dtype=kind, keep_bytes=True)
+    targets = () if y is None else (as_tensor(y, "targets"),)
+    _check(objective, inputs, targets, start)
+    for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
+    ascent.check(inputs)
+    allowed = None if mask is None else _mask(mask, inputs).to(inputs.device, kind)
+
+    def near(first: int, advance: Callable[..., None]) -> tuple[Tensor, Tensor, Tensor]:
+        """The attack on one batch."""
+        part = slice(first, first + batch_size)
+        center, rest = as_batch(inputs[part], kind), tuple(t[part] for t in targets)
+        blind = torch.ones(len(center), dtype=torch.bool, device=center.device)
+        best: Pair | None = None
+        for turn in range(restarts):
+            source = generator(seed, "transform", turn, first)
+            value = _value(objective, rest, transform, draws, source, first)
+            random = start == "random" or turn > 0
+            begin = _start(center, ascent, allowed, (seed, turn, first)) if random else center
+            if best is None and random and ascent.best:
+                best = _valued(value, center)  # an attack does not end below its input
+            seeing = _watched(value, blind, allowed)
+            moved, values = ascent(seeing, center, start=begin, mask=allowed)
+            found = _valued(value, moved) if values is None else (moved, values)
+            best = higher(best, *found)
+            advance(1, str)
+        assert best is not None
+        return *best, blind
+
+    starts = range(0, len(inputs), batch_size)
+    with (
+        torch.enable_grad(),
+        progress(len(starts) * restarts, "attacking", show=show) as advance,
+    ):
+        results = [near(first, advance) for first in starts]
+    return Attacked(*(torch.cat(parts) for parts in zip(*results, strict=True)))
+
+
+def _check(objective: Objective, x: Tensor, targets: tuple[Tensor, ...], start: str) -> None:
+    if start not in STARTS:
+        raise NescioError(f"start must be 'random' or 'input', got {start!r}")
+    for target in targets:
+        if target.ndim == 0 or len(target) != len(x):
+            shape = tuple(target.shape)
+            raise NescioError(f"{len(x)} inputs but targets of shape {shape}; one per sample")
+    try:
+        inspect.signature(objective).bind(x, *targets)
+    except TypeError as error:
+        call = "objective(x, y)" if targets else "objective(x)"
+        raise NescioError(
+            f"{call} does not fit the objective: {error}; give y where it needs targets, only there"
+        ) from error
+    except ValueError:  # a built-in without a signature
+        pass
+
+
+def _mask(mask: Any, x: Tensor) -> Tensor:
+    allowed = as_tensor(mask, "mask")
+    try:
+        wide = allowed.expand(x.shape[1:])
+    except RuntimeError as error:
+        raise NescioError(
+            f"mask must have the shape {tuple(x.shape[1:])} of one input, got "
+            f"{tuple(allowed.shape)}"
+        ) from error
+    if not ((wide == 0) | (wide == 1)).all() or not wide.any():
+        raise NescioError("mask must hold 0 (fixed) and 1 (may change), with a 1 somewhere")
+    return wide
+
+
+def _start(center: Tensor, ascent: Ascent, mask: Tensor | None, place: Place) -> Tensor:
+    """A random point of each ball: a function of seed, turn and index."""
+    seed, turn, first = place
+    numbers = uniform_noise(
+        len(center), (1 + center[0].numel(),), seed=derive(seed, "start", turn), start=first
+    )
+    moved = ascent.start(center, numbers.to(center))
+    return moved if mask is None else torch.where(mask > 0, moved, center)
+
+
+def _value(
+    objective: Objective,
+    rest: tuple[Tensor, ...],
+    transform: Transform | None,
+    draws: int,
+    source: torch.Generator,
+    first: int,
+) -> Value:
+    """The objective of a batch, averaged over random transforms of the inputs if there are any."""
+
+    def value(x: Tensor) -> Tensor:
+        if transform is None:
+            found = objective(x, *rest)
+        else:
+            drawn = [objective(transform(x, source), *rest) for _ in range(draws)]
+            found = torch.stack(drawn).mean(0)
+        if not isinstance(found, Tensor) or found.shape != x.shape[:1]:
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise NescioError(
+                f"the objective must give one value a sample, ({len(x)},), got {shape}"
+            )
+        if torch.is_grad_enabled() and not found.requires_grad:
+            raise NescioError(
+                "the objective has no gradient with respect to its inputs; a function under "
+                "torch.no_grad, or one that counts or rounds, cannot be attacked by gradients"
+            )
+        if not found.isfinite().all():
+            sample = first + int((~found.isfinite()).nonzero()[0])
+            raise NescioError(
+                f"the objective is NaN or infinite near sample {sample}; attack log-odds or "
+                "logits, not probabilities that round to 0 or 1"
+            )
+        return found.to(x.device)
+
+    return value
+
+
+def _watched(value: Value, blind: Tensor, mask: Tensor | None) -> Value:
+    """The same values; an input that has a gradient is no longer blind."""
+
+    def note(slope: Tensor) -> None:
+        if blind.any():
+            free = slope if mask is None else slope * mask
+            blind.logical_and_((free == 0).flatten(1).all(1))
+
+    def watched(x: Tensor) -> Tensor:
+        if x.requires_grad:
+            x.register_hook(note)
+        return value(x)
+
+    return watched
+
+
+@torch.no_grad()
+def _valued(value: Value, x: Tensor) -> Pair:
+    return x, value(x)

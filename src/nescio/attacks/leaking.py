@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 IN_PLACE = (torch.relu_, Tensor.relu_)
 RELUS = (torch.relu, Tensor.relu, F.relu, *IN_PLACE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 SHARE = 0.05  # of the features that an l1 step moves: one alone would need hundreds of steps
 TAIL = 1e-6  # uniform numbers nearer to 0 or 1 would become infinite

@@ -1,4 +1,4 @@
-"""What an attack raises: functions of inputs, one value a case.
+"""What an attack raises: functions of inputs, one value a sample.
 
 Values are log-odds, so that they go on rising where float32 probabilities have rounded to 1.
 """
@@ -9,15 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio import measures as _measures  # noqa: F401 (fills the registry)
-from nescio.attacks.attack import Objective
-from nescio.errors import NescioError
-from nescio.heads import categorical
-from nescio.measures import log_odds
-from nescio.model import Model, check_logits, refusing_shapes
-from nescio.prediction import Categorical, Classification, Prediction, answer, check_labels
-from nescio.registry import measures
-from nescio.stacking import stack
+from nescio.attacks.ascent import Objective
+from nescio.core import (
+    Categorical,
+    Classification,
+    NescioError,
+    Prediction,
+    answer,
+    categorical,
+    check_labels,
+    log_odds,
+)
+from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
+from nescio.core.registry import measures
+from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.nets.stack import stack
 
 
 def confidence(source: object) -> Objective:

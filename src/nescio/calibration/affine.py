@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from nescio.calibration.map import State
-from nescio.errors import NescioError
-from nescio.prediction import Categorical, Classification
+from nescio.core import Categorical, Classification, NescioError
 
 
 def affine(prediction: Classification, state: State, **_: Any) -> Categorical:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.calibration.affine import refuse_missing
-from nescio.errors import NescioError
-from nescio.prediction import Categorical, Classification
+from nescio.core import Categorical, Classification, NescioError
 
 STRICT = 1e-6  # times p: what one map for all classes adds, so that the order stays
 Floats = NDArray[np.float64]

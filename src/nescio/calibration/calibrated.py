@@ -7,11 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.calibration.map import Map, as_classification, fit
-from nescio.checks import as_targets
-from nescio.errors import NescioError
-from nescio.prediction import Prediction, answer
-from nescio.predictors.plain import plain
-from nescio.predictors.predictor import Predictor
+from nescio.core import NescioError, Prediction, answer, as_targets
+from nescio.models import Predictor, plain
 
 
 @dataclass(frozen=True, eq=False)

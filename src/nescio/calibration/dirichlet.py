@@ -9,9 +9,9 @@ from nescio.calibration.affine import transformed, widened
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.likelihood import fit_weights, off_diagonal
 from nescio.calibration.map import Map, State, fits, maps
-from nescio.prediction import Categorical, Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
+from nescio.core import Categorical, Classification
+from nescio.core.registry import calibrators
+from nescio.models import Predictor
 
 
 @calibrators.register

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.map import Map, State, fits, maps
+from nescio.core import Categorical, Classification
+from nescio.core.registry import calibrators
 from nescio.metrics.binning import check_bins, equal_counts
-from nescio.prediction import Categorical, Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
+from nescio.models import Predictor
 
 
 @calibrators.register
@@ -28,12 +28,12 @@ def histogram(
     bins: int = 15,
     keep_argmax: bool = True,
 ) -> Calibrated:
-    """The share of held-out cases of the class in each bin of its probability.
+    """The share of held-out samples of the class in each bin of its probability.
 
     keep_argmax: one map for all classes, with bins of equal width. False: one a class, with bins of
       equal counts (equal probabilities share one); the most probable class may change.
 
-    Each bin of n cases counts one made-up case at its own mean probability, but at least
+    Each bin of n samples counts one made-up case at its own mean probability, but at least
     1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
     """
     return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.map import Map, State, fits, maps
-from nescio.prediction import Categorical, Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
+from nescio.core import Categorical, Classification
+from nescio.core.registry import calibrators
+from nescio.models import Predictor
 
 
 @calibrators.register
@@ -26,7 +26,7 @@ def isotonic(
 
     keep_argmax: one map for all classes. False: one a class; the most probable class may change.
 
-    Two made-up cases, a right one of probability 0 and a wrong one of probability 1, keep what is
+    Two made-up samples, a right one of probability 0 and a wrong one of probability 1, keep what is
     fitted between 0 and 1. Between two steps it is linear.
     """
     return calibrated("isotonic", predictor, data, keep_argmax=keep_argmax)

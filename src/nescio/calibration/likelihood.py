@@ -1,9 +1,9 @@
 """Weights of logits by the likelihood of the mixture, with a normal prior; L-BFGS in float64.
 
-The penalty is that of a prior: with N cases, `sum(d^2) / (2 s^2 N)` beside the mean negative
+The penalty is that of a prior: with N samples, `sum(d^2) / (2 s^2 N)` beside the mean negative
 log-likelihood, for what is expected to be near 0 with a standard deviation of s. So it holds back
-where cases are few and fades where they are many. Off-diagonal and intercept regularisation (ODIR,
-Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
+where samples are few and fades where they are many. Off-diagonal and intercept regularization
+(ODIR, Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
 
 The search sees a matrix in coordinates where the logits and a constant are about uncorrelated: log
 probabilities are far from 0 and move together, which would cost it many times as many steps.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nescio.calibration.affine import check_finite, refuse_missing, refuse_perfect, transformed
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 CHUNK = 1 << 20  # numbers of a chunk in float64
 FLAT = 1e-6  # a gradient at which the search has arrived
@@ -45,8 +45,8 @@ def fit_weights(
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
     logits, labels = logits.detach().flatten(1, -2), labels.flatten().to(logits.device)
-    cases, none = len(labels), torch.zeros(logits.shape[-1], dtype=torch.float64)
-    white = _whitening(logits, [part / cases for part in weak]) if start.ndim == 2 else None
+    samples, none = len(labels), torch.zeros(logits.shape[-1], dtype=torch.float64)
+    white = _whitening(logits, [part / samples for part in weak]) if start.ndim == 2 else None
     unit = logits.double().square().mean().sqrt().item() or 1.0  # other weights count in 1 / unit
 
     def state(values: "np.ndarray[Any, Any]") -> dict[str, Tensor]:
@@ -65,7 +65,7 @@ def fit_weights(
     def objective(values: "np.ndarray[Any, Any]") -> tuple[float, "np.ndarray[Any, Any]"]:
         at = state(values)
         loss, weight, intercept = _likelihood(logits, labels, at)
-        off, down = weak[0] / cases * apart(at["weight"]), weak[1] / cases * at["intercept"]
+        off, down = weak[0] / samples * apart(at["weight"]), weak[1] / samples * at["intercept"]
         loss += 0.5 * ((off * apart(at["weight"])).sum() + down @ at["intercept"]).item()
         back = None if white is None else white.T
         return loss, turned(weight + off, intercept + down, back, 1 / unit).numpy()
@@ -99,7 +99,7 @@ def _likelihood(
     logits: Tensor, labels: Tensor, state: dict[str, Tensor]
 ) -> tuple[float, Tensor, Tensor]:
     """Mean NLL of the mixture, and its derivatives in weight and intercept."""
-    members, cases, classes = logits.shape
+    members, samples, classes = logits.shape
     size = max(1, CHUNK // (members * classes))
     loss, by_weight = 0.0, torch.zeros_like(state["weight"])
     by_intercept = torch.zeros_like(state["intercept"])
@@ -117,7 +117,7 @@ def _likelihood(
             by_weight += (rest.flatten(0, 1).T @ z.flatten(0, 1)).cpu()
         else:
             by_weight += (rest * z).sum((0, 1)).cpu().sum_to_size(by_weight.shape)
-    return loss / cases, by_weight / cases, by_intercept / cases
+    return loss / samples, by_weight / samples, by_intercept / samples
 
 
 def _penalty(name: str, value: float | None) -> float:

@@ -10,12 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.checkpoints import digest
-from nescio.checks import Array, as_tensor
-from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
-from nescio.prediction import Categorical, Classification, Prediction, check_labels
-from nescio.registry import Registry
+from nescio.core import (
+    Array,
+    Categorical,
+    Classification,
+    NescioError,
+    Prediction,
+    Registry,
+    as_tensor,
+    check_labels,
+    digest,
+    load_tensors,
+    save_tensors,
+)
 from nescio.version import VERSION
 
 KIND = "calibration"
@@ -133,7 +140,7 @@ def fit(
     probs: bool = False,
     **options: Any,
 ) -> Map:
-    """The calibration of a name, fitted on the predictions and labels of held-out cases.
+    """The calibration of a name, fitted on the predictions and labels of held-out samples.
 
     prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
         are probabilities.
@@ -151,8 +158,8 @@ def fit(
     if (counts > 0).sum() < 2:
         raise NescioError(
             f"the {wanted.numel()} held-out labels are of "
-            f"{'one class' if wanted.numel() else 'no class'}; calibration needs held-out cases of "
-            "several classes"
+            f"{'one class' if wanted.numel() else 'no class'}; calibration needs held-out "
+            "samples of several classes"
         )
     known = list(inspect.signature(fits[name]).parameters)[2:]
     if wrong := sorted(options.keys() - known):
@@ -173,8 +180,8 @@ def as_classification(prediction: Prediction | Array, *, probs: bool = False) ->
     table = as_tensor(prediction, "probabilities" if probs else "logits")
     if table.ndim not in (2, 3) or not table.is_floating_point():
         raise NescioError(
-            "calibration reads a prediction, or floats of shape (cases, classes) or (members, "
-            f"cases, classes); got {table.dtype} {tuple(table.shape)}"
+            "calibration reads a prediction, or floats of shape (samples, classes) or (members, "
+            f"samples, classes); got {table.dtype} {tuple(table.shape)}"
         )
     table = table[None] if table.ndim == 2 else table
     return Categorical.from_probs(table) if probs else Categorical(table)

@@ -1,4 +1,4 @@
-"""Matrix scaling (Guo et al., 2017), with off-diagonal and intercept regularisation (ODIR)."""
+"""Matrix scaling (Guo et al., 2017), with off-diagonal and intercept regularization (ODIR)."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from nescio.calibration.affine import affine, logits_of
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.likelihood import fit_weights, off_diagonal
 from nescio.calibration.map import Map, fits, maps
-from nescio.prediction import Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
+from nescio.core import Classification
+from nescio.core.registry import calibrators
+from nescio.models import Predictor
 
 
 @calibrators.register

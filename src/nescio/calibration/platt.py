@@ -13,9 +13,9 @@ from nescio.calibration.affine import affine, logits_of
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.likelihood import fit_weights
 from nescio.calibration.map import Map, fits, maps
-from nescio.prediction import Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
+from nescio.core import Classification
+from nescio.core.registry import calibrators
+from nescio.models import Predictor
 
 
 @calibrators.register
@@ -33,7 +33,7 @@ def _fitted(prediction: Classification, labels: Tensor) -> Map:
 
 
 def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[float, ...]]:
-    """Slope and intercepts (the first is 0) that minimise the negative log-likelihood."""
+    """Slope and intercepts (the first is 0) that minimize the negative log-likelihood."""
     start = torch.ones((), dtype=torch.float64)
     found = fit_weights(logits_of(prediction), labels, start, torch.zeros_like)
     intercept = found["intercept"] - found["intercept"][0]

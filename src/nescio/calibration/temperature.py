@@ -1,6 +1,6 @@
 """Temperature scaling (Guo et al., 2017): divide all logits by one number.
 
-The number minimises the likelihood loss of the mixture on held-out data, by Newton's method with
+The number minimizes the likelihood loss of the mixture on held-out data, by Newton's method with
 closed-form derivatives, guarded by a bracket.
 """
 
@@ -15,15 +15,13 @@ from torch import Tensor, nn
 from nescio.calibration.affine import affine, logits_of, refuse_perfect
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.map import Map, fits, maps
-from nescio.errors import NescioError
-from nescio.prediction import Classification
-from nescio.predictors.predictor import Predictor
-from nescio.registry import calibrators
-from nescio.threads import one_thread
+from nescio.core import Classification, NescioError, one_thread
+from nescio.core.registry import calibrators
+from nescio.models import Predictor
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
 CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
-FEW = 1 << 11  # cases that find the neighbourhood of the best
+FEW = 1 << 11  # samples that find the neighborhood of the best
 
 
 class Point(NamedTuple):
@@ -47,7 +45,7 @@ def _fitted(prediction: Classification, labels: Tensor) -> Map:
 
 
 def fit_temperature(prediction: Classification, labels: Tensor) -> float:
-    """The temperature that minimises the negative log-likelihood of the mixture."""
+    """The temperature that minimizes the negative log-likelihood of the mixture."""
     logits = logits_of(prediction).detach()
     refuse_perfect(logits, labels)
     logits, labels = logits.flatten(1, -2), labels.flatten().to(logits.device)
@@ -90,11 +88,11 @@ def _newton(
         bend = 0.0 if at.before is None or not apart else (second - at.before[1]) / apart
         if abs(bend * step) < second:
             step = -first / (second + 0.5 * bend * step)
-        inside = low < at.place + step < high
-        place = at.place + step if inside else 0.5 * (low + high)
+        in_dist = low < at.place + step < high
+        place = at.place + step if in_dist else 0.5 * (low + high)
         moved = place - at.place
         at = Point(place, (at.place, second))
-        if (inside and moved**2 * min(1.0, abs(apart)) < enough) or abs(moved) < 1e-13:
+        if (in_dist and moved**2 * min(1.0, abs(apart)) < enough) or abs(moved) < 1e-13:
             break
     return at
 
@@ -102,7 +100,7 @@ def _newton(
 def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
     """An interval of log(1 / T) around the best; one network is convex, a mixture need not be.
 
-    Of several minima it is the one below T = 1: where cases are few, another may be next to 0,
+    Of several minima it is the one below T = 1: where samples are few, another may be next to 0,
     where members only vote and some vote is right by chance. If nothing is below T = 1 but an end,
     it is the least of the others.
     """
@@ -123,7 +121,7 @@ def _derivatives(
     logits: Tensor, labels: Tensor, slope: float, dtype: torch.dtype
 ) -> tuple[float, float, float]:
     """Mean NLL of the mixture at logits x slope, and its derivatives in log slope."""
-    members, cases, classes = logits.shape
+    members, samples, classes = logits.shape
     size = max(1, CHUNK // (members * classes))
 
     def part(z: Tensor, y: Tensor) -> Tensor:
@@ -136,12 +134,12 @@ def _derivatives(
     else:
         with one_thread(), ThreadPoolExecutor(threads) as pool:  # a block each, not each shared
             found = list(pool.map(part, *blocks))
-    value, first, second = (-torch.stack(found).sum(0) / cases).tolist()
+    value, first, second = (-torch.stack(found).sum(0) / samples).tolist()
     return value, slope * first, slope * first + slope**2 * second
 
 
 def _sums(z: Tensor, y: Tensor, slope: float) -> Tensor:
-    """Log-likelihoods of the mixture and their derivatives in slope, summed over the cases."""
+    """Log-likelihoods of the mixture and their derivatives in slope, summed over the samples."""
     own = z.gather(-1, y.expand(len(z), -1)[..., None])[..., 0].double()
     parts, mean, square = _moments(z, slope)
     logs = slope * own - parts.log()

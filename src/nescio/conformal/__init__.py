@@ -1,19 +1,19 @@
 """Prediction sets and intervals with a promise for finite samples: split conformal prediction."""
 
 from nescio.conformal.adaptive import adaptive as adaptive
-from nescio.conformal.benjamini_hochberg import benjamini_hochberg as benjamini_hochberg
 from nescio.conformal.coverage import Coverage as Coverage
 from nescio.conformal.coverage import IntervalCoverage as IntervalCoverage
 from nescio.conformal.coverage import binomial_interval as binomial_interval
 from nescio.conformal.coverage import coverage as coverage
 from nescio.conformal.coverage import interval_coverage as interval_coverage
-from nescio.conformal.intervals import Intervals as Intervals
-from nescio.conformal.limits import coverage_law as coverage_law
-from nescio.conformal.limits import needed as needed
-from nescio.conformal.normalised import normalised as normalised
+from nescio.conformal.exact_quantiles import coverage_law as coverage_law
+from nescio.conformal.exact_quantiles import needed as needed
+from nescio.conformal.normalized import normalized as normalized
 from nescio.conformal.p_values import p_values as p_values
+from nescio.conformal.prediction_intervals import Intervals as Intervals
 from nescio.conformal.quantile import quantile as quantile
-from nescio.conformal.regularised_adaptive import regularised_adaptive as regularised_adaptive
+from nescio.conformal.regularized_adaptive import regularized_adaptive as regularized_adaptive
 from nescio.conformal.residual import residual as residual
 from nescio.conformal.sets import Sets as Sets
 from nescio.conformal.threshold import threshold as threshold
+from nescio.metrics.multiple_tests import benjamini_hochberg as benjamini_hochberg

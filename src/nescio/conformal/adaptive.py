@@ -5,10 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.checks import Array
 from nescio.conformal.sets import Sets, calibrate, scores
-from nescio.prediction import Classification
-from nescio.registry import conformals
+from nescio.core import Array, Classification
+from nescio.core.registry import conformals
 
 
 @conformals.register
@@ -18,13 +17,13 @@ def adaptive(
     *,
     miscoverage: float = 0.1,
     by: Any = None,
-    randomise: bool = False,
+    randomize: bool = False,
     never_empty: bool = False,
     seed: int = 0,
 ) -> Sets:
-    """The most probable classes until their sum is enough (APS): larger sets for hard cases.
+    """The most probable classes until their sum is enough (APS): larger sets for hard samples.
 
-    Without `randomise` no set is empty, and coverage is at least the network's accuracy, however
+    Without `randomize` no set is empty, and coverage is at least the network's accuracy, however
     large `miscoverage`. With it, the last class is in by chance, so that the share is met exactly.
     The other options are those of `threshold`.
     """
@@ -34,7 +33,7 @@ def adaptive(
         labels,
         miscoverage=miscoverage,
         by=by,
-        randomise=randomise,
+        randomize=randomize,
         never_empty=never_empty,
         seed=seed,
     )

@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.checks import as_targets, as_tensor
-from nescio.conformal.limits import check_groups
-from nescio.errors import NescioError
+from nescio.conformal.exact_quantiles import check_groups
+from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.metrics import Interval
 from nescio.metrics.binomial import lower_bound, upper_bound
 from nescio.metrics.resampling import check_level
-from nescio.prediction import check_labels
 
 STRATA = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 100), (101, None))  # sizes, as in RAPS
 Shares = Mapping[int, Interval]
@@ -43,7 +41,7 @@ class Coverage:
 
     @property
     def worst_size(self) -> str:
-        """The sizes of sets that cover least: low where easy cases pay for hard ones."""
+        """The sizes of sets that cover least: low where easy samples pay for hard ones."""
         return min(self.by_size, key=lambda name: self.by_size[name].value)
 
 
@@ -56,22 +54,22 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
     sets = as_tensor(sets, "sets").cpu()
     if sets.dtype != torch.bool or sets.ndim != 2 or not len(sets):
         raise NescioError(
-            f"sets must be booleans of shape (N, C) with a case or more, got {sets.dtype} of shape "
-            f"{tuple(sets.shape)}"
+            f"sets must be booleans of shape (N, C) with a sample or more, got {sets.dtype} of "
+            f"shape {tuple(sets.shape)}"
         )
     y = check_labels(as_tensor(labels, "labels").cpu(), sets.shape[1], (len(sets),))
-    inside, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
+    in_dist, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
     strata = torch.bucketize(sizes, torch.tensor([low for low, _ in STRATA]), right=True) - 1
-    found, classes = shares(inside, strata, level), sets.shape[1]
+    found, classes = shares(in_dist, strata, level), sets.shape[1]
     by_size = {_stratum(place, classes): share for place, share in found.items()}
     given = None if groups is None else check_groups(groups, len(sets)).cpu()
     return Coverage(
-        binomial_interval(int(inside.sum()), len(inside), level=level),
+        binomial_interval(int(in_dist.sum()), len(in_dist), level=level),
         float(sizes.double().mean()),
         float((sizes == 1).double().mean()),
         float((sizes == 0).double().mean()),
-        shares(inside, y, level),
-        {} if given is None else shares(inside, given, level),
+        shares(in_dist, y, level),
+        {} if given is None else shares(in_dist, given, level),
         by_size,
     )
 
@@ -97,12 +95,12 @@ def interval_coverage(
             f"low, high and targets must have one shape (N, D), got {tuple(low.shape)}, "
             f"{tuple(high.shape)} and {tuple(y.shape)}"
         )
-    inside = ((low <= y) & (y <= high)).T
+    in_dist = ((low <= y) & (y <= high)).T
     given = None if groups is None else check_groups(groups, len(y)).cpu()
     return IntervalCoverage(
-        tuple(binomial_interval(int(row.sum()), len(row), level=level) for row in inside),
+        tuple(binomial_interval(int(row.sum()), len(row), level=level) for row in in_dist),
         tuple((high - low).mean(0).tolist()),
-        tuple({} if given is None else shares(row, given, level) for row in inside),
+        tuple({} if given is None else shares(row, given, level) for row in in_dist),
     )
 
 
@@ -111,18 +109,18 @@ def shares(hit: Tensor, cells: Tensor, level: float) -> dict[int, Interval]:
     names, place, counts = cells.unique(return_inverse=True, return_counts=True)
     hits = torch.bincount(place, weights=hit.double(), minlength=len(names)).long()
     return {
-        name: binomial_interval(of, cases, level=level)
-        for name, of, cases in zip(names.tolist(), hits.tolist(), counts.tolist(), strict=True)
+        name: binomial_interval(of, samples, level=level)
+        for name, of, samples in zip(names.tolist(), hits.tolist(), counts.tolist(), strict=True)
     }
 
 
-def binomial_interval(successes: int, cases: int, *, level: float = 0.95) -> Interval:
+def binomial_interval(successes: int, samples: int, *, level: float = 0.95) -> Interval:
     """A share with its exact interval (Clopper and Pearson, 1934)."""
     check_level(level)
-    if not 0 <= successes <= cases or cases < 1:
-        raise NescioError(f"expected successes from 0 to cases, got {successes} of {cases}")
-    low, high = (bound(successes, cases, (1 + level) / 2) for bound in (lower_bound, upper_bound))
-    return Interval(successes / cases, float(low), float(high))
+    if not 0 <= successes <= samples or samples < 1:
+        raise NescioError(f"expected successes from 0 to samples, got {successes} of {samples}")
+    low, high = (bound(successes, samples, (1 + level) / 2) for bound in (lower_bound, upper_bound))
+    return Interval(successes / samples, float(low), float(high))
 
 
 def _stratum(place: int, classes: int) -> str:

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from nescio.conformal.limits import State
-from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
-from nescio.registry import Registry
+from nescio.conformal.exact_quantiles import State
+from nescio.core import NescioError, Registry, load_tensors, save_tensors
 from nescio.version import VERSION
 
 
@@ -37,8 +35,8 @@ class Fitted(ABC):
         """Refuse groups where none were calibrated, and their absence where some were."""
         by = self.options["by"]
         if (groups is not None) != (by == "group"):
-            wanted = "need groups=, one number a case" if by == "group" else "take no groups="
-            raise NescioError(f"{what} calibrated by {by or 'all cases together'} {wanted}")
+            wanted = "need groups=, one number per sample" if by == "group" else "take no groups="
+            raise NescioError(f"{what} calibrated by {by or 'all samples together'} {wanted}")
 
     def manifest(self) -> dict[str, Any]:
         """All but the tensors, as JSON."""

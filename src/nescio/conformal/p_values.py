@@ -1,27 +1,27 @@
-"""Conformal p-values of scores, and the outsiders of a batch (Vovk et al., 2005)."""
+"""Conformal p-values of scores, and the OOD inputs of a batch (Vovk et al., 2005)."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.conformal.limits import CALLS, uniforms
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.conformal.exact_quantiles import CALLS, uniforms
+from nescio.core import NescioError
+from nescio.metrics.as_arrays import Numbers, numbers
 
 
 def p_values(
     calibration_scores: Numbers,
     scores: Numbers,
     *,
-    randomise: bool = False,
+    randomize: bool = False,
     seed: int = 0,
     first: int = 0,
 ) -> Tensor:
     """(1 + #{calibration >= score}) / (n + 1) of each score, `(N,)`: small is further out.
 
     A new score that is exchangeable with the n calibration scores has p <= a with probability at
-    most a. With `randomise`, ties are broken at random and the probability is a exactly; `first`
+    most a. With `randomize`, ties are broken at random and the probability is a exactly; `first`
     is then the number of the first case, where scores come in batches.
 
     >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
@@ -30,7 +30,7 @@ def p_values(
     known = np.sort(_checked("calibration_scores", calibration_scores))
     new = _checked("scores", scores, empty=True)
     at_least = len(known) - np.searchsorted(known, new, side="left")
-    if not randomise:
+    if not randomize:
         found: NDArray[np.float64] = (1.0 + at_least) / (len(known) + 1)
     else:
         above = len(known) - np.searchsorted(known, new, side="right")

@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.checks import Array, as_tensor
-from nescio.conformal.intervals import Intervals, bands, calibrate
-from nescio.conformal.limits import check_miscoverage
+from nescio.conformal.exact_quantiles import check_miscoverage
+from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
 from nescio.conformal.residual import as_regression
-from nescio.errors import NescioError
-from nescio.prediction import DoubleExponential, Gaussian, Regression
-from nescio.registry import conformals
+from nescio.core import Array, DoubleExponential, Gaussian, NescioError, Regression, as_tensor
+from nescio.core.registry import conformals
 
 CHUNK = 1 << 18  # numbers of a chunk in float64
 HALVINGS = 64
@@ -26,7 +24,7 @@ def quantile(
     *,
     miscoverage: float = 0.1,
     by: Any = None,
-    randomise: bool = False,
+    randomize: bool = False,
     seed: int = 0,
 ) -> Intervals:
     """Predicted quantiles, both moved out or in by one amount (CQR).
@@ -41,7 +39,7 @@ def quantile(
         targets,
         miscoverage=miscoverage,
         by=by,
-        randomise=randomise,
+        randomize=randomize,
         seed=seed,
         tail=check_miscoverage(miscoverage) / 2,
     )
@@ -81,17 +79,17 @@ def mixture_quantile(prediction: Regression, level: float) -> Tensor:
 
 def _quantile(prediction: Regression, level: float) -> Tensor:
     """By halving: it lies between the smallest and the largest of the members' quantiles."""
-    centre, spread = prediction.mean, prediction.member_variance.sqrt()
+    center, spread = prediction.mean, prediction.member_variance.sqrt()
     normal = isinstance(prediction, Gaussian)
     if normal:
-        ends = centre + spread * NormalDist().inv_cdf(level)
+        ends = center + spread * NormalDist().inv_cdf(level)
     else:
         spread = spread / math.sqrt(2)
-        ends = centre + spread * math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)
+        ends = center + spread * math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)
     low, high = ends.amin(0), ends.amax(0)
-    for _ in range(HALVINGS if len(centre) > 1 else 0):
+    for _ in range(HALVINGS if len(center) > 1 else 0):
         middle = 0.5 * (low + high)
-        z = (middle - centre) / spread
+        z = (middle - center) / spread
         tail = -0.5 * (-z.abs()).expm1() * z.sign()  # of a Laplace density
         share = torch.special.ndtr(z) if normal else 0.5 + tail
         below = share.mean(0) < level

@@ -1,15 +1,13 @@
-"""One width for all cases (Papadopoulos et al., 2002; Lei et al., 2018)."""
+"""One width for all samples (Papadopoulos et al., 2002; Lei et al., 2018)."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.checks import Array, as_tensor
-from nescio.conformal.intervals import Intervals, bands, calibrate
-from nescio.errors import NescioError
-from nescio.prediction import Gaussian, Regression
-from nescio.registry import conformals
+from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
+from nescio.core import Array, Gaussian, NescioError, Regression, as_tensor
+from nescio.core.registry import conformals
 
 
 @conformals.register
@@ -19,15 +17,15 @@ def residual(
     *,
     miscoverage: float = 0.1,
     by: Any = None,
-    randomise: bool = False,
+    randomize: bool = False,
     seed: int = 0,
 ) -> Intervals:
-    """The mean and a width that is the same for all cases, from absolute residuals.
+    """The mean and a width that is the same for all samples, from absolute residuals.
 
-    prediction, targets: of held-out cases; a regression, or means `(N,)`, `(N, D)` or `(M, N, D)`.
-    miscoverage: the share of new cases whose target may be missed.
-    by: None for all cases together, or group numbers `(N,)`.
-    randomise: break ties at random, so that the share is met exactly.
+    prediction, targets: of held-out samples; a regression, or means `(N,)`, `(N, D)` or `(M, N,
+    D)`. miscoverage: the share of new samples whose target may be missed.
+    by: None for all samples together, or group numbers `(N,)`.
+    randomize: break ties at random, so that the share is met exactly.
     """
     return calibrate(
         "residual",
@@ -35,7 +33,7 @@ def residual(
         targets,
         miscoverage=miscoverage,
         by=by,
-        randomise=randomise,
+        randomize=randomize,
         seed=seed,
     )
 
@@ -48,7 +46,7 @@ def band(prediction: Regression | Array) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def as_regression(value: Regression | Array) -> Regression:
-    """A regression of N cases in float64; means alone get no spread."""
+    """A regression of N samples in float64; means alone get no spread."""
     if not isinstance(value, Regression):
         mean = as_tensor(value, "means")
         mean = mean[:, None] if mean.ndim == 1 else mean
@@ -56,7 +54,7 @@ def as_regression(value: Regression | Array) -> Regression:
         value = Gaussian(mean, torch.zeros_like(mean))
     if len(value.batch_shape) != 1:
         raise NescioError(
-            f"prediction intervals need cases (N,), got a batch of {tuple(value.batch_shape)}; "
-            "values at several places of one case are not exchangeable: choose one a case"
+            f"prediction intervals need samples (N,), got a batch of {tuple(value.batch_shape)}; "
+            "values at several places of one sample are not exchangeable: choose one per sample"
         )
     return value.to(torch.float64)

@@ -9,14 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.checks import Array, as_tensor
-from nescio.conformal import limits
+from nescio.conformal import exact_quantiles
+from nescio.conformal.exact_quantiles import CALIBRATION, CALLS, State
 from nescio.conformal.fitted import Fitted
-from nescio.conformal.limits import CALIBRATION, CALLS, State
-from nescio.conformal.words import promise, too_few, unlimited
-from nescio.errors import NescioError
-from nescio.prediction import Categorical, Classification, check_labels
-from nescio.registry import Registry
+from nescio.conformal.words import guarantee, too_few, unlimited
+from nescio.core import (
+    Array,
+    Categorical,
+    Classification,
+    NescioError,
+    Registry,
+    as_tensor,
+    check_labels,
+)
 
 Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **own options) -> (n, C)
 KIND = "prediction sets"
@@ -32,7 +37,7 @@ class Sets(Fitted):
 
     A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
     well as the calibration labels did. `never_empty` adds the most probable class to every set.
-    Where rounding may decide (of `threshold`, unless randomised), a class belongs to the set.
+    Where rounding may decide (of `threshold`, unless randomized), a class belongs to the set.
     """
 
     kind = KIND
@@ -46,7 +51,7 @@ class Sets(Fitted):
 
         prediction: a classification, or logits `(N, C)` or `(M, N, C)`.
         groups: numbers `(N,)`, for sets that hold for each group.
-        first: the number of the first case, where randomised sets come in batches.
+        first: the number of the first case, where randomized sets come in batches.
         """
         prediction = as_classification(prediction)
         if prediction.classes != self.options["classes"]:
@@ -64,31 +69,31 @@ class Sets(Fitted):
     def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
         u, ties = _draws(self.options, CALLS, first, logs)
         score = scores[self.name](logs, u, **self.options["score"])
-        highest, closed = limits.limits(
+        highest, closed = exact_quantiles.limits(
             self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
         )
-        rounded = self.name in LOGARITHMS and not self.options["randomise"]
-        last = highest + limits.rounding(highest) if rounded else highest
-        inside: Tensor = (score < highest) | (closed & (score <= last))
+        rounded = self.name in LOGARITHMS and not self.options["randomize"]
+        last = highest + exact_quantiles.rounding(highest) if rounded else highest
+        in_dist: Tensor = (score < highest) | (closed & (score <= last))
         if self.options["never_empty"]:
-            inside.scatter_(1, logs.argmax(1, keepdim=True), True)
-        return inside
+            in_dist.scatter_(1, logs.argmax(1, keepdim=True), True)
+        return in_dist
 
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
-        """The cell of each case and class, `(N, C)`, or `(N, 1)` where all classes share one."""
+        """The cell of each sample and class, `(N, C)`, or `(N, 1)` where all classes share one."""
         by, device = self.options["by"], prediction.device
         self.check_by(groups, "sets")
         if by == "group":
-            given = limits.check_groups(groups, len(prediction)).to(device)
-            return limits.cell_numbers(given, self.state["groups"])[:, None]
+            given = exact_quantiles.check_groups(groups, len(prediction)).to(device)
+            return exact_quantiles.cell_numbers(given, self.state["groups"])[:, None]
         columns = prediction.classes if by == "class" else 1
         return torch.arange(columns, device=device).expand(len(prediction), -1)
 
     @property
     def guarantee(self) -> str:
         """What is promised, in words, with what it rests on."""
-        exact = self.options["randomise"] and not self.options["never_empty"]
-        return promise("label", "set", self.options, self.state, exact=exact)
+        exact = self.options["randomize"] and not self.options["never_empty"]
+        return guarantee("label", "set", self.options, self.state, exact=exact)
 
 
 @torch.no_grad()
@@ -99,26 +104,26 @@ def calibrate(
     *,
     miscoverage: float,
     by: Any,
-    randomise: bool,
+    randomize: bool,
     never_empty: bool,
     seed: int,
     **own: Any,
 ) -> Sets:
-    """Sets of a named score, from held-out cases with their labels."""
+    """Sets of a named score, from held-out samples with their labels."""
     prediction = as_classification(prediction)
     labels = check_labels(as_tensor(labels, "labels"), prediction.classes, (len(prediction),))
     if not len(labels) or (labels == labels[0]).all():
         only = f"are all of class {int(labels[0])}" if len(labels) else "are none"
         raise NescioError(
             f"the calibration labels {only}, which says nothing about other classes; calibrate on "
-            "a random sample of labelled cases"
+            "a random sample of labeled samples"
         )
     options: dict[str, Any] = {
         "classes": prediction.classes,
-        "cases": len(labels),
-        "miscoverage": limits.check_miscoverage(miscoverage),
+        "samples": len(labels),
+        "miscoverage": exact_quantiles.check_miscoverage(miscoverage),
         "by": by if by is None or isinstance(by, str) else "group",
-        "randomise": bool(randomise),
+        "randomize": bool(randomize),
         "never_empty": bool(never_empty),
         "seed": seed,
         "score": own,
@@ -130,7 +135,9 @@ def calibrate(
         for place, logs in _chunks(prediction)
     ]
     cells, known = _calibration_cells(by, labels.cpu(), prediction.classes)
-    state = limits.fit(torch.cat(values).numpy(), cells, len(known), options["miscoverage"])
+    state = exact_quantiles.fit(
+        torch.cat(values).numpy(), cells, len(known), options["miscoverage"]
+    )
     state = {**state, "groups": known} if options["by"] == "group" else state
     say_small(state, options)
     return Sets(name, options, state)
@@ -146,7 +153,7 @@ def _calibration_cells(
         if by != "class":
             raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
         return labels.numpy(), torch.arange(classes)
-    known, cells = limits.check_groups(by, len(labels)).cpu().unique(return_inverse=True)
+    known, cells = exact_quantiles.check_groups(by, len(labels)).cpu().unique(return_inverse=True)
     return cells.numpy(), known
 
 
@@ -159,15 +166,15 @@ def say_small(state: State, options: Mapping[str, Any]) -> None:
 
 
 def as_classification(value: Classification | Array) -> Classification:
-    """A classification of N cases; logits `(N, C)` or `(M, N, C)` are taken as one."""
+    """A classification of N samples; logits `(N, C)` or `(M, N, C)` are taken as one."""
     if not isinstance(value, Classification):
         logits = as_tensor(value, "logits")
         value = Categorical(logits[None] if logits.ndim == 2 else logits)
     if len(value.batch_shape) != 1 or value.classes < 2:
         raise NescioError(
-            f"prediction sets need cases (N,) and two classes or more, got a batch of shape "
+            f"prediction sets need samples (N,) and two classes or more, got a batch of shape "
             f"{tuple(value.batch_shape)} and {value.classes} class(es); pixels of an image are not "
-            "exchangeable with those of another: choose one a case"
+            "exchangeable with those of another: choose one per sample"
         )
     return value
 
@@ -175,10 +182,12 @@ def as_classification(value: Classification | Array) -> Classification:
 def _draws(
     options: Mapping[str, Any], stream: int, first: int, logs: Tensor
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Uniform numbers of each case, for its score and for its ties; None where none are used."""
-    if not options["randomise"]:
+    """Uniform numbers of each sample, for its score and for its ties; None where none are used."""
+    if not options["randomize"]:
         return None, None
-    pairs = limits.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
+    pairs = exact_quantiles.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(
+        logs.device
+    )
     return pairs[0::2], pairs[1::2]
 
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from nescio.checks import Array
 from nescio.conformal.sets import Sets, calibrate, scores
-from nescio.prediction import Classification
-from nescio.registry import conformals
+from nescio.core import Array, Classification
+from nescio.core.registry import conformals
 
 
 @conformals.register
@@ -18,16 +17,16 @@ def threshold(
     *,
     miscoverage: float = 0.1,
     by: Any = None,
-    randomise: bool = False,
+    randomize: bool = False,
     never_empty: bool = False,
     seed: int = 0,
 ) -> Sets:
     """Classes whose probability is high enough; the smallest sets on average.
 
-    prediction, labels: of held-out cases; a classification, or logits `(N, C)` or `(M, N, C)`.
-    miscoverage: the share of new cases whose label may be missed.
-    by: None for all cases together, "class" for each class, or group numbers `(N,)`.
-    randomise: break ties at random, so that the share is met exactly.
+    prediction, labels: of held-out samples; a classification, or logits `(N, C)` or `(M, N, C)`.
+    miscoverage: the share of new samples whose label may be missed.
+    by: None for all samples together, "class" for each class, or group numbers `(N,)`.
+    randomize: break ties at random, so that the share is met exactly.
     never_empty: add the most probable class to every set.
     """
     return calibrate(
@@ -36,7 +35,7 @@ def threshold(
         labels,
         miscoverage=miscoverage,
         by=by,
-        randomise=randomise,
+        randomize=randomize,
         never_empty=never_empty,
         seed=seed,
     )

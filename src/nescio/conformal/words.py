@@ -6,17 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.conformal.limits import needed
+from nescio.conformal.exact_quantiles import needed
 
 ASSUMES = (
-    "This holds if the calibration cases and the new case are exchangeable, for example drawn "
+    "This holds if the calibration samples and the new case are exchangeable, for example drawn "
     "independently from one distribution, and nothing (network, temperature, options) was fitted "
-    "or chosen on the calibration cases. It is an average over calibration draws and cases, not a "
-    "promise about one case, and it says nothing under shift."
+    "or chosen on the calibration samples. It is an average over calibration draws and samples, "
+    "not a promise about one sample, and it says nothing under shift."
 )
 
 
-def promise(
+def guarantee(
     what: str,
     where: str,
     options: Mapping[str, Any],
@@ -30,13 +30,13 @@ def promise(
     each = {"class": ", for each class by itself", "group": ", for each group by itself"}
     said = (
         f"The {where} of a new case holds its true {what} with probability {bound} {kept:.10g} %"
-        f"{each.get(options['by'], '')} (calibrated on {options['cases']} cases)."
+        f"{each.get(options['by'], '')} (calibrated on {options['samples']} samples)."
     )
     return " ".join(filter(None, [said, unlimited(state, options), ASSUMES]))
 
 
 def unlimited(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> str:
-    """Which classes or groups had too few cases for a limit; nothing where all had enough."""
+    """Which classes or groups had too few samples for a limit; nothing where all had enough."""
     least, by = needed(options["miscoverage"]), options["by"]
     sizes = state["sizes"][:: options.get("targets", 1)]  # the same for all targets
     few = (sizes < least).nonzero()[:, 0]
@@ -49,7 +49,7 @@ def unlimited(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> str:
     plural = "classes" if by == "class" else "groups"
     return (
         f"{len(few)} of {len(sizes)} {plural} have fewer than the {least} calibration "
-        f"cases needed, so {then}: {listed}{more}."
+        f"samples needed, so {then}: {listed}{more}."
     )
 
 
@@ -58,7 +58,7 @@ def too_few(options: Mapping[str, Any], most: int) -> str:
     share, by = options["miscoverage"], options["by"]
     each = f" in any {by}" if by else ""
     return (
-        f"{most} calibration cases{each} are too few for a miscoverage of {share:g}: only the set "
-        f"of everything could promise it. Give at least {needed(share)} cases"
+        f"{most} calibration samples{each} are too few for a miscoverage of {share:g}: only the "
+        f"set of everything could promise it. Give at least {needed(share)} samples"
         f"{f' for each {by}' if by else ''}, or raise miscoverage"
     )

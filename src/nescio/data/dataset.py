@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.core import NescioError
 
 Part: TypeAlias = tuple[Tensor, Tensor]
 
@@ -17,7 +17,7 @@ class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
     Images (N, C, H, W) may be uint8, with 255 = 1. `classes` is the number of classes, or None for
-    regression. Labels may have gaps. A set that is only for testing has a train part of no cases.
+    regression. Labels may have gaps. A set that is only for testing has a train part of no samples.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Dataset:
         if not images and (x.dtype != torch.float32 or x.ndim < 2):
             raise NescioError(
                 f"x in {where} must be float32 of shape (N, ...), or uint8 of shape (N, C, H, W), "
-                f"got {_what(x)}; convert it with .float(), one row a case"
+                f"got {_what(x)}; convert it with .float(), one row per sample"
             )
         if len(x) != len(y):
             raise NescioError(f"{where} has {len(x)} inputs but {len(y)} targets; expected pairs")
@@ -65,7 +65,7 @@ class Dataset:
         if x.numel() == 0:
             raise NescioError(f"{where} is empty, x has shape {tuple(x.shape)}; give some cases")
         if not images and not x.isfinite().all():
-            raise NescioError(f"x in {where} holds NaN or infinity; repair or drop those cases")
+            raise NescioError(f"x in {where} holds NaN or infinity; repair or drop those samples")
         if self.classes is None:
             _check_targets(where, y)
         else:
@@ -82,7 +82,7 @@ class Dataset:
 
 
 def hold_out(train: Part, validation: int, seed: int) -> tuple[Part, Part | None]:
-    """The training part without `validation` cases chosen by `seed`, and those cases."""
+    """The training part without `validation` samples chosen by `seed`, and those samples."""
     x, y = train
     if not 0 <= validation < len(x):
         raise NescioError(f"`validation` must be in 0..{len(x) - 1}, got {validation}")
@@ -104,7 +104,7 @@ def split(whole: Part, seed: int) -> tuple[Part, Part | None, Part | None]:
 
 
 def only_tests(name: str, test: Part, classes: int) -> Dataset:
-    """A data set to test on: its train part has no cases."""
+    """A data set to test on: its train part has no samples."""
     x, y = test
     return Dataset(name, (x[:0], y[:0]), None, test, classes)
 
@@ -122,7 +122,7 @@ def _check_targets(where: str, y: Tensor) -> None:
             "convert it, or give `classes` for classification"
         )
     if not y.isfinite().all():
-        raise NescioError(f"y in {where} holds NaN or infinity; repair or drop those cases")
+        raise NescioError(f"y in {where} holds NaN or infinity; repair or drop those samples")
 
 
 def _check_labels(where: str, y: Tensor, classes: int) -> None:

@@ -1,7 +1,7 @@
-"""Images between layouts, colours and sizes: bytes in, bytes out; floats in, floats out.
+"""Images between layouts, colors and sizes: bytes in, bytes out; floats in, floats out.
 
-Images are (N, C, H, W) with one channel (grey) or three (red, green, blue). Nothing here is done
-behind your back: a network that reads 28 x 28 grey images gets them from `crop(grey(x), 28)`.
+Images are (N, C, H, W) with one channel (gray) or three (red, green, blue). Nothing here is done
+behind your back: a network that reads 28 x 28 gray images gets them from `crop(gray(x), 28)`.
 """
 
 import operator
@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.checks import as_tensor
-from nescio.errors import NescioError
+from nescio.core import NescioError, as_tensor
 
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601
 FIXED = (19595, 38470, 7471)  # the same in parts of 65536
-CASES = 2048  # converted at a time
+SAMPLES = 2048  # converted at a time
 
 
 def as_images(x: Any) -> Tensor:
@@ -33,20 +32,20 @@ def as_images(x: Any) -> Tensor:
     return images.permute(0, 3, 1, 2).contiguous()
 
 
-def grey(x: Any) -> Tensor:
-    """Colour images as grey ones, by the luma of ITU-R 601: 0.299 R + 0.587 G + 0.114 B.
+def gray(x: Any) -> Tensor:
+    """Color images as gray ones, by the luma of ITU-R 601: 0.299 R + 0.587 G + 0.114 B.
 
     Bytes are rounded to the nearest, with the weights in parts of 65536: what Pillow gives.
-    Grey images stay as they are.
+    Gray images stay as they are.
     """
     images = _images(x)
     if images.shape[1] == 1:
         return images
-    return torch.cat([_luma(part) for part in images.split(CASES)])
+    return torch.cat([_luma(part) for part in images.split(SAMPLES)])
 
 
-def colour(x: Any) -> Tensor:
-    """Grey images as colour ones, their channel three times; colour images stay as they are."""
+def color(x: Any) -> Tensor:
+    """Gray images as color ones, their channel three times; color images stay as they are."""
     images = _images(x)
     return images if images.shape[1] == 3 else images.repeat(1, 3, 1, 1)
 

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nescio.core import NescioError
+from nescio.core.registry import Part, datasets
 from nescio.data.dataset import Dataset
-from nescio.data.folders import image_folder
-from nescio.data.npz import dataset_from_npz
-from nescio.errors import NescioError
-from nescio.registry import Part, datasets
+from nescio.data.readers.arrays import dataset_from_npz
+from nescio.data.sets.folders import image_folder
 
 
 def load(name_or_path: str, **options: Any) -> Dataset:

@@ -12,8 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.registry import unknown
+from nescio.core import NescioError, unknown
 
 MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
 Values = NDArray[Any]

@@ -8,7 +8,7 @@ from nescio.detectors.dice import dice as dice
 from nescio.detectors.energy import energy as energy
 from nescio.detectors.entropy import entropy as entropy
 from nescio.detectors.gaussian_mixture import gaussian_mixture as gaussian_mixture
-from nescio.detectors.generalised_entropy import generalised_entropy as generalised_entropy
+from nescio.detectors.generalized_entropy import generalized_entropy as generalized_entropy
 from nescio.detectors.gower import gower as gower
 from nescio.detectors.kl_matching import kl_matching as kl_matching
 from nescio.detectors.knn import knn as knn

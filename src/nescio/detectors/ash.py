@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError, unknown
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.energy import free_energy
-from nescio.detectors.last_layer import check_width, last_layer, parts
-from nescio.errors import NescioError
-from nescio.registry import detectors, unknown
+from nescio.detectors.kit.last_layer import check_width, last_layer, parts
 
 KINDS = ("s", "b", "p")
 STEEPEST = 600  # of s1 / s2, whose exponential float64 holds

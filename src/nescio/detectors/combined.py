@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError, unknown
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, joint, scores
-from nescio.errors import NescioError
-from nescio.registry import detectors, unknown
 
 CALIBRATED = ("values", "logs", "scale")
 NEAR = 1e-5  # of the range of the calibration scores: what is nearer may be the same but rounded
@@ -116,8 +116,8 @@ def surprise(found: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tens
     low, high = values[above - 1], values[above]
     share = ((found - low) / (high - low)).clamp(0, 1)
     share = share.square() * (3 - 2 * share)  # flat at both ends
-    inside = logs[above - 1] + share * (logs[above] - logs[above - 1])
-    return inside + ((found - values[-1]).clamp_min(0) / scale).log1p()
+    in_dist = logs[above - 1] + share * (logs[above] - logs[above - 1])
+    return in_dist + ((found - values[-1]).clamp_min(0) / scale).log1p()
 
 
 def _calibrated(found: Tensor, name: str) -> dict[str, Tensor]:

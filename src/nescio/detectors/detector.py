@@ -10,12 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View, check_widths
-from nescio.checkpoints import digest
-from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
-from nescio.registry import Registry
-from nescio.threads import one_thread
+from nescio.core import NescioError, Registry, digest, load_tensors, one_thread, save_tensors
+from nescio.detectors.activations import Activations, View, check_widths
 from nescio.version import VERSION
 
 State = Mapping[str, Tensor]  # what was fitted, by name

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.last_layer import energy_of, last_layer, parts
-from nescio.errors import NescioError
-from nescio.registry import detectors
+from nescio.detectors.kit.last_layer import energy_of, last_layer, parts
 
 
 @detectors.register

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from nescio.activations import View
-from nescio.detectors.blocks import by_rows, check_temperature
+from nescio.core.registry import detectors
+from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.registry import detectors
+from nescio.detectors.kit.blocks import by_rows, check_temperature
 
 
 @detectors.register

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import classes, moments, precision, read, whitened, whitening
-from nescio.errors import NescioError
-from nescio.registry import detectors
+from nescio.detectors.kit.moments import classes, moments, precision, read, whitened, whitening
 
 KINDS = ("full", "tied", "diagonal")
 
@@ -30,8 +30,8 @@ def gaussian_mixture(
 
     layer: none is that before the last linear layer.
     covariance: "full", one a class; "diagonal", its diagonal; "tied", one for all.
-    pooled: S_c = (n_c C_c + p m C) / (n_c + p m), with C_c the covariance of the n_c cases of the
-    class, C that of all about their class means, and m the mean number of cases a class: an
+    pooled: S_c = (n_c C_c + p m C) / (n_c + p m), with C_c the covariance of the n_c samples of the
+    class, C that of all about their class means, and m the mean number of samples a class: an
     ordinary class leans on the others a little, one with a single case wholly (after Friedman,
     1989). 0 is the published method. Not for "tied".
     shrinkage: the share of the identity, scaled to the mean variance of C, in every S_c.

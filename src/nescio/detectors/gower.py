@@ -1,17 +1,16 @@
-"""Neighbours by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
+"""Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError, generator
+from nescio.core.registry import detectors
 from nescio.data import Columns
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.rows import Layout, Rows, as_layout, flat_inputs, read_rows
-from nescio.errors import NescioError
-from nescio.randomness import generator
-from nescio.registry import detectors
+from nescio.detectors.kit.rows import Layout, Rows, as_layout, flat_inputs, read_rows
 
 PAIRS = 1 << 21  # distances held at a time
 QUERIES = 256  # rows that are compared with a part of the bank at a time

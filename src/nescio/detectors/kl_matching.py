@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
-from nescio.detectors.blocks import by_rows, check_classes
+from nescio.core import NescioError, unknown
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.last_layer import check_width, parts
-from nescio.errors import NescioError
-from nescio.registry import detectors, unknown
+from nescio.detectors.kit.blocks import by_rows, check_classes
+from nescio.detectors.kit.last_layer import check_width, parts
 
 CLASSES = ("predicted", "true")
 
@@ -20,7 +20,7 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     The paper takes the means over data that the network was not trained on: on training data,
     where it is surer, they are sharper.
 
-    by: "predicted", a mean over the cases that the network gives to a class, no labels needed;
+    by: "predicted", a mean over the samples that the network gives to a class, no labels needed;
     "true", over those that have the label.
     """
     if by not in CLASSES:
@@ -50,7 +50,7 @@ def _least(logits: Tensor, logs: Tensor) -> Tensor:
 
 
 def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
-    """Logarithms `(K, C)` in float64 of the mean probabilities of each class that has cases.
+    """Logarithms `(K, C)` in float64 of the mean probabilities of each class that has samples.
 
     Summed relative to the largest logarithm met, so that no probability vanishes.
     """

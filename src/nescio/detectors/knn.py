@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError, generator
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import blocks, precision
-from nescio.detectors.neighbours import as_bank, kth_nearest, prepared
-from nescio.errors import NescioError
-from nescio.randomness import generator
-from nescio.registry import detectors
+from nescio.detectors.kit.moments import blocks, precision
+from nescio.detectors.kit.neighbors import as_bank, kth_nearest, prepared
 
 
 @detectors.register
@@ -21,31 +20,31 @@ def knn(
     *,
     k: int = 50,
     layer: str | None = None,
-    normalise: bool = True,
+    normalize: bool = True,
     share: float = 1.0,
     seed: int = 0,
 ) -> Detector:
     """The Euclidean distance to the k-th nearest training feature.
 
-    The search is exact. A training input finds itself as its nearest neighbour, so its score is
-    that of the neighbour k - 1: judge by inputs that are not in the bank.
+    The search is exact. A training input finds itself as its nearest neighbor, so its score is
+    that of the neighbor k - 1: judge by inputs that are not in the bank.
 
     layer: none is that before the last linear layer.
-    normalise: divide features by their length first, as published.
+    normalize: divide features by their length first, as published.
     share: keep this share of the training features, drawn by `seed`.
     """
     name = train.layer(layer)
-    chosen = _chosen(train.cases, share, seed)
-    size = train.cases if chosen is None else len(chosen)
+    chosen = _chosen(train.samples, share, seed)
+    size = train.samples if chosen is None else len(chosen)
     if not 1 <= k <= size:
         raise NescioError(
             f"k must be from 1 to {size}, the number of features in the bank, got {k}"
         )
     states = tuple(
-        _fitted(train.features[name][member], chosen, k, normalise)
+        _fitted(train.features[name][member], chosen, k, normalize)
         for member in range(train.members)
     )
-    options = {"k": k, "normalise": normalise, "share": share, "seed": seed}
+    options = {"k": k, "normalize": normalize, "share": share, "seed": seed}
     return Detector("knn", options, (name,), states, train.made, train.hashes)
 
 
@@ -56,32 +55,32 @@ def score(
     layers: tuple[str, ...],
     *,
     k: int,
-    normalise: bool,
+    normalize: bool,
     share: float,
     seed: int,
 ) -> Tensor:
-    """Find the k-th neighbour by products, then measure the distance to it by the difference."""
+    """Find the k-th neighbor by products, then measure the distance to it by the difference."""
     del share, seed
     bank = as_bank(state)
     rows = view.features[layers[0]].to(bank.rows.dtype)
-    own = F.normalize(rows, dim=1) if normalise else rows
+    own = F.normalize(rows, dim=1) if normalize else rows
     found = bank.rows[kth_nearest(own.detach(), bank, k)]
     distance: Tensor = torch.linalg.vector_norm(own - found, dim=1)
     return distance
 
 
-def _chosen(cases: int, share: float, seed: int) -> Tensor | None:
+def _chosen(samples: int, share: float, seed: int) -> Tensor | None:
     if not 0 < share <= 1:
         raise NescioError(f"share must be in (0, 1], got {share}")
     if share == 1:
         return None
-    order = torch.randperm(cases, generator=generator(seed, "bank"))
-    return order[: math.ceil(share * cases)].sort().values
+    order = torch.randperm(samples, generator=generator(seed, "bank"))
+    return order[: math.ceil(share * samples)].sort().values
 
 
-def _fitted(features: Tensor, chosen: Tensor | None, k: int, normalise: bool) -> dict[str, Tensor]:
+def _fitted(features: Tensor, chosen: Tensor | None, k: int, normalize: bool) -> dict[str, Tensor]:
     kept = features if chosen is None else features[chosen.to(features.device)]
     bank = torch.empty_like(kept, dtype=precision(features))
     for part, rows in blocks(kept):
-        bank[part] = F.normalize(rows, dim=1) if normalise else rows
+        bank[part] = F.normalize(rows, dim=1) if normalize else rows
     return prepared(bank, k)

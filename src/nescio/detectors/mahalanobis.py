@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.moments import (
+from nescio.detectors.kit.moments import (
     Moments,
     classes,
     moments,
@@ -18,7 +19,6 @@ from nescio.detectors.moments import (
     whitened,
     whitening,
 )
-from nescio.registry import detectors
 
 
 @detectors.register
@@ -31,13 +31,13 @@ def mahalanobis(
     """The squared Mahalanobis distance of the features to the nearest class mean.
 
     min over c of (f - mu_c)' S^-1 (f - mu_c), with S the covariance of the features about their
-    class means, divided by the number of cases. The published score has the opposite sign; its
+    class means, divided by the number of samples. The published score has the opposite sign; its
     change of the input is left out.
 
     layers: one or several; none is that before the last linear layer. The scores of several are
-    standardised on the training data and added.
+    standardized on the training data and added.
     shrinkage: the share s of (1 - s) S + s tr(S) / F * I, in [0, 1], which keeps S regular where
-    features are constant or outnumber the cases; "ledoit_wolf" estimates it.
+    features are constant or outnumber the samples; "ledoit_wolf" estimates it.
     """
     names = _names(train, layers)
     places, count = classes(train.known())
@@ -59,7 +59,7 @@ def mahalanobis(
 
 @scores.named("mahalanobis")
 def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float | str) -> Tensor:
-    """The distance, or the sum of standardised ones."""
+    """The distance, or the sum of standardized ones."""
     del shrinkage
     parts = []
     for place, name in enumerate(layers):
@@ -70,10 +70,10 @@ def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float
 
 
 def fitted(found: Moments, share: float, kind: torch.dtype) -> dict[str, Tensor]:
-    """The centre of all features, the whitening matrix, and the whitened class means."""
+    """The center of all features, the whitening matrix, and the whitened class means."""
     whiten = whitening(shrink(found.within, share))
     means = (found.means - found.mean) @ whiten
-    kept = {"centre": found.mean, "whiten": whiten, "means": means}
+    kept = {"center": found.mean, "whiten": whiten, "means": means}
     return {name: tensor.to(kind) for name, tensor in kept.items()}
 
 
@@ -82,8 +82,8 @@ def nearest(features: Tensor, state: State) -> Tensor:
     means = state["means"]
     half = means.square().sum(1) / -2
     found = []
-    for rows in read(features, state["centre"]):
-        white = whitened(rows - state["centre"], state["whiten"])
+    for rows in read(features, state["center"]):
+        white = whitened(rows - state["center"], state["whiten"])
         label = torch.addmm(half, white.detach(), means.T).argmax(1)
         found.append((white - means[label]).square().sum(1))  # not expanded: nothing cancels
     return torch.cat(found)
@@ -94,8 +94,8 @@ def _standard(features: Tensor, state: State) -> dict[str, Tensor]:
     tiny = torch.finfo(torch.float32).tiny
     spread = distance.std(correction=0).clamp_min(tiny)
     return {
-        "offset": distance.mean().to(state["centre"]),
-        "scale": spread.to(state["centre"]),
+        "offset": distance.mean().to(state["center"]),
+        "scale": spread.to(state["center"]),
     }
 
 

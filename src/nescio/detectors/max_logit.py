@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from nescio.activations import View
+from nescio.core.registry import detectors
+from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.registry import detectors
 
 
 @detectors.register

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio import heads as _heads  # noqa: F401 (fills the registry)
-from nescio import measures as _measures  # noqa: F401 (fills the registry)
+from nescio.core import NescioError
+from nescio.core import heads as _heads  # noqa: F401 (fills the registry)
+from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
+from nescio.core.registry import detectors, heads, measures
 from nescio.detectors.detector import Detector, joint
-from nescio.errors import NescioError
-from nescio.registry import detectors, heads, measures
 
 NUMBERS = 1 << 19  # of a block, all members
 

@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import View
-from nescio.checks import as_batch
-from nescio.detectors.blocks import check_classes, check_temperature
+from nescio.core import NescioError, as_batch
+from nescio.core.registry import detectors
+from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.kit.blocks import check_classes, check_temperature
 from nescio.detectors.msp import log_odds
-from nescio.errors import NescioError
-from nescio.registry import detectors
 
 BATCH = 128  # inputs of a pass: activations and gradients stay in the cache
 
@@ -33,9 +32,9 @@ def odin(
     network answers before it; a gradient of zero counts as +1, as in the authors' code. Scores are
     float64: at T = 1000 probabilities differ after the fourth digit.
 
-    temperature: T. radius: in the units of the inputs before they were standardised.
-    scale: what inputs were divided by, one number or one a channel (the axis after the cases): the
-    step is divided by it too.
+    temperature: T. radius: in the units of the inputs before they were standardized.
+    scale: what inputs were divided by, one number or one a channel (the axis after the samples):
+    the step is divided by it too.
     """
     if not 0 <= radius < float("inf"):
         raise NescioError(f"radius must be finite and not negative, got {radius}")

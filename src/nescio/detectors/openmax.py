@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import Activations, View
-from nescio.detectors.blocks import by_rows, check_classes
+from nescio.core import NescioError, unknown
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.last_layer import check_width, class_sums, parts, right_classes
-from nescio.detectors.weibull import SPREAD, fit_weibull
-from nescio.errors import NescioError
-from nescio.registry import detectors, unknown
+from nescio.detectors.kit.blocks import by_rows, check_classes
+from nescio.detectors.kit.last_layer import check_width, class_sums, parts, right_classes
+from nescio.detectors.kit.weibull import SPREAD, fit_weibull
 
 FEWEST = 3  # distances that a tail is fitted to
 ABOVE = 1.0  # the smallest distance of a tail lies this far above the Weibull's origin
@@ -33,7 +33,7 @@ def openmax(
     """The log-odds of the unknown class, which takes from classes whose mean logits are far.
 
     Of each class, a Weibull distribution is fitted to the largest distances from its mean logits
-    to those of the training cases that the network gets right. A logit v of one of the first
+    to those of the training samples that the network gets right. A logit v of one of the first
     classes is lowered to v (1 - w), with w the share of smaller distances, weighed by rank; the sum
     of v w is the logit of the unknown class. A class with fewer than 3 such cases, or with
     distances that are all the same, borrows the tail of all classes together; one with none counts
@@ -85,8 +85,8 @@ def _fitted(logits: Tensor, labels: Tensor, tail: int, distance: str) -> dict[st
     everything = _tail(far[right >= 0], tail)
     if everything is None:
         raise NescioError(
-            f"openmax cannot fit a tail: {int((right >= 0).sum())} cases are answered rightly, or "
-            "all are as far from their class's mean; give more training cases"
+            f"openmax cannot fit a tail: {int((right >= 0).sum())} samples are answered rightly, "
+            "or all are as far from their class's mean; give more training samples"
         )
     borrowed = torch.tensor(everything, dtype=torch.float64)
     known = counts.nonzero()[:, 0].tolist()

@@ -2,11 +2,11 @@
 
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.last_layer import energy_of, last_layer
-from nescio.detectors.percentiles import percentile as percentile_of
-from nescio.registry import detectors
+from nescio.detectors.kit.last_layer import energy_of, last_layer
+from nescio.detectors.kit.percentiles import percentile as percentile_of
 
 
 @detectors.register

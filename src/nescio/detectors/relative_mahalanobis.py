@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.mahalanobis import fitted, nearest
-from nescio.detectors.moments import (
+from nescio.detectors.kit.moments import (
     classes,
     moments,
     precision,
@@ -16,7 +16,7 @@ from nescio.detectors.moments import (
     whitened,
     whitening,
 )
-from nescio.registry import detectors
+from nescio.detectors.mahalanobis import fitted, nearest
 
 
 @detectors.register
@@ -48,9 +48,9 @@ def score(view: View, state: State, layers: tuple[str, ...], *, shrinkage: float
     """The difference of the two squared distances."""
     del shrinkage
     features = view.features[layers[0]]
-    centre, background = state["centre"], state["background"]
-    rows = read(features, centre)
-    far = [whitened(own - centre, background).square().sum(1) for own in rows]
+    center, background = state["center"], state["background"]
+    rows = read(features, center)
+    far = [whitened(own - center, background).square().sum(1) for own in rows]
     return nearest(features, state) - torch.cat(far)
 
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError, unknown
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.last_layer import check_width, class_sums, right_classes
-from nescio.errors import NescioError
-from nescio.registry import detectors, unknown
+from nescio.detectors.kit.last_layer import check_width, class_sums, right_classes
 
 # features (N, 1, F) or (N, F) and patterns that fit -> unlikeness
 SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -24,7 +24,7 @@ SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def she(train: Activations, *, layer: str | None = None, similarity: str = "inner") -> Detector:
     """Minus the inner product of the features with the mean features of the predicted class.
 
-    The mean is over training cases that the network gets right. An input of a class without any
+    The mean is over training samples that the network gets right. An input of a class without any
     is compared with the patterns of all other classes, and the most alike counts.
 
     layer: whose features; without it, those before the last linear layer.
@@ -39,7 +39,7 @@ def she(train: Activations, *, layer: str | None = None, similarity: str = "inne
         sums, counts = class_sums(features, right, train.classes)
         if not counts.any():
             raise NescioError(
-                "she needs training cases that the network gets right, and there are none; check "
+                "she needs training samples that the network gets right, and there are none; check "
                 "that labels and logits belong together"
             )
         patterns = (sums / counts.clamp_min(1)[:, None]).float()

@@ -6,12 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
+from nescio.core import NescioError
+from nescio.core.registry import detectors
 from nescio.data import Columns
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.rows import Layout, as_layout, column_parts, flat_inputs, marked
-from nescio.errors import NescioError
-from nescio.registry import detectors
+from nescio.detectors.kit.rows import Layout, as_layout, column_parts, flat_inputs, marked
 
 CELL = 0.25  # of a kernel's width: values this near share one
 BLOCK = 1 << 22  # kernels evaluated at a time
@@ -96,25 +96,25 @@ def _shares(counts: Tensor, smoothing: float) -> Tensor:
 def _kernels(
     place: int, values: Tensor, flags: Tensor, bandwidth: float, smoothing: float, bins: int
 ) -> State:
-    """Centres, log weights and width of the kernels of a column, and the inner edges of bins."""
+    """Centers, log weights and width of the kernels of a column, and the inner edges of bins."""
     there = flags.sum(1) == 0
     known = values[there].sort().values
     counts = torch.cat([there.sum()[None].to(flags), flags.sum(0)])
     if not len(known):  # nothing was ever known: one kernel at 0, in the column's own unit
         known = values.new_zeros(1)
     width = bandwidth * _silverman(known)
-    centres, weights = _centres(known, width)
+    centers, weights = _centers(known, width)
     shares = torch.linspace(0, 1, bins + 1, dtype=known.dtype, device=known.device)[1:-1]
     return {
         f"shares.{place}": _shares(counts, smoothing),
-        f"centres.{place}": centres,
+        f"centers.{place}": centers,
         f"weights.{place}": weights.log(),
         f"width.{place}": width,
         f"edges.{place}": _quantile(known, shares).unique(),
     }
 
 
-def _centres(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+def _centers(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     """Means of sorted values that lie in one cell of a grid, and their shares.
 
     The grid is even, so that a lone value far out keeps a kernel of its own.
@@ -136,17 +136,17 @@ def _silverman(known: Tensor) -> Tensor:
 
 
 def _quantile(known: Tensor, shares: Tensor) -> Tensor:
-    """Quantiles of sorted values, between neighbours (torch.quantile stops at 16 million)."""
+    """Quantiles of sorted values, between neighbors (torch.quantile stops at 16 million)."""
     at = shares * (len(known) - 1)
     low = at.floor().long()
     return torch.lerp(known[low], known[(low + 1).clamp_max(len(known) - 1)], at - low)
 
 
 def _log_kernel(values: Tensor, state: State, place: int) -> Tensor:
-    centres, width = state[f"centres.{place}"], state[f"width.{place}"]
+    centers, width = state[f"centers.{place}"], state[f"width.{place}"]
     weights = state[f"weights.{place}"]
-    parts = values.split(max(1, BLOCK // len(centres)))
-    logs = [(weights - ((v[:, None] - centres) / width).square() / 2).logsumexp(1) for v in parts]
+    parts = values.split(max(1, BLOCK // len(centers)))
+    logs = [(weights - ((v[:, None] - centers) / width).square() / 2).logsumexp(1) for v in parts]
     return torch.cat(logs) - (width * math.sqrt(2 * math.pi)).log()
 
 
@@ -182,7 +182,7 @@ def _log_codes(place: int, state: State) -> Tensor:
     if f"edges.{place}" not in state:
         return shares
     edges = state[f"edges.{place}"]
-    far = (edges[:, None] - state[f"centres.{place}"]) / state[f"width.{place}"]
+    far = (edges[:, None] - state[f"centers.{place}"]) / state[f"width.{place}"]
     below = torch.special.ndtr(far) @ state[f"weights.{place}"].exp()
     ends = torch.cat([below.new_zeros(1), below, below.new_ones(1)])
     masses = ends.diff().clamp_min(torch.finfo(ends.dtype).tiny)

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.activations import FEATURES, Activations, View
+from nescio.core import NescioError, one_thread
+from nescio.core.registry import detectors
+from nescio.detectors.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.kit.moments import precision, read
 from nescio.detectors.knn import knn
-from nescio.detectors.moments import precision, read
-from nescio.errors import NescioError
-from nescio.registry import detectors
-from nescio.threads import one_thread
 
 ROWS = 256  # queries at a time
 SMALL = 1 << 24  # products up to which a second thread would be waited for longer than it helps
@@ -33,17 +32,17 @@ def trust_score(
     alpha: float = 0.0,
     k: int = 10,
     layer: str | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> Detector:
     """Log of the distance to the predicted class over that to the nearest other class.
 
     The search is exact. Distances are to the nearest training feature of a class; where the
     predicted class has none, the class that is furthest off stands for it.
 
-    alpha: share of each class that is left out, those with the widest circle of `k` neighbours of
-    their own class: mislabelled and odd inputs. 0 keeps all, the default of the authors' code.
+    alpha: share of each class that is left out, those with the widest circle of `k` neighbors of
+    their own class: mislabeled and odd inputs. 0 keeps all, the default of the authors' code.
     layer: none is that before the last linear layer.
-    normalise: divide features by their length first.
+    normalize: divide features by their length first.
     """
     if not 0 <= alpha < 1:
         raise NescioError(f"alpha must be a share from 0 up and below 1, got {alpha}")
@@ -65,9 +64,9 @@ def trust_score(
     for member in range(train.members):
         rows = train.features[name][member]
         rows = rows.to(precision(rows))
-        rows = F.normalize(rows, dim=1) if normalise else rows
+        rows = F.normalize(rows, dim=1) if normalize else rows
         states.append(_prepared([rows[mask] for mask in own], known, alpha, k))
-    options = {"alpha": float(alpha), "k": k, "normalise": normalise}
+    options = {"alpha": float(alpha), "k": k, "normalize": normalize}
     return Detector("trust_score", options, (name,), tuple(states), train.made, train.hashes)
 
 
@@ -79,20 +78,20 @@ def score(
     *,
     alpha: float,
     k: int,
-    normalise: bool,
+    normalize: bool,
 ) -> Tensor:
     """Find the nearest of each class by products, then measure distances by differences."""
     del alpha, k
-    if "centres" not in state:  # a file of before they were kept
+    if "centers" not in state:  # a file of before they were kept
         state = _prepared(state["bank"].split(state["sizes"].tolist()), state["classes"])
     bank, answers = state["bank"], view.logits.argmax(-1)
     found, start = [], 0
     for rows in read(view.features[layers[0]], bank, ROWS * bank.shape[1]):
-        own = F.normalize(rows, dim=1) if normalise else rows
+        own = F.normalize(rows, dim=1) if normalize else rows
         with one_thread() if len(own) * bank.numel() < SMALL else nullcontext():
             pair = _pair(own.detach(), state, answers[start : start + len(own)])
             lengths = [
-                torch.linalg.vector_norm(own - state["centres"][c] - bank[place], dim=1)
+                torch.linalg.vector_norm(own - state["centers"][c] - bank[place], dim=1)
                 for c, place in pair
             ]
             near, far = (length.clamp_min(LEAST).log() for length in lengths)
@@ -106,8 +105,8 @@ def _pair(rows: Tensor, state: State, answers: Tensor) -> list[tuple[Tensor, Ten
     """The predicted class and the nearest other one, and their nearest places in the bank."""
     squares, places, start = [], [], 0
     sizes = state["sizes"].tolist()
-    for size, centre in zip(sizes, state["centres"], strict=True):
-        own, part = rows - centre, slice(start, start + size)
+    for size, center in zip(sizes, state["centers"], strict=True):
+        own, part = rows - center, slice(start, start + size)
         value, place = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
         squares.append(own.square().sum(1).sub_(value, alpha=2))
         places.append(place + start)
@@ -124,25 +123,25 @@ def _prepared(
     parts: Sequence[Tensor], classes: Tensor, alpha: float = 0.0, k: int = 1
 ) -> dict[str, Tensor]:
     """The state: the rows of each class from its mean, so that products lose no figures."""
-    centres = torch.stack([part.double().mean(0) for part in parts]).to(parts[0].dtype)
-    near = [_dense(part - mean, alpha, k) for part, mean in zip(parts, centres, strict=True)]
+    centers = torch.stack([part.double().mean(0) for part in parts]).to(parts[0].dtype)
+    near = [_dense(part - mean, alpha, k) for part, mean in zip(parts, centers, strict=True)]
     bank = torch.cat(near)
     return {
         "bank": bank,
         "half": bank.square().sum(1) / -2,
-        "centres": centres,
+        "centers": centers,
         "sizes": torch.tensor([len(part) for part in near]),
         "classes": classes.clone(),
     }
 
 
 def _dense(rows: Tensor, alpha: float, k: int) -> Tensor:
-    """The rows of a class without the share `alpha` that is furthest from its neighbours."""
+    """The rows of a class without the share `alpha` that is furthest from its neighbors."""
     left_out = Fraction(str(float(alpha))) * len(rows) // 1  # the decimal as written
     if not left_out:
         return rows
     alone = Activations(
         logits=rows.new_zeros(len(rows), 1), features={FEATURES: rows}, checked=True
     )
-    radius = knn(alone, k=min(k + 1, len(rows)), normalise=False)(alone)  # the first is itself
+    radius = knn(alone, k=min(k + 1, len(rows)), normalize=False)(alone)  # the first is itself
     return rows[radius.argsort(stable=True)[: len(rows) - left_out].sort().values]

@@ -7,28 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations
-from nescio.checks import as_batch
+from nescio.core import NescioError, as_batch, unknown
+from nescio.detectors.activations import Activations
 from nescio.detectors.detector import Detector
 from nescio.detectors.odin import BATCH, log_odds_at, odin, sources, step
-from nescio.errors import NescioError
 from nescio.metrics import auroc, fpr_at_tpr
-from nescio.registry import unknown
 
 TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
 RADII = tuple(0.0002 * k for k in range(21))  # 0 to 0.004, as published
-WITHOUT = "mean confidence of the in-data"
+WITHOUT = "mean confidence of the in-distribution data"
 
 # scores inside and outside -> what is to be high
 CRITERIA: dict[str, Callable[[Tensor, Tensor], float]] = {
-    "auroc": lambda inside, outside: float(auroc(inside, outside)),
-    "fpr95": lambda inside, outside: -float(fpr_at_tpr(inside, outside)),
+    "auroc": lambda in_dist, ood: float(auroc(in_dist, ood)),
+    "fpr95": lambda in_dist, ood: -float(fpr_at_tpr(in_dist, ood)),
 }
 
 
 def tuned_odin(
-    inside: Activations,
-    outside: Activations | None = None,
+    in_dist: Activations,
+    ood: Activations | None = None,
     *,
     name: str | None = None,
     by: str = "auroc",
@@ -38,31 +36,31 @@ def tuned_odin(
 ) -> Detector:
     """ODIN with the temperature and radius that do best on data kept for this.
 
-    With `outside`, the pair with the best AUROC or FPR95; of equal ones the first. Without, one
+    With `ood`, the pair with the best AUROC or FPR95; of equal ones the first. Without, one
     temperature is given (default 1000), and the radius is the one that raises the mean confidence
-    of `inside` most (Hsu et al., 2020). `made["tuned"]` of the detector says which, and has the
+    of `in_dist` most (Hsu et al., 2020). `made["tuned"]` of the detector says which, and has the
     hashes of the inputs that were used: scores of these flatter it.
 
-    inside, outside: observed with inputs=True, and not among the data to be scored later.
-    name: of the out-data, for tables. by: "auroc" or "fpr95".
+    in_dist, outside: observed with inputs=True, and not among the data to be scored later.
+    name: of the OOD data, for tables. by: "auroc" or "fpr95".
     temperatures, radii: the grid. scale: as in `odin`.
     """
     if by not in CRITERIA:
         raise NescioError(unknown("criterion", by, CRITERIA))
     if temperatures is None:
-        temperatures = TEMPERATURES if outside is not None else TEMPERATURES[-1:]
+        temperatures = TEMPERATURES if ood is not None else TEMPERATURES[-1:]
     if not len(temperatures) or not len(radii):
         raise NescioError("the grid is empty; give at least one temperature and one radius")
-    if outside is None and len(temperatures) > 1:
+    if ood is None and len(temperatures) > 1:
         raise NescioError(
-            "without out-data the confidence decides, and it is not comparable between "
-            f"temperatures; give one temperature, not {len(temperatures)}, or out-data"
+            "without OOD data the confidence decides, and it is not comparable between "
+            f"temperatures; give one temperature, not {len(temperatures)}, or OOD data"
         )
     numbers = odin(scale=scale).options["scale"]
     best, found = -float("inf"), odin(scale=scale)
     for temperature in temperatures:
-        own = _scores(inside, temperature, radii, numbers)
-        other = None if outside is None else _scores(outside, temperature, radii, numbers)
+        own = _scores(in_dist, temperature, radii, numbers)
+        other = None if ood is None else _scores(ood, temperature, radii, numbers)
         for place, radius in enumerate(radii):
             if other is None:
                 value = float((-own[place]).sigmoid().mean())
@@ -72,16 +70,16 @@ def tuned_odin(
                 best = value
                 found = odin(temperature=temperature, radius=radius, scale=scale)
     record: dict[str, Any] = {
-        "by": WITHOUT if outside is None else by,
+        "by": WITHOUT if ood is None else by,
         "value": abs(best),
-        "inside": inside.cases,
-        "outside": 0 if outside is None else outside.cases,
-        "on": None if outside is None else name or str(outside.made.get("name", "unnamed")),
-        "hashes": _hashes(inside) + ([] if outside is None else _hashes(outside)),
+        "in_dist": in_dist.samples,
+        "ood": 0 if ood is None else ood.samples,
+        "on": None if ood is None else name or str(ood.made.get("name", "unnamed")),
+        "hashes": _hashes(in_dist) + ([] if ood is None else _hashes(ood)),
         "temperatures": [float(t) for t in temperatures],
         "radii": [float(r) for r in radii],
     }
-    return replace(found, made={**inside.made, "tuned": record}, seen=inside.hashes)
+    return replace(found, made={**in_dist.made, "tuned": record}, seen=in_dist.hashes)
 
 
 def _hashes(activations: Activations) -> list[int]:

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from nescio.activations import Activations, View
-from nescio.detectors.blocks import in_blocks
+from nescio.core import NescioError
+from nescio.core.registry import detectors
+from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.energy import free_energy
-from nescio.detectors.moments import moments, precision
-from nescio.errors import NescioError
-from nescio.registry import detectors
+from nescio.detectors.kit.blocks import in_blocks
+from nescio.detectors.kit.moments import moments, precision
 
 
 @detectors.register

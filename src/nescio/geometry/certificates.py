@@ -1,7 +1,7 @@
-"""Far from its centres an rbf network is unsure, provably (Hein et al., 2019, theorem 3.2).
+"""Far from its centers an rbf network is unsure, provably (Hein et al., 2019, theorem 3.2).
 
 With `alpha = max over classes r, k of sum_l |alpha_rl - alpha_kl|`, K classes and the distance r to
-the nearest centre, every probability is within epsilon of 1 / K where
+the nearest center, every probability is within epsilon of 1 / K where
 `r^2 >= log(alpha / log(1 + K epsilon)) / gamma`.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
-from nescio.geometry.instances import as_points, blocks
-from nescio.model import Model
+from nescio.core import NescioError
+from nescio.geometry.tracing.instances import as_points, blocks
+from nescio.models.model import Model
 from nescio.nets.rbf import RBF, find_rbf
-from nescio.nets.standardise import is_scaled
+from nescio.nets.standardize import is_scaled
 
 OUTWARD = 1 + 1e-12  # the radius is rounded up
 BYTES = 64 << 20  # of the distances of one block of points
@@ -25,7 +25,7 @@ BYTES = 64 << 20  # of the distances of one block of points
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """Beyond `radius` from every centre all probabilities are within `epsilon` of 1 / classes.
+    """Beyond `radius` from every center all probabilities are within `epsilon` of 1 / classes.
 
     Distances are those the network sees: of scaled inputs where it scales them.
     """
@@ -35,7 +35,7 @@ class Certificate:
     classes: int
     alpha: Tensor  # as radius: what the difference of two logits cannot exceed
     gamma: Tensor  # as radius
-    centres: tuple[Tensor, ...]  # (L, F), one a member
+    centers: tuple[Tensor, ...]  # (L, F), one a member
     scaling: tuple[tuple[Tensor, Tensor] | None, ...]  # mean and scale of the inputs
 
     def __repr__(self) -> str:
@@ -43,11 +43,11 @@ class Certificate:
         return f"Certificate(radius {radius}, epsilon {self.epsilon:g}, {self.classes} classes)"
 
     def distance(self, x: Any) -> Tensor:
-        """To the nearest centre, `(N,)`; `(M, N)` of a model."""
+        """To the nearest center, `(N,)`; `(M, N)` of a model."""
         points = as_points(x, "x")
         found = [
-            _nearest(points, centres, scaling)
-            for centres, scaling in zip(self.centres, self.scaling, strict=True)
+            _nearest(points, centers, scaling)
+            for centers, scaling in zip(self.centers, self.scaling, strict=True)
         ]
         return torch.stack(found) if self.radius.ndim else found[0]
 
@@ -61,9 +61,9 @@ class Certificate:
 
 
 def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
-    """How far from its centres an rbf network is within `epsilon` of the uniform answer.
+    """How far from its centers an rbf network is within `epsilon` of the uniform answer.
 
-    net: a network of `nets.rbf`, by itself or behind a `Standardise`, or a model of such networks.
+    net: a network of `nets.rbf`, by itself or behind a `Standardize`, or a model of such networks.
     """
     if not 0 < epsilon < 1:
         raise NescioError(f"epsilon must be between 0 and 1, got {epsilon}")
@@ -87,7 +87,7 @@ def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
         classes=classes,
         alpha=alpha,
         gamma=gamma,
-        centres=tuple(layer.centres.detach().double().cpu() for layer in layers),
+        centers=tuple(layer.centers.detach().double().cpu() for layer in layers),
         scaling=tuple(_scaling(member) for member in members),
     )
 
@@ -124,16 +124,16 @@ def _scaling(net: nn.Module) -> tuple[Tensor, Tensor] | None:
     return layer.mean.double().cpu(), layer.scale.double().cpu()
 
 
-def _nearest(x: Tensor, centres: Tensor, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
-    size, wanted = x[0].numel(), centres.shape[1]
+def _nearest(x: Tensor, centers: Tensor, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
+    size, wanted = x[0].numel(), centers.shape[1]
     if size != wanted or (scaling is not None and scaling[0].shape != x.shape[1:]):
         raise NescioError(
-            f"points of shape {tuple(x.shape[1:])}, the centres have {wanted} features"
+            f"points of shape {tuple(x.shape[1:])}, the centers have {wanted} features"
         )
     x = (x if scaling is None else (x - scaling[0]) / scaling[1]).flatten(1)
-    rows = max(1, BYTES // (8 * len(centres)))
+    rows = max(1, BYTES // (8 * len(centers)))
     exact = "donot_use_mm_for_euclid_dist"
     found = [
-        torch.cdist(x[block], centres, compute_mode=exact).amin(1) for block in blocks(len(x), rows)
+        torch.cdist(x[block], centers, compute_mode=exact).amin(1) for block in blocks(len(x), rows)
     ]
     return torch.cat(found)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
-from nescio.geometry.instances import (
+from nescio.core import NescioError
+from nescio.geometry.tracing.instances import (
     Instance,
     Source,
     as_points,
@@ -16,7 +16,7 @@ from nescio.geometry.instances import (
     instances,
     squeezed,
 )
-from nescio.geometry.points import Again, HalfSpaces, Points, generic
+from nescio.geometry.tracing.points import Again, HalfSpaces, Points, generic
 
 BYTES = 24 << 20  # of the widest layer of one block of points
 WHOLE = 256 << 20  # of the widest layer of one block of points with their half-spaces

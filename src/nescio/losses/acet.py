@@ -11,17 +11,25 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.attacks import Ascent
-from nescio.attacks.norms import linf
-from nescio.data.outside import Outside
-from nescio.errors import NescioError
-from nescio.losses.attacking import ADVICE, random_start, top_odds
-from nescio.losses.beside import Form, check, draw, numbers, places, sureness, with_others
-from nescio.losses.kept import kept
+from nescio.attacks import Ascent, linf
+from nescio.core import NescioError, Rng, derive
+from nescio.core.registry import losses
+from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
-from nescio.randomness import Rng, derive
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.losses.with_ood import (
+    ADVICE,
+    Form,
+    check,
+    draw,
+    kept,
+    numbers,
+    places,
+    random_start,
+    sureness,
+    top_odds,
+    with_others,
+)
+from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
 
@@ -29,7 +37,7 @@ POOL = 3000  # inputs that take turns
 @losses.register
 def acet(
     base: Loss,
-    outside: Outside,
+    ood: OODSource,
     *,
     weight: float = 1.0,
     attack: Ascent | None = None,
@@ -43,7 +51,7 @@ def acet(
     """Add `weight` times the sureness on the surest inputs found near inputs from outside.
 
     keep: go on from where the last visit of an input ended; linf only. pool: how many inputs take
-    turns; by default a tenth of the training cases, 3000 at most: an input that hardly ever comes
+    turns; by default a tenth of the training samples, 3000 at most: an input that hardly ever comes
     back is hardly attacked.
     free: after the step, move kept inputs by so much of the radius along the gradient that the
     training pass gives. ramp: share of the training during which the radius grows from 0.
@@ -53,72 +61,72 @@ def acet(
     be in its box, [0, 1] by default; others need `attacks.Ascent(0.3, 0, low=-1.0, high=1.0)`.
     form, share: as in `ceda`.
     """
-    check(base, outside, weight, form, share, pool)
+    check(base, ood, weight, form, share, pool)
     ascent = attack or Ascent(0.3, 0, best=False)
     alone = keep and not ascent.steps
     free = 0.5 * alone if free is None else free
     ramp = 0.3 * alone if ramp is None else ramp
     _check(ascent, keep, free, ramp)
     text = (
-        f"acet({base.description}, {outside.description}, {weight=}, {ascent.description}, "
+        f"acet({base.description}, {ood.description}, {weight=}, {ascent.description}, "
         f"{keep=}, {free=}, {ramp=}, {form=}, {share=}, {pool=})"
     )
     name = f"acet {derive(text):x}"
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         scale = min(1.0, (batch.step + 1) / (ramp * batch.total)) if ramp else 1.0
-        size = pool or _usual(batch, name, outside, share)
-        index = numbers(outside, batch, rng, share, size if keep else pool)
+        size = pool or _usual(batch, name, ood, share)
+        index = numbers(ood, batch, rng, share, size if keep else pool)
         if keep and index.shape[1] > size:
-            raise _too_few(index.shape[1], size, outside)
-        centre = draw(outside, index, batch)
+            raise _too_few(index.shape[1], size, ood)
+        center = draw(ood, index, batch)
         ends = torch.stack([batch.low, batch.high])
         ascent.check(ends, what="training inputs", advice=ADVICE)
-        others = f"inputs of {outside.name!r}"
-        ascent.check(centre, lead=2, what=others, advice=f"scale them, or {ADVICE}")
+        others = f"inputs of {ood.name!r}"
+        ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
         if keep:
-            warm, place = kept(batch, rng, name, size, ascent.reach), places(outside, index, size)
-            nearest = ascent.projection(centre, lead=2, scale=scale)
-            start = nearest(centre + warm.recall(place))
+            warm, place = kept(batch, rng, name, size, ascent.reach), places(ood, index, size)
+            nearest = ascent.projection(center, lead=2, scale=scale)
+            start = nearest(center + warm.recall(place))
         else:
-            start = random_start(ascent, centre, rng, scale)
+            start = random_start(ascent, center, rng, scale)
         found = start
         if ascent.steps:
             frozen = forward.frozen()
             found, _ = ascent(
-                lambda x: top_odds(frozen(x)), centre, start=start, lead=2, scale=scale
+                lambda x: top_odds(frozen(x)), center, start=start, lead=2, scale=scale
             )
         if keep:
-            warm.store(place, found - centre)
+            warm.store(place, found - center)
         if free:
             length = free * ascent.reach * scale
             found = found.detach().requires_grad_()
 
             def go_on(slope: Tensor) -> None:
-                warm.store(place, nearest(found.detach() + length * slope.sign()) - centre)
+                warm.store(place, nearest(found.detach() + length * slope.sign()) - center)
 
             batch.wanted.append((found, go_on))
-        inside, outputs = with_others(base, forward, batch, rng, found)
-        return inside + weight * sureness(outputs, form)
+        in_dist, outputs = with_others(base, forward, batch, rng, found)
+        return in_dist + weight * sureness(outputs, form)
 
     return Loss(text, base.head, base.score, step)
 
 
-def _usual(batch: Batch, name: str, outside: Outside, share: float) -> int:
-    """A tenth of the cases, at least what the largest batch takes; the same in all steps."""
+def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
+    """A tenth of the samples, at least what the largest batch takes; the same in all steps."""
     if name in batch.memory:
         return batch.memory[name].shape[1]
     least = math.ceil(share * (batch.x.shape[1] + 1))  # a single case may join the last batch
     size = max(least, min(POOL, batch.points // 10))
-    return size if outside.size is None else min(size, outside.size)
+    return size if ood.size is None else min(size, ood.size)
 
 
-def _too_few(step: int, size: int, outside: Outside) -> NescioError:
+def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     """More inputs in a step than take turns: one would be moved twice, and kept once."""
     there, more = f"of a pool of {size}", "a larger pool"
-    if outside.size == size:
-        there = f"and {outside.name!r} has {size}"
-        more = "a larger out-set, or keep=False with an attack of some steps"
+    if ood.size == size:
+        there = f"and {ood.name!r} has {size}"
+        more = "a larger OOD set, or keep=False with an attack of some steps"
     return NescioError(
         f"a step takes {step} inputs from outside, {there}; use a smaller batch or share, or {more}"
     )

@@ -8,11 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 
 @losses.register

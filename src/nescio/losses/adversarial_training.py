@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent
-from nescio.errors import NescioError
-from nescio.losses.attacking import ADVICE, label_odds, random_start
-from nescio.losses.beside import check_logits_head
+from nescio.core import NescioError, Rng
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.losses.with_ood import ADVICE, check_logits_head, label_odds, random_start
+from nescio.nets.stack import Forward
 
 
 @losses.register
@@ -30,10 +28,10 @@ def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: flo
         frozen, still = forward.frozen(), round(clean * batch.x.shape[1])
         if still == batch.x.shape[1]:
             return base(forward, batch, rng)
-        centre, labels = batch.x[:, still:], batch.y[:, still:]
-        ascent.check(centre, lead=2, what="training inputs", advice=ADVICE)
-        start = random_start(ascent, centre, rng)
-        moved, _ = ascent(lambda x: label_odds(frozen(x), labels), centre, start=start, lead=2)
+        center, labels = batch.x[:, still:], batch.y[:, still:]
+        ascent.check(center, lead=2, what="training inputs", advice=ADVICE)
+        start = random_start(ascent, center, rng)
+        moved, _ = ascent(lambda x: label_odds(frozen(x), labels), center, start=start, lead=2)
         x = torch.cat([batch.x[:, :still], moved], 1)
         return base(forward, replace(batch, x=x), rng)
 

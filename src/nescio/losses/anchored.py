@@ -13,11 +13,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng, generator
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss, plus
-from nescio.randomness import Rng, generator
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 Prior = float | Mapping[str, float] | None
 

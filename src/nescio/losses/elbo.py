@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
+from nescio.core import NescioError, Rng
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss, plus
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 Divergence = Callable[[Tensor, Tensor, Tensor], Tensor]  # mean, spread, noise -> same shape
 

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
-from nescio.heads import with_score
+from nescio.core import NescioError, Rng, with_score
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 PRICE = "price of hints"  # in the memory of the run, (M,)
 FIRST = 0.1  # as in the authors' code
@@ -28,10 +26,10 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
     """Likelihood with hints where the network is unsure, and a price for asking.
 
     The network has an output more than there are classes. Its prediction is of the classes alone;
-    `nescio.failing.extra_score("learned_confidence")` reads the rest.
+    `nescio.detectors.failure.extra_score("learned_confidence")` reads the rest.
 
     budget: the mean of -log c that the price is adapted to, by 1 % a step.
-    share: of the cases in a batch that may get hints, so that the classes are still learnt.
+    share: of the samples in a batch that may get hints, so that the classes are still learnt.
     """
     if not (math.isfinite(budget) and budget > 0):
         raise NescioError(f"budget must be positive and finite, got {budget}")
@@ -56,7 +54,7 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
 
 
 def _asked(rng: Rng, batch: Batch, share: float) -> Tensor:
-    """Which cases may get hints, `(M, B)`."""
-    cases = batch.x.shape[1]
-    draws = [torch.rand(cases, generator=source) for source in rng.generators("hints")]
+    """Which samples may get hints, `(M, B)`."""
+    samples = batch.x.shape[1]
+    draws = [torch.rand(samples, generator=source) for source in rng.generators("hints")]
     return (torch.stack(draws) < share).to(batch.x.device)

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from nescio.errors import NescioError
-from nescio.heads import Head, Slope, categorical
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.core import Head, NescioError, Rng, Slope, categorical
+from nescio.core.registry import losses
+from nescio.nets.stack import Forward
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
 Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its gradient
@@ -41,7 +39,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Loss:
-    """A training objective; `score` is its data term for each case, also used for validation."""
+    """A training objective; `score` is its data term for each sample, also used for validation."""
 
     description: str
     head: Head
@@ -69,7 +67,7 @@ def as_loss(loss: object) -> Loss:
 
 
 def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
-    """A loss that is the mean of a score over the cases of the batch."""
+    """A loss that is the mean of a score over the samples of the batch."""
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         del rng

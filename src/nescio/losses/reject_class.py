@@ -9,12 +9,10 @@ import math
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
-from nescio.heads import with_score
+from nescio.core import NescioError, Rng, with_score
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 
 @losses.register
@@ -22,7 +20,7 @@ def reject_class(*, payoff: float = 4.0, free: float = 0.2) -> Loss:
     """Negative log of what a bet on the classes pays; the last output is the reject class.
 
     The network has an output more than there are classes. Its prediction is of the classes alone;
-    `nescio.failing.extra_score("reject_class")` reads the rest.
+    `nescio.detectors.failure.extra_score("reject_class")` reads the rest.
 
     payoff: from 1 (rejecting is free) to C (betting at chance is fair); smaller rejects more.
     free: share of the run, at its start, in which the payoff is at least C, so that rejecting

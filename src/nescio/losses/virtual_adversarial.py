@@ -5,12 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
-from nescio.heads import Head
+from nescio.core import Head, NescioError, Rng
+from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss, plus
-from nescio.randomness import Rng
-from nescio.registry import losses
-from nescio.stacking import Forward
+from nescio.nets.stack import Forward
 
 PROBE = 1e-2  # length of the first trial step, as a share of the radius' unit
 

@@ -7,15 +7,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.binomial import lower_bound, upper_bound
 from nescio.metrics.classification import TOLERANCE
 from nescio.metrics.ranking import in_two
 from nescio.metrics.resampling import check_level
-from nescio.registry import metrics
 
-BLOCK = 1 << 14  # cases of one step: they stay in the cache
+BLOCK = 1 << 14  # samples of one step: they stay in the cache
 
 Floats: TypeAlias = NDArray[np.float64]
 Slots: TypeAlias = NDArray[np.intp]
@@ -26,9 +26,9 @@ Equal: TypeAlias = Literal["width", "mass"]
 def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
     """Expected calibration error: mean gap of confidence and accuracy over bins.
 
-    equal: bins of equal width, or of equal `mass`: as many cases in each, ties kept together.
+    equal: bins of equal width, or of equal `mass`: as many samples in each, ties kept together.
     """
-    sure, right = _cases(confidence, correct)
+    sure, right = _samples(confidence, correct)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
     return float(np.abs(gaps).sum()) / len(sure)
 
@@ -57,7 +57,7 @@ class Reliability:
         return np.where(full, low, np.nan), np.where(full, high, np.nan)
 
     def expected(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Where the accuracy of each bin would lie if its cases were as right as they are sure.
+        """Where the accuracy of each bin would lie if its samples were as right as they are sure.
 
         Consistency bars (Bröcker and Smith, 2007): binomial, at the mean confidence of the bin.
         """
@@ -83,7 +83,7 @@ def reliability(
     The first bin holds confidence 0 as well. A confidence on an edge, in its own precision,
     belongs to the bin below it. There are fewer bins of equal mass where confidences are equal.
     """
-    sure, right = _cases(confidence, correct)
+    sure, right = _samples(confidence, correct)
     edges = _edges(sure, bins, equal)
     count, sums, hits = _summed(sure, right, edges, equal, _table)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
@@ -95,8 +95,8 @@ def reliability(
 def residuals(
     confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width"
 ) -> Floats:
-    """Count, mean and mean square of correct - confidence in the bins with cases, (3, bins)."""
-    sure, right = _cases(confidence, correct)
+    """Count, mean and mean square of correct - confidence in the bins with samples, (3, bins)."""
+    sure, right = _samples(confidence, correct)
     found = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
     found = found[:, found[0] > 0]
     found[1:] /= found[0]
@@ -132,9 +132,10 @@ def _powers(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) ->
 
 def _table(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
     """Cases, their confidence and the correct ones in each slot, (3, size)."""
-    cases = np.bincount(slots + size * (right == 1), minlength=2 * size).reshape(2, size)
+    samples = np.bincount(slots + size * (right == 1), minlength=2 * size).reshape(2, size)
     return np.stack(
-        [cases.sum(0), np.bincount(slots, weights=sure, minlength=size), cases[1]], dtype=np.float64
+        [samples.sum(0), np.bincount(slots, weights=sure, minlength=size), samples[1]],
+        dtype=np.float64,
     )
 
 
@@ -197,9 +198,9 @@ def _edges(sure: NDArray[Any], bins: int, equal: Equal) -> NDArray[Any]:
     return (np.arange(bins + 1) / bins).astype(sure.dtype)
 
 
-def checked_cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Confidences in [0, 1] and truths, one a case."""
-    sure, right = _cases(confidence, correct)
+def checked_samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Confidences in [0, 1] and truths, one per sample."""
+    sure, right = _samples(confidence, correct)
     _check(sure, right, slice(None))
     return sure, right
 
@@ -210,13 +211,13 @@ def check_bins(bins: int) -> None:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
 
-def _cases(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
+def _samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
     sure, right = numbers("confidence", confidence, axes=1), numbers("correct", correct, axes=1)
     if sure.dtype not in (np.float32, np.float64):
         sure = sure.astype(np.float64)
     if len(sure) != len(right):
         raise NescioError(
-            f"`confidence` and `correct` must have one entry a case, got {len(sure)} "
+            f"`confidence` and `correct` must have one entry a sample, got {len(sure)} "
             f"and {len(right)}"
         )
     return np.ascontiguousarray(sure), right
@@ -233,7 +234,7 @@ def _check(sure: NDArray[Any], right: NDArray[Any], rows: slice) -> None:
         found = f"{sure.min():g} to {sure.max():g}"
         raise NescioError(
             "`confidence` must be in [0, 1] without NaN, got "
-            f"{f'NaN in {missing} of {len(sure)} cases' if missing else found}; "
+            f"{f'NaN in {missing} of {len(sure)} samples' if missing else found}; "
             "use the largest probability, not a logit or a score"
         )
     if right.dtype != np.bool_ and not np.all((right[rows] == 0) | (right[rows] == 1)):

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of any number of the cases: calibration errors, parts of a score."""
+"""Bootstrap intervals of any number of the samples: calibration errors, parts of a score."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, from_torch
+from nescio.core import NescioError
+from nescio.metrics.as_arrays import Numbers, from_torch
 from nescio.metrics.binning import BLOCK, ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce
 from nescio.metrics.intervals import Interval, percentiles
-from nescio.metrics.resampling import CHANCE, INSIDE, check, draws, stream_of
+from nescio.metrics.resampling import CHANCE, IN_DIST, check, draws, stream_of
 from nescio.metrics.smooth_calibration import smooth_ece
 
 ERRORS = (ece, mce, classwise_ece, debiased_ece, smooth_ece)  # 0 where all is calibrated
@@ -22,7 +22,7 @@ ERRORS = (ece, mce, classwise_ece, debiased_ece, smooth_ece)  # 0 where all is c
 
 def bootstrap_metric(
     metric: Callable[..., Any],
-    *cases: Numbers,
+    *samples: Numbers,
     part: str | None = None,
     unbiased: bool = False,
     level: float = 0.95,
@@ -30,14 +30,14 @@ def bootstrap_metric(
     seed: int = 0,
     **options: Any,
 ) -> Interval:
-    """A metric of the cases with its interval, the cases drawn again with replacement.
+    """A metric of the samples with its interval, the samples drawn again with replacement.
 
-    cases: arrays with one row a case, as `metric` takes them.
+    samples: arrays with one row per sample, as `metric` takes them.
     part: of what the metric returns, such as `reliability` of a decomposition.
     unbiased: for a metric whose mean over samples is the truth.
     options: of the metric, such as `bins`.
 
-    The basic interval: a calibration error of few cases is too large by chance, one of a resample
+    The basic interval: a calibration error of few samples is too large by chance, one of a resample
     by that once more, and the interval takes this off. An unbiased metric keeps its place: its
     resamples are moved so that their mean is its value. A bound may lie below 0.
 
@@ -46,19 +46,19 @@ def bootstrap_metric(
     draws of the truth from the probabilities (Bröcker and Smith, 2007).
     """
     check(level, resamples, seed)
-    tables = [_rows(table) for table in cases]
+    tables = [_rows(table) for table in samples]
     if len({len(table) for table in tables}) != 1:
-        raise NescioError("all arrays must have one row a case, and as many cases")
+        raise NescioError("all arrays must have one row per sample, and as many samples")
 
     def value(*drawn: NDArray[Any]) -> float:
         found = metric(*drawn, **options)
         return float(found if part is None else getattr(found, part))
 
     whole, size = value(*tables), len(tables[0])
-    drawn = draws(size, resamples, seed, INSIDE, block=size)
+    drawn = draws(size, resamples, seed, IN_DIST, block=size)
     again = np.array([value(*(t[rows] for t in tables)) for block in drawn for rows in block])
-    centre = float(again.mean()) if unbiased else whole
-    found = percentiles(whole, again - centre, level)
+    center = float(again.mean()) if unbiased else whole
+    found = percentiles(whole, again - center, level)
     low, high = whole - found.high, whole - found.low
     if low > 0 and (metric in ERRORS or part == "reliability"):
         probs, rng = tables[0], stream_of(seed, CHANCE)
@@ -90,5 +90,5 @@ def _truth(probs: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 def _rows(table: Numbers) -> NDArray[Any]:
     array = from_torch(table) if isinstance(table, Tensor) else np.asarray(table)
     if array.ndim < 1 or len(array) == 0:
-        raise NescioError(f"expected arrays with one row a case, got shape {array.shape}")
+        raise NescioError(f"expected arrays with one row per sample, got shape {array.shape}")
     return array

@@ -5,11 +5,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.binning import Equal, ece, reliability, residuals
 from nescio.metrics.classification import checked_blocks, checked_labels
-from nescio.registry import metrics
 
 
 @metrics.register
@@ -47,11 +47,11 @@ def debiased_ece(
     """Calibration error less some of what chance alone adds to it (Kumar et al., 2019).
 
     With `norm` 1, the gap of each bin is less by what a normal error of its accuracy would add to
-    that gap on average, in closed form. Of calibrated cases more than half is left, for their gaps
-    are large by chance already. With `norm` 2 it is the root of the mean square gap, each less the
-    variance of its mean residual, as the residuals show it: for given bins that is unbiased in the
-    square (Bröcker, 2012), and often below 0 where the cases are calibrated; the root keeps its
-    sign. Bins of one case are then refused.
+    that gap on average, in closed form. Of calibrated samples more than half is left, for their
+    gaps are large by chance already. With `norm` 2 it is the root of the mean square gap, each
+    less the variance of its mean residual, as the residuals show it: for given bins that is
+    unbiased in the square (Bröcker, 2012), and often below 0 where the samples are calibrated; the
+    root keeps its sign. Bins of one sample are then refused.
     """
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
@@ -64,7 +64,7 @@ def debiased_ece(
     count, gap, square = residuals(confidence, correct, bins=bins, equal=equal)
     if (lonely := int((count < 2).sum())) > 0:
         raise NescioError(
-            f"{lonely} bin(s) hold one case, whose accuracy has no variance; use fewer bins, or "
+            f"{lonely} bin(s) hold one sample, whose accuracy has no variance; use fewer bins, or "
             "equal='mass'"
         )
     mean = float(count @ (gap**2 - (square - gap**2) / (count - 1))) / float(count.sum())

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
-from nescio.registry import metrics
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers, numbers
 
 TOLERANCE = 1e-4  # on a row's sum: float32 softmax over thousands of classes stays below it
 BLOCK = 1 << 18  # entries of one float64 block
@@ -19,20 +19,20 @@ BLOCK = 1 << 18  # entries of one float64 block
 
 @metrics.register
 def mean_max_confidence(probs: Numbers) -> float:
-    """Mean of the largest probability of each case (MMC), from 1/C to 1."""
+    """Mean of the largest probability of each sample (MMC), from 1/C to 1."""
     table = numbers("probs", probs, axes=2)
     return sum(float(block.max(axis=1).sum()) for _, block in checked_blocks(table)) / len(table)
 
 
 @metrics.register
 def accuracy(probs: Numbers, labels: Numbers) -> float:
-    """Share of cases whose most probable class is the label; the first class wins a tie."""
+    """Share of samples whose most probable class is the label; the first class wins a tie."""
     return _mean(probs, labels, lambda block, wanted: block.argmax(axis=1) == wanted)
 
 
 @metrics.register
 def brier(probs: Numbers, labels: Numbers) -> float:
-    """Squared distance from the one-hot label, summed over classes, mean over cases (0 to 2)."""
+    """Squared distance from the one-hot label, summed over classes, mean over samples (0 to 2)."""
     return _mean(probs, labels, _squared_distance)
 
 

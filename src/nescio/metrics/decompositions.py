@@ -1,7 +1,7 @@
 """Brier score and NLL in parts: uncertainty - resolution + reliability + within (Murphy, 1973).
 
 Cases of one predicted class and of like confidence form a group. With the group's mean
-probabilities p, its shares of labels q and the shares of labels o among all cases:
+probabilities p, its shares of labels q and the shares of labels o among all samples:
 
     uncertainty   H(o)            what is lost by always answering o
     resolution    mean D(q, o)    what the groups tell apart
@@ -10,7 +10,7 @@ probabilities p, its shares of labels q and the shares of labels o among all cas
 
 For the Brier score H is sum q (1 - q) and D the squared distance; for the NLL the entropy and the
 Kullback-Leibler divergence (Bröcker, 2009). The sum is exact. `refinement` is uncertainty -
-resolution. Few cases a group make resolution and reliability larger than they are.
+resolution. Few samples a group make resolution and reliability larger than they are.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.binning import check_bins, equal_counts
 from nescio.metrics.classification import brier, checked_blocks, checked_labels, nll
 
@@ -81,21 +81,21 @@ def _decomposed(
 
 
 def _groups(table: NDArray[Any], wanted: NDArray[Any], bins: int) -> tuple[Floats, ...]:
-    """Weights `(G,)`, mean probabilities and shares of labels `(G, C)` of the groups with cases."""
+    """Weights `(G,)`, mean probabilities and shares of labels `(G, C)` of nonempty groups."""
     from scipy.sparse import csr_array
 
-    cases, classes = table.shape
+    samples, classes = table.shape
     top = table.argmax(1)
-    sure = table[np.arange(cases), top]
+    sure = table[np.arange(samples), top]
     slot = np.searchsorted(equal_counts(sure, bins), sure)
     _, group, count = np.unique(top * bins + slot, return_inverse=True, return_counts=True)
-    shape = (len(count), cases)
-    member = csr_array((np.ones(cases), (group, np.arange(cases))), shape=shape).tocsc()
+    shape = (len(count), samples)
+    member = csr_array((np.ones(samples), (group, np.arange(samples))), shape=shape).tocsc()
     sums = np.zeros((len(count), classes))
     for rows, block in checked_blocks(table):
         sums += member[:, rows] @ block
     hits = np.bincount(group * classes + wanted, minlength=sums.size).reshape(sums.shape)
-    return count / cases, sums / count[:, None], hits / count[:, None]
+    return count / samples, sums / count[:, None], hits / count[:, None]
 
 
 def _spread(share: Floats) -> Floats:

@@ -13,20 +13,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.intervals import Interval
 from nescio.metrics.ranking import Ranking, rank
 from nescio.metrics.resampling import check_level
 
-BLOCK = 1 << 16  # cases at a time, of all detectors
+BLOCK = 1 << 16  # samples at a time, of all detectors
 
 Pair: TypeAlias = tuple[Numbers, Numbers]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 def delong_interval(
-    inside: Numbers, outside: Numbers, *, level: float = 0.95, logit: bool = False
+    in_dist: Numbers, ood: Numbers, *, level: float = 0.95, logit: bool = False
 ) -> Interval:
     """AUROC with its asymptotic interval, cut to [0, 1].
 
@@ -35,8 +35,8 @@ def delong_interval(
         are equal, the variance is 0 and the interval one point.
     """
     check_level(level)
-    ranking = rank(inside, outside)
-    pair = (ranking.inside, ranking.outside)  # sorted: the order of one detector's cases is free
+    ranking = rank(in_dist, ood)
+    pair = (ranking.in_dist, ranking.ood)  # sorted: the order of one detector's samples is free
     area, variance = ranking.auroc, float(_covariance([ranking], [pair])[0, 0])
     if logit:
         return logit_interval(area, variance, level)
@@ -49,35 +49,35 @@ def logit_interval(area: float, variance: float, level: float) -> Interval:
     if variance == 0 or not 0 < area < 1:
         return Interval(area, area, area)
     margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    centre, half = math.log(area / (1 - area)), margin / (area * (1 - area))
-    return Interval(area, _logistic(centre - half), _logistic(centre + half))
+    center, half = math.log(area / (1 - area)), margin / (area * (1 - area))
+    return Interval(area, _logistic(center - half), _logistic(center + half))
 
 
 def delong_covariance(detectors: Sequence[Pair]) -> tuple[Floats, Floats]:
     """The AUROCs of K detectors and the covariance of these, (K,) and (K, K).
 
-    detectors: (inside, outside) scores of each, for the same cases in the same order.
+    detectors: (inside, outside) scores of each, for the same samples in the same order.
     """
-    pairs = same_cases(detectors)
+    pairs = same_samples(detectors)
     rankings = [rank(*pair) for pair in pairs]
     return np.array([each.auroc for each in rankings]), _covariance(rankings, pairs)
 
 
-def same_cases(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """The scores as arrays; detectors that scored other numbers of cases are refused."""
+def same_samples(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The scores as arrays; detectors that scored other numbers of samples are refused."""
     if not detectors:
         raise NescioError(
             "there are no detectors to compare; give (inside, outside) scores of each"
         )
     pairs = [
-        (numbers("inside", inside, axes=1), numbers("outside", outside, axes=1))
-        for inside, outside in detectors
+        (numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1))
+        for in_dist, ood in detectors
     ]
-    sizes = [(len(inside), len(outside)) for inside, outside in pairs]
+    sizes = [(len(in_dist), len(ood)) for in_dist, ood in pairs]
     for size in sizes:
         if size != sizes[0]:
             raise NescioError(
-                "a paired test needs the scores of the same cases in the same order, got "
+                "a paired test needs the scores of the same samples in the same order, got "
                 f"{sizes[0]} and {size} (inside, outside) scores; score the same data with both"
             )
     return pairs
@@ -85,19 +85,19 @@ def same_cases(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[An
 
 def _covariance(rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]]) -> Floats:
     total: Floats = np.zeros((len(pairs), len(pairs)))
-    for side, name in enumerate(("inside", "outside")):
-        cases = len(pairs[0][side])
-        if cases < 2:
+    for side, name in enumerate(("in_dist", "ood")):
+        samples = len(pairs[0][side])
+        if samples < 2:
             raise NescioError(
-                f"DeLong's variance needs two or more cases a side, got 1 {name} score; "
-                "score more cases, or use `bootstrap_ranking`"
+                f"DeLong's variance needs two or more samples a side, got 1 {name} score; "
+                "score more samples, or use `bootstrap_ranking`"
             )
-        squares = sum(block @ block.T for block in _centred(rankings, pairs, side))
-        total += squares / (cases * (cases - 1))
+        squares = sum(block @ block.T for block in _centered(rankings, pairs, side))
+        total += squares / (samples * (samples - 1))
     return total
 
 
-def _centred(
+def _centered(
     rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]], side: int
 ) -> Iterator[Floats]:
     """Placements less their mean, (K, n) for some cases after others."""
@@ -105,7 +105,7 @@ def _centred(
     for start in range(0, len(pairs[0][side]), step):
         rows = []
         for ranking, pair in zip(rankings, pairs, strict=True):
-            others = (ranking.outside, ranking.inside)[side]
+            others = (ranking.ood, ranking.in_dist)[side]
             scores = pair[side][start : start + step].astype(others.dtype, copy=False)
             share = share_below(others, scores)
             rows.append((share if side else 1 - share) - ranking.auroc)

@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals: cases drawn again with replacement (Efron, 1979)."""
+"""Percentile bootstrap intervals: samples drawn again with replacement (Efron, 1979)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.ranking import Positive, rank
-from nescio.metrics.resampling import INSIDE, ask, check, counted, draws
+from nescio.metrics.resampling import IN_DIST, ask, check, counted, draws
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number of all cases, and the bounds about it."""
+    """A number of all samples, and the bounds about it."""
 
     value: float
     low: float
@@ -24,26 +24,26 @@ class Interval:
 def bootstrap_mean(
     values: Numbers, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> Interval:
-    """The mean of one number a case, with its interval: confidence, error (0 or 1), Brier, NLL.
+    """The mean of one number per sample, with its interval: confidence, error (0 or 1), Brier, NLL.
 
-    Where all cases agree, the interval is one point: no resample can differ.
+    Where all samples agree, the interval is one point: no resample can differ.
     """
     check(level, resamples, seed)
-    cases = numbers("values", values, axes=1).astype(np.float64)
-    if not np.all(np.isfinite(cases)):
-        raise NescioError("`values` holds NaN or infinity, which has no mean; repair those cases")
-    drawn = draws(len(cases), resamples, seed, INSIDE, block=len(cases))
-    means = np.concatenate([cases[rows].mean(axis=1) for rows in drawn])
-    return percentiles(float(cases.mean()), means, level)
+    samples = numbers("values", values, axes=1).astype(np.float64)
+    if not np.all(np.isfinite(samples)):
+        raise NescioError("`values` holds NaN or infinity, which has no mean; repair those samples")
+    drawn = draws(len(samples), resamples, seed, IN_DIST, block=len(samples))
+    means = np.concatenate([samples[rows].mean(axis=1) for rows in drawn])
+    return percentiles(float(samples.mean()), means, level)
 
 
 def bootstrap_ranking(
-    inside: Numbers,
-    outside: Numbers,
+    in_dist: Numbers,
+    ood: Numbers,
     *,
     of: Sequence[str] = ("auroc", "aupr", "fpr_at_tpr"),
     tpr: float = 0.95,
-    positive: Positive = "outside",
+    positive: Positive = "ood",
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -57,9 +57,9 @@ def bootstrap_ranking(
     what the order alone decides is one point: no resample can differ.
     """
     check(level, resamples, seed)
-    question, ranking = ask(of, tpr, positive), rank(inside, outside)
+    question, ranking = ask(of, tpr, positive), rank(in_dist, ood)
     values, places = question.of_all(ranking), question.places(ranking)
-    sizes = len(ranking.inside), len(ranking.outside)
+    sizes = len(ranking.in_dist), len(ranking.ood)
     blocks = [question.of_resamples(places, *counts) for counts in counted(sizes, resamples, seed)]
     found = np.concatenate(blocks, axis=1)
     return {

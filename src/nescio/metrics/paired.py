@@ -1,4 +1,4 @@
-"""Is one detector better than another on the same cases? Paired tests, corrected for their number.
+"""Is one detector better than another on the same samples? Paired tests, with corrections.
 
 AUROC has an exact covariance (DeLong et al., 1988); other metrics are bootstrapped with the same
 draws for all detectors.
@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
-from nescio.metrics.delong import Pair, delong_covariance, same_cases
+from nescio.core import NescioError
+from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.delong import Pair, delong_covariance, same_samples
 from nescio.metrics.intervals import percentiles
 from nescio.metrics.ranking import Positive, rank
 from nescio.metrics.resampling import LARGER, Question, ask, check, check_level, counted
@@ -50,12 +50,12 @@ def bootstrap_test(
     *,
     of: Sequence[str] = ("auroc", "aupr", "fpr_at_tpr"),
     tpr: float = 0.95,
-    positive: Positive = "outside",
+    positive: Positive = "ood",
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Difference]:
-    """Do two detectors differ in the named metrics? The same cases are drawn for both.
+    """Do two detectors differ in the named metrics? The same samples are drawn for both.
 
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
     data as one more resample, so it is at least 2 / (resamples + 1).
@@ -90,13 +90,13 @@ def against_best(
     *,
     of: str = "auroc",
     tpr: float = 0.95,
-    positive: Positive = "outside",
+    positive: Positive = "ood",
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, float]:
     """The p-value of each detector against the best one; the best has 1.
 
-    detectors: (inside, outside) scores by name, for the same cases in the same order.
+    detectors: (inside, outside) scores by name, for the same samples in the same order.
 
     All pairs are tested and corrected together by `holm`, as the best is chosen from the same
     data. AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up
@@ -165,18 +165,18 @@ def resampled_difference(values: Floats, found: Floats, level: float) -> Differe
 def _resampled(
     detectors: Sequence[Pair], question: Question, resamples: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """The metrics of all cases and of the resamples, (K, names) and (K, names, R)."""
-    pairs = same_cases(detectors)
+    """The metrics of all samples and of the resamples, (K, names) and (K, names, R)."""
+    pairs = same_samples(detectors)
     rankings = [rank(*pair) for pair in pairs]
     places = [question.places(ranking) for ranking in rankings]
     orders = [tuple(np.argsort(side, kind="stable") for side in pair) for pair in pairs]
     sizes: Any = tuple(len(side) for side in pairs[0])
     blocks = [
         np.stack([
-            question.of_resamples(place, inside[:, order[0]], outside[:, order[1]])
+            question.of_resamples(place, in_dist[:, order[0]], ood[:, order[1]])
             for place, order in zip(places, orders, strict=True)
         ])
-        for inside, outside in counted(sizes, resamples, seed)
+        for in_dist, ood in counted(sizes, resamples, seed)
     ]  # fmt: skip
     values = np.array([question.of_all(ranking) for ranking in rankings])
     return values, np.concatenate(blocks, axis=2)

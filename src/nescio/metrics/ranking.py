@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
-from nescio.registry import metrics
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers, numbers
 
-Positive: TypeAlias = Literal["outside", "inside"]
+Positive: TypeAlias = Literal["ood", "in_dist"]
 Counts: TypeAlias = NDArray[np.int64]
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -30,62 +30,62 @@ THREADED = 200_000  # scores from which the work is worth two threads
 
 
 @metrics.register
-def auroc(inside: Numbers, outside: Numbers) -> float:
+def auroc(in_dist: Numbers, ood: Numbers) -> float:
     """Chance that an outside score is above an inside one; ties count one half."""
-    return rank(inside, outside).auroc
+    return rank(in_dist, ood).auroc
 
 
 @metrics.register
-def aupr(inside: Numbers, outside: Numbers, *, positive: Positive = "outside") -> float:
+def aupr(in_dist: Numbers, ood: Numbers, *, positive: Positive = "ood") -> float:
     """Average precision (a step sum) of the positive class; chance level: its share of all.
 
-    With `positive="inside"` the smallest scores come first.
+    With `positive="in_dist"` the smallest scores come first.
     """
-    ranking = rank(inside, outside)
-    return (ranking if is_outside(positive) else ranking.mirrored).aupr
+    ranking = rank(in_dist, ood)
+    return (ranking if is_ood(positive) else ranking.mirrored).aupr
 
 
 @metrics.register
 def fpr_at_tpr(
-    inside: Numbers, outside: Numbers, *, tpr: float = 0.95, positive: Positive = "outside"
+    in_dist: Numbers, ood: Numbers, *, tpr: float = 0.95, positive: Positive = "ood"
 ) -> float:
     """Share of false alarms where `tpr` of the positives are found.
 
-    Two conventions are in print. `positive="outside"`: the share of inside scores flagged
-    (score >= t) at the largest t that catches `tpr` of outside. `positive="inside"`: the share
+    Two conventions are in print. `positive="ood"`: the share of inside scores flagged
+    (score >= t) at the largest t that catches `tpr` of outside. `positive="in_dist"`: the share
     of outside scores accepted (score <= t) at the smallest t that accepts `tpr` of inside.
     """
-    return rank(inside, outside).fpr_at_tpr(tpr, positive)
+    return rank(in_dist, ood).fpr_at_tpr(tpr, positive)
 
 
 @metrics.register
-def detection_error(inside: Numbers, outside: Numbers) -> float:
+def detection_error(in_dist: Numbers, ood: Numbers) -> float:
     """Smallest mean of the two error rates, (FPR(t) + FNR(t)) / 2, over all thresholds t."""
-    return rank(inside, outside).detection_error
+    return rank(in_dist, ood).detection_error
 
 
 @metrics.register
-def autc(inside: Numbers, outside: Numbers) -> float:
+def autc(in_dist: Numbers, ood: Numbers) -> float:
     """Area under the threshold curves (Humblot-Renaux et al., 2023); smaller is better.
 
     The mean of the areas under FPR(t) and FNR(t), t from 0 to 1, for scores scaled to [0, 1] by
     the smallest and largest of all: (mean of inside + 1 - mean of outside) / 2. Constant scores
     give 1/2. Unlike the others it changes when the scores are stretched unevenly.
     """
-    return rank(inside, outside).autc
+    return rank(in_dist, ood).autc
 
 
-def rank(inside: Numbers, outside: Numbers) -> "Ranking":
+def rank(in_dist: Numbers, ood: Numbers) -> "Ranking":
     """Sort both sides once, so that several metrics share the work.
 
     >>> rank([0.1, 0.2, 0.3], [0.3, 0.4]).auroc
     0.9166666666666666
     """
-    first, second = numbers("inside", inside, axes=1), numbers("outside", outside, axes=1)
+    first, second = numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1)
     common = np.result_type(first, second)  # once: searchsorted would convert in every block
     first, second = first.astype(common, copy=False), second.astype(common, copy=False)
-    cases = min(len(first), len(second))
-    return Ranking(*in_two(cases, lambda: np.sort(first), lambda: np.sort(second)))
+    samples = min(len(first), len(second))
+    return Ranking(*in_two(samples, lambda: np.sort(first), lambda: np.sort(second)))
 
 
 class Steps(NamedTuple):
@@ -101,11 +101,11 @@ class Steps(NamedTuple):
 class Ranking:
     """Two sorted groups of scores, made by `rank`."""
 
-    inside: NDArray[Any]
-    outside: NDArray[Any]
+    in_dist: NDArray[Any]
+    ood: NDArray[Any]
 
     def __post_init__(self) -> None:
-        for name, scores in (("inside", self.inside), ("outside", self.outside)):
+        for name, scores in (("in_dist", self.in_dist), ("ood", self.ood)):
             if np.isnan(scores[-1]):  # NaN sorts last
                 refuse_nan(name, scores)
             if not np.all(scores[:-1] <= scores[1:]):
@@ -122,57 +122,58 @@ class Ranking:
         return self._areas[1]
 
     @property
-    def aupr_inside(self) -> float:
+    def aupr_in_dist(self) -> float:
         """The same with inside as the positive class and the smallest scores first."""
         return self.mirrored.aupr
 
     @cached_property
     def mirrored(self) -> "Ranking":
         """The sides exchanged and the order turned round: inside is the positive class."""
-        turn = np.negative if self.inside.dtype.kind == "f" else np.invert
-        return Ranking(turn(self.outside[::-1]), turn(self.inside[::-1]))
+        turn = np.negative if self.in_dist.dtype.kind == "f" else np.invert
+        return Ranking(turn(self.ood[::-1]), turn(self.in_dist[::-1]))
 
     @cached_property
     def detection_error(self) -> float:
         """Smallest mean of FPR and FNR over all thresholds."""
-        cases, others = len(self.inside), len(self.outside)
+        samples, others = len(self.in_dist), len(self.ood)
         gain = max(
-            int((cases * step.true - others * (cases - step.below)).max()) for step in self.steps()
+            int((samples * step.true - others * (samples - step.below)).max())
+            for step in self.steps()
         )
-        return (cases * others - gain) / (2 * cases * others)
+        return (samples * others - gain) / (2 * samples * others)
 
     @cached_property
     def autc(self) -> float:
         """Mean of the areas under FPR and FNR as functions of the scaled threshold."""
-        low = min(float(self.inside[0]), float(self.outside[0])) / 2  # halves: no overflow
-        high = max(float(self.inside[-1]), float(self.outside[-1])) / 2
+        low = min(float(self.in_dist[0]), float(self.ood[0])) / 2  # halves: no overflow
+        high = max(float(self.in_dist[-1]), float(self.ood[-1])) / 2
         if np.isinf(low) or np.isinf(high):
-            count = sum(int(np.isinf(side).sum()) for side in (self.inside, self.outside))
+            count = sum(int(np.isinf(side).sum()) for side in (self.in_dist, self.ood))
             raise NescioError(
                 f"{count} scores are infinite, so they have no scale from 0 to 1 for AUTC; "
-                "expected finite scores: drop or repair those cases, or use another metric"
+                "expected finite scores: drop or repair those samples, or use another metric"
             )
         if low == high:
             return 0.5
-        kept, flagged = (_scaled_mean(side, low, high) for side in (self.inside, self.outside))
+        kept, flagged = (_scaled_mean(side, low, high) for side in (self.in_dist, self.ood))
         return (kept + 1 - flagged) / 2
 
     @cached_property
     def _areas(self) -> tuple[float, float]:
         """AUROC and AUPR from one walk along both sorted sides."""
-        half = int(np.searchsorted(self.outside, self.outside[len(self.outside) // 2]))
+        half = int(np.searchsorted(self.ood, self.ood[len(self.ood) // 2]))
         (twice, precision), (more, further) = in_two(
-            len(self.outside), lambda: self._summed(0, half), lambda: self._summed(half, None)
+            len(self.ood), lambda: self._summed(0, half), lambda: self._summed(half, None)
         )
-        cases, others = len(self.inside), len(self.outside)
-        return (twice + more) / (2 * cases * others), (precision + further) / others
+        samples, others = len(self.in_dist), len(self.ood)
+        return (twice + more) / (2 * samples * others), (precision + further) / others
 
     def _summed(self, start: int, stop: int | None) -> tuple[int, float]:
         """Twice the pairs in the right order, and the sum of precisions."""
         twice, precision = 0, 0.0
         for equal, true, below, upto in self.steps(start, stop):
             twice += int(equal @ (below + upto))
-            shares = true / (true - below + len(self.inside))
+            shares = true / (true - below + len(self.in_dist))
             precision += float((equal * shares).sum())  # not `@`: BLAS would start its threads
         return twice, precision
 
@@ -181,17 +182,17 @@ class Ranking:
 
         No score equal to that at `start` or `stop` may stand before it.
         """
-        stop = len(self.outside) if stop is None else stop
-        low = int(np.searchsorted(self.inside, self.outside[start]))
+        stop = len(self.ood) if stop is None else stop
+        low = int(np.searchsorted(self.in_dist, self.ood[start]))
         while start < stop:
-            last = self.outside[min(start + BLOCK, stop) - 1]
-            end = int(np.searchsorted(self.outside, last, "right"))  # ties stay together
-            high = int(np.searchsorted(self.inside, last, "right"))
+            last = self.ood[min(start + BLOCK, stop) - 1]
+            end = int(np.searchsorted(self.ood, last, "right"))  # ties stay together
+            high = int(np.searchsorted(self.in_dist, last, "right"))
             yield self._step(start, end, low, high)
             start, low = end, high
 
     def _step(self, start: int, stop: int, low: int, high: int) -> Steps:
-        block, near = self.outside[start:stop], self.inside[low:high]
+        block, near = self.ood[start:stop], self.in_dist[low:high]
         first = np.flatnonzero(np.concatenate([[True], block[1:] != block[:-1]]))
         scores = block[first]
         below = np.searchsorted(near, scores)
@@ -200,23 +201,23 @@ class Ranking:
             tied = np.flatnonzero(near.take(below, mode="clip") == scores)
             upto[tied] = np.searchsorted(near, scores[tied], "right")
         equal = np.diff(first, append=len(block))
-        return Steps(equal, len(self.outside) - start - first, below + low, upto + low)
+        return Steps(equal, len(self.ood) - start - first, below + low, upto + low)
 
-    def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "outside") -> float:
+    def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "ood") -> float:
         """False positive rate at the first threshold of the exact ROC that reaches `tpr`."""
-        if is_outside(positive):
-            threshold = self.outside[-least_count(tpr, len(self.outside))]
-            below = int(np.searchsorted(self.inside, threshold, "left"))
-            return (len(self.inside) - below) / len(self.inside)
-        threshold = self.inside[least_count(tpr, len(self.inside)) - 1]
-        return int(np.searchsorted(self.outside, threshold, "right")) / len(self.outside)
+        if is_ood(positive):
+            threshold = self.ood[-least_count(tpr, len(self.ood))]
+            below = int(np.searchsorted(self.in_dist, threshold, "left"))
+            return (len(self.in_dist) - below) / len(self.in_dist)
+        threshold = self.in_dist[least_count(tpr, len(self.in_dist)) - 1]
+        return int(np.searchsorted(self.ood, threshold, "right")) / len(self.ood)
 
 
 def refuse_nan(name: str, scores: NDArray[Any]) -> NoReturn:
     """Say how many scores are no numbers."""
     raise NescioError(
         f"`{name}` holds NaN in {np.isnan(scores).sum()} of {len(scores)} scores, which have no "
-        "rank; expected numbers or +-inf: drop or repair those cases first"
+        "rank; expected numbers or +-inf: drop or repair those samples first"
     )
 
 
@@ -229,10 +230,10 @@ def _scaled_mean(scores: NDArray[Any], low: float, high: float) -> float:
     return total / len(scores)
 
 
-def is_outside(positive: Positive) -> bool:
-    if positive not in ("outside", "inside"):
+def is_ood(positive: Positive) -> bool:
+    if positive not in ("ood", "in_dist"):
         raise NescioError(f"`positive` must be 'outside' or 'inside', got {positive!r}")
-    return positive == "outside"
+    return positive == "ood"
 
 
 def least_count(tpr: float, count: int) -> int:
@@ -243,10 +244,10 @@ def least_count(tpr: float, count: int) -> int:
 
 
 def in_two(
-    cases: int, first: Callable[[], First], second: Callable[[], Second]
+    samples: int, first: Callable[[], First], second: Callable[[], Second]
 ) -> tuple[First, Second]:
     """Two pieces of work side by side, where they are large and torch may use two threads."""
-    if cases < THREADED or torch.get_num_threads() < 2:
+    if samples < THREADED or torch.get_num_threads() < 2:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(second)

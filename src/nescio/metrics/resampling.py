@@ -12,11 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.ranking import Positive, Ranking, is_outside, least_count
-from nescio.registry import unknown
+from nescio.core import NescioError, unknown
+from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count
 
-INSIDE, OUTSIDE, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
+IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -32,22 +31,22 @@ class Places:
     @cached_property
     def below(self) -> Counts:
         """Inside scores below each outside score."""
-        return np.searchsorted(self.ranking.inside, self.ranking.outside, "left")
+        return np.searchsorted(self.ranking.in_dist, self.ranking.ood, "left")
 
     @cached_property
     def upto(self) -> Counts:
         """Inside scores below or equal to each outside score."""
-        return np.searchsorted(self.ranking.inside, self.ranking.outside, "right")
+        return np.searchsorted(self.ranking.in_dist, self.ranking.ood, "right")
 
     @cached_property
     def first(self) -> Counts:
         """The first outside score that equals each of them."""
-        return np.searchsorted(self.ranking.outside, self.ranking.outside, "left")
+        return np.searchsorted(self.ranking.ood, self.ranking.ood, "left")
 
     @cached_property
     def sides(self) -> tuple[Floats, Floats]:
         """Both sides in float64."""
-        return self.ranking.inside.astype(np.float64), self.ranking.outside.astype(np.float64)
+        return self.ranking.in_dist.astype(np.float64), self.ranking.ood.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,66 +54,66 @@ class Resamples:
     """Some resamples of one ranking: how often each of its sorted scores was drawn."""
 
     places: Places
-    inside: Counts  # (R, N)
-    outside: Counts  # (R, M)
+    in_dist: Counts  # (R, N)
+    ood: Counts  # (R, M)
     tpr: float
 
     @cached_property
-    def inside_before(self) -> Counts:
+    def in_dist_before(self) -> Counts:
         """Draws before each place, (R, N + 1)."""
-        return _cumulated(self.inside)
+        return _cumulated(self.in_dist)
 
     @cached_property
-    def outside_before(self) -> Counts:
+    def ood_before(self) -> Counts:
         """Draws before each place, (R, M + 1)."""
-        return _cumulated(self.outside)
+        return _cumulated(self.ood)
 
     @cached_property
     def true(self) -> Counts:
         """Outside draws at or above each outside score, (R, M)."""
-        return self.sizes[1] - self.outside_before[:, self.places.first]
+        return self.sizes[1] - self.ood_before[:, self.places.first]
 
     @cached_property
     def false(self) -> Counts:
         """Inside draws at or above each outside score, (R, M)."""
-        return self.sizes[0] - self.inside_before[:, self.places.below]
+        return self.sizes[0] - self.in_dist_before[:, self.places.below]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many inside and outside cases a resample has."""
-        return len(self.places.ranking.inside), len(self.places.ranking.outside)
+        """How many inside and outside samples a resample has."""
+        return len(self.places.ranking.in_dist), len(self.places.ranking.ood)
 
 
 def _auroc(drawn: Resamples) -> Floats:
-    before, places = drawn.inside_before, drawn.places
+    before, places = drawn.in_dist_before, drawn.places
     ordered = before[:, places.below] + before[:, places.upto]
-    areas: Floats = np.einsum("rn,rn->r", drawn.outside, ordered) / (2 * math.prod(drawn.sizes))
+    areas: Floats = np.einsum("rn,rn->r", drawn.ood, ordered) / (2 * math.prod(drawn.sizes))
     return areas
 
 
 def _aupr(drawn: Resamples) -> Floats:
     precision = drawn.true / np.maximum(drawn.true + drawn.false, 1)
-    areas: Floats = np.einsum("rn,rn->r", drawn.outside, precision) / drawn.sizes[1]
+    areas: Floats = np.einsum("rn,rn->r", drawn.ood, precision) / drawn.sizes[1]
     return areas
 
 
 def _fpr_at_tpr(drawn: Resamples) -> Floats:
-    cases, others = drawn.sizes
-    caught = others - drawn.outside_before[:, :-1] >= least_count(drawn.tpr, others)
+    samples, others = drawn.sizes
+    caught = others - drawn.ood_before[:, :-1] >= least_count(drawn.tpr, others)
     last = caught.sum(1) - 1  # the last score that catches enough
-    rates: Floats = np.take_along_axis(drawn.false, last[:, None], axis=1)[:, 0] / cases
+    rates: Floats = np.take_along_axis(drawn.false, last[:, None], axis=1)[:, 0] / samples
     return rates
 
 
 def _detection_error(drawn: Resamples) -> Floats:
-    cases, others = drawn.sizes
-    gain = (cases * drawn.true - others * drawn.false).max(1)
-    errors: Floats = (cases * others - gain) / (2 * cases * others)
+    samples, others = drawn.sizes
+    gain = (samples * drawn.true - others * drawn.false).max(1)
+    errors: Floats = (samples * others - gain) / (2 * samples * others)
     return errors
 
 
 def _autc(drawn: Resamples) -> Floats:
-    sides = list(zip(drawn.places.sides, (drawn.inside, drawn.outside), strict=True))
+    sides = list(zip(drawn.places.sides, (drawn.in_dist, drawn.ood), strict=True))
     low = np.min([scores[(counts > 0).argmax(1)] for scores, counts in sides], axis=0)
     last = [counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(1) for _, counts in sides]
     high = np.max([scores[place] for (scores, _), place in zip(sides, last, strict=True)], axis=0)
@@ -147,11 +146,11 @@ class Question:
         for name in self.of:
             if name not in STATISTICS:
                 raise NescioError(unknown("ranking metric", name, STATISTICS))
-        is_outside(self.positive)
+        is_ood(self.positive)
         least_count(self.tpr, 1)
 
     def of_all(self, ranking: Ranking) -> list[float]:
-        """The metrics of all cases."""
+        """The metrics of all samples."""
         turned = self._turned(ranking)
         return [
             turned.fpr_at_tpr(self.tpr) if name == "fpr_at_tpr" else getattr(turned, name)
@@ -162,15 +161,15 @@ class Question:
         """What the resamples of a ranking share."""
         return Places(self._turned(ranking))
 
-    def of_resamples(self, places: Places, inside: Counts, outside: Counts) -> Floats:
+    def of_resamples(self, places: Places, in_dist: Counts, ood: Counts) -> Floats:
         """The metrics of resamples that drew the sorted scores so often, (names, R)."""
-        if not is_outside(self.positive):
-            inside, outside = outside[:, ::-1], inside[:, ::-1]
-        drawn = Resamples(places, inside, outside, self.tpr)
+        if not is_ood(self.positive):
+            in_dist, ood = ood[:, ::-1], in_dist[:, ::-1]
+        drawn = Resamples(places, in_dist, ood, self.tpr)
         return np.stack([STATISTICS[name](drawn) for name in self.of])
 
     def _turned(self, ranking: Ranking) -> Ranking:
-        return ranking if is_outside(self.positive) else ranking.mirrored
+        return ranking if is_ood(self.positive) else ranking.mirrored
 
 
 def ask(of: Sequence[str], tpr: float, positive: Positive) -> Question:
@@ -184,20 +183,20 @@ def counted(sizes: tuple[int, int], resamples: int, seed: int) -> Iterator[tuple
     """How often each inside and outside case is drawn, (R, N) and (R, M), in blocks."""
     streams = (
         draws(size, resamples, seed, stream, block=max(sizes))
-        for size, stream in zip(sizes, (INSIDE, OUTSIDE), strict=True)
+        for size, stream in zip(sizes, (IN_DIST, OOD), strict=True)
     )
-    for inside, outside in zip(*streams, strict=True):
-        yield _counts(inside), _counts(outside)
+    for in_dist, ood in zip(*streams, strict=True):
+        yield _counts(in_dist), _counts(ood)
 
 
 def draws(
-    cases: int, resamples: int, seed: int, stream: int, *, block: int
+    samples: int, resamples: int, seed: int, stream: int, *, block: int
 ) -> Iterator[NDArray[np.int32]]:
-    """Indices (R, cases) of as many resamples as suit `block` cases; the same for every block."""
+    """Indices (R, samples) of resamples that suit `block` samples; the same for every block."""
     step = max(1, BLOCK // block)
     rng = stream_of(seed, stream)
     for start in range(0, resamples, step):
-        yield rng.integers(cases, size=(min(step, resamples - start), cases), dtype=np.int32)
+        yield rng.integers(samples, size=(min(step, resamples - start), samples), dtype=np.int32)
 
 
 def stream_of(seed: int, stream: int) -> np.random.Generator:

@@ -1,7 +1,7 @@
 """How well a score finds a network's errors: precision, and risk against coverage; exact.
 
-Scores are larger when less sure. `wrong` says which answers are errors. The cases are sorted once;
-all numbers are sums over groups of equal scores, so ties are right.
+Scores are larger when less sure. `wrong` says which answers are errors. The samples are sorted
+once; all numbers are sums over groups of equal scores, so ties are right.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.ranking import least_count, refuse_nan
-from nescio.registry import metrics
 
 Counts: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -43,8 +43,9 @@ def aurc(score: Numbers, wrong: Numbers) -> float:
 def excess_aurc(score: Numbers, wrong: Numbers) -> float:
     """AURC less that of a perfect order of the same errors (Geifman et al., 2019).
 
-    The perfect order answers all N - E right cases first; its area is exact for the finite counts,
-    (E - (N - E) (H(N) - H(N - E))) / N with harmonic numbers H, not the limit r + (1-r) log(1-r).
+    The perfect order answers all N - E right samples first; its area is exact for the finite
+    counts, (E - (N - E) (H(N) - H(N - E))) / N with harmonic numbers H, not the limit r + (1-r)
+    log(1-r).
     """
     return one_of("excess_aurc", score, wrong)
 
@@ -71,11 +72,11 @@ def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
     [0.0, 0.25, 0.3333333333333333]
     """
     found = grouped(score, wrong)
-    cases, errors = found.cases, found.errors
-    before = np.repeat(cases.cumsum() - cases, cases)
-    mistaken = np.repeat(errors.cumsum() - errors, cases)
+    samples, errors = found.samples, found.errors
+    before = np.repeat(samples.cumsum() - samples, samples)
+    mistaken = np.repeat(errors.cumsum() - errors, samples)
     kept = np.arange(1, found.count + 1)
-    expected = mistaken + np.repeat(errors / cases, cases) * (kept - before)
+    expected = mistaken + np.repeat(errors / samples, samples) * (kept - before)
     return RiskCoverage(kept / found.count, expected / kept)
 
 
@@ -83,17 +84,17 @@ def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
 class Groups:
     """Cases in rising order of their scores, in groups of equal ones."""
 
-    order: Counts  # (N,) places of the cases, surest first
+    order: Counts  # (N,) places of the samples, surest first
     first: Counts  # (G,) where in the order each group begins
     wrong: NDArray[np.bool_]  # (N,) in that order
 
     @property
     def count(self) -> int:
-        """N, the number of cases."""
+        """N, the number of samples."""
         return len(self.order)
 
     @cached_property
-    def cases(self) -> Counts:
+    def samples(self) -> Counts:
         """(G,) in each group."""
         return np.diff(self.first, append=self.count)
 
@@ -104,12 +105,12 @@ class Groups:
 
 
 def grouped(score: Numbers, wrong: Numbers) -> Groups:
-    """Sort the cases once; what has no rank, and what is no error or success, is refused."""
+    """Sort the samples once; what has no rank, and what is no error or success, is refused."""
     scores, mistakes = numbers("score", score, axes=1), mistaken(wrong)
     if len(scores) != len(mistakes):
         raise NescioError(
             f"there are {len(scores)} scores and {len(mistakes)} answers right or wrong; they "
-            "must be of the same cases"
+            "must be of the same samples"
         )
     order = np.argsort(scores, kind="stable")
     ordered = scores[order]
@@ -123,12 +124,12 @@ def mistaken(wrong: Numbers) -> NDArray[np.bool_]:
     """Which answers are errors; both kinds must be there."""
     given = numbers("wrong", wrong, axes=1)
     if not np.all((given == 0) | (given == 1)):
-        raise NescioError("`wrong` must be true or false (1 or 0) for each case: labels != truth")
+        raise NescioError("`wrong` must be true or false (1 or 0) for each sample: labels != truth")
     found: NDArray[np.bool_] = given.astype(bool)
     if found.all() or not found.any():
         kind = "wrong" if found.all() else "right"
         raise NescioError(
-            f"all {len(found)} answers are {kind}, so there is nothing to tell apart; give cases "
+            f"all {len(found)} answers are {kind}, so there is nothing to tell apart; give samples "
             "of both kinds"
         )
     return found
@@ -136,16 +137,16 @@ def mistaken(wrong: Numbers) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Tallies:
-    """Samples of the cases: how many cases, and errors, each group of equal scores has."""
+    """Samples of the samples: how many samples, and errors, each group of equal scores has."""
 
-    cases: Counts  # (R, G), surest group first
+    samples: Counts  # (R, G), surest group first
     errors: Counts  # (R, G)
     tpr: float = 0.95
 
     @cached_property
-    def cases_upto(self) -> Counts:
+    def samples_upto(self) -> Counts:
         """Cases in a group and the surer ones."""
-        return self.cases.cumsum(1)
+        return self.samples.cumsum(1)
 
     @cached_property
     def errors_upto(self) -> Counts:
@@ -155,61 +156,63 @@ class Tallies:
     @property
     def totals(self) -> tuple[Counts, Counts]:
         """N and E, each (R,)."""
-        return self.cases_upto[:, -1], self.errors_upto[:, -1]
+        return self.samples_upto[:, -1], self.errors_upto[:, -1]
 
 
 def _ap_error(drawn: Tallies) -> Floats:
-    cases, errors = drawn.totals
+    samples, errors = drawn.totals
     found = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
-    flagged = cases[:, None] - drawn.cases_upto + drawn.cases
+    flagged = samples[:, None] - drawn.samples_upto + drawn.samples
     precision = found / np.maximum(flagged, 1)
     area: Floats = np.einsum("rg,rg->r", drawn.errors, precision) / errors
     return area
 
 
 def _ap_success(drawn: Tallies) -> Floats:
-    cases, errors = drawn.totals
-    precision = (drawn.cases_upto - drawn.errors_upto) / np.maximum(drawn.cases_upto, 1)
-    area: Floats = np.einsum("rg,rg->r", drawn.cases - drawn.errors, precision) / (cases - errors)
+    samples, errors = drawn.totals
+    precision = (drawn.samples_upto - drawn.errors_upto) / np.maximum(drawn.samples_upto, 1)
+    area: Floats = np.einsum("rg,rg->r", drawn.samples - drawn.errors, precision) / (
+        samples - errors
+    )
     return area
 
 
 def _auroc(drawn: Tallies) -> Floats:
-    cases, errors = drawn.totals
-    right = drawn.cases - drawn.errors
-    below = drawn.cases_upto - drawn.errors_upto - right / 2  # ties count one half
-    area: Floats = np.einsum("rg,rg->r", drawn.errors, below) / (errors * (cases - errors))
+    samples, errors = drawn.totals
+    right = drawn.samples - drawn.errors
+    below = drawn.samples_upto - drawn.errors_upto - right / 2  # ties count one half
+    area: Floats = np.einsum("rg,rg->r", drawn.errors, below) / (errors * (samples - errors))
     return area
 
 
 def _fpr_at_tpr(drawn: Tallies) -> Floats:
     """The share of errors accepted where `tpr` of the right answers are (Corbière et al., 2019)."""
-    cases, errors = drawn.totals
-    least = np.array([least_count(drawn.tpr, int(right)) for right in cases - errors])
-    place = ((drawn.cases_upto - drawn.errors_upto) < least[:, None]).sum(1)
+    samples, errors = drawn.totals
+    least = np.array([least_count(drawn.tpr, int(right)) for right in samples - errors])
+    place = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
     rate: Floats = np.take_along_axis(drawn.errors_upto, place[:, None], 1)[:, 0] / errors
     return rate
 
 
 def _aurc(drawn: Tallies) -> Floats:
-    """Sums over tied cases in closed form: K cases with E errors before, g with e in the group.
+    """Sums over tied samples in closed form: K samples with E errors before, g with e in the group.
 
     The sum of (E + e j / g) / (K + j), j = 1 to g, is e + (E - e K / g) (H(K + g) - H(K)).
     """
-    before = drawn.cases_upto - drawn.cases
+    before = drawn.samples_upto - drawn.samples
     mistakes = drawn.errors_upto - drawn.errors
     harmonic = _harmonic(int(drawn.totals[0].max()))
-    rise = harmonic[drawn.cases_upto] - harmonic[before]
-    share = drawn.errors / np.maximum(drawn.cases, 1)
+    rise = harmonic[drawn.samples_upto] - harmonic[before]
+    share = drawn.errors / np.maximum(drawn.samples, 1)
     area: Floats = (drawn.errors + (mistakes - share * before) * rise).sum(1) / drawn.totals[0]
     return area
 
 
 def _excess_aurc(drawn: Tallies) -> Floats:
-    cases, errors = drawn.totals
-    harmonic = _harmonic(int(cases.max()))
-    right = cases - errors
-    least: Floats = (errors - right * (harmonic[cases] - harmonic[right])) / cases
+    samples, errors = drawn.totals
+    harmonic = _harmonic(int(samples.max()))
+    right = samples - errors
+    least: Floats = (errors - right * (harmonic[samples] - harmonic[right])) / samples
     return _aurc(drawn) - least
 
 
@@ -230,8 +233,8 @@ LARGER = frozenset({"ap_error", "ap_success", "auroc"})  # is better; of the oth
 
 
 def of_all(found: Groups, name: str, tpr: float = 0.95) -> float:
-    """One number of all cases."""
-    tallies = Tallies(found.cases[None], found.errors[None], tpr)
+    """One number of all samples."""
+    tallies = Tallies(found.samples[None], found.errors[None], tpr)
     return float(STATISTICS[name](tallies)[0])
 
 

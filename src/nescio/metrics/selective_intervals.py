@@ -1,6 +1,6 @@
-"""Intervals and paired differences of what `selective` measures: cases drawn again together.
+"""Intervals and paired differences of what `selective` measures: samples drawn again together.
 
-A resample draws cases with their errors, so the error rate varies too. One without an error, or
+A resample draws samples with their errors, so the error rate varies too. One without an error, or
 without a right answer, has no average precision and is drawn again. All scores share the draws.
 """
 
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers
+from nescio.core import NescioError, unknown
+from nescio.metrics.as_arrays import Numbers
 from nescio.metrics.intervals import Interval, percentiles
 from nescio.metrics.paired import Difference, resampled_difference
 from nescio.metrics.ranking import least_count
 from nescio.metrics.resampling import BLOCK, check
 from nescio.metrics.selective import STATISTICS, Counts, Floats, Tallies, grouped, mistaken, of_all
-from nescio.registry import unknown
 
 ALL = tuple(STATISTICS)
 LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
@@ -83,7 +82,7 @@ def selective_test(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Difference]:
-    """Do two scores of one network differ? The same cases are drawn for both.
+    """Do two scores of one network differ? The same samples are drawn for both.
 
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
     data as one more resample.
@@ -108,7 +107,7 @@ def resampled(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Floats, Floats]:
-    """The numbers of K scores for all cases and for the resamples, (K, names) and (K, names, R)."""
+    """The numbers of K scores for all samples and the resamples: (K, names), (K, names, R)."""
     check(level, resamples, seed)
     least_count(tpr, 1)
     if isinstance(of, str) or len(of) == 0:
@@ -123,25 +122,25 @@ def resampled(
         rows = []
         for found in groups:
             drawn = counts[:, found.order]
-            cases = np.add.reduceat(drawn, found.first, axis=1)
+            samples = np.add.reduceat(drawn, found.first, axis=1)
             errors = np.add.reduceat(drawn * found.wrong, found.first, axis=1)
-            tallies = Tallies(cases, errors, tpr)
+            tallies = Tallies(samples, errors, tpr)
             rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
         blocks.append(np.stack(rows))
     return values, np.concatenate(blocks, axis=2)
 
 
 def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:
-    """How often each case is drawn, (R, N), in blocks of bounded size."""
-    cases, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
-    step = max(1, BLOCK // cases)
+    """How often each sample is drawn, (R, N), in blocks of bounded size."""
+    samples, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
+    step = max(1, BLOCK // samples)
     for start in range(0, resamples, step):
-        counts = _draw(rng, min(step, resamples - start), cases)
-        while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, cases))).any():
-            counts[one_kind] = _draw(rng, int(one_kind.sum()), cases)
+        counts = _draw(rng, min(step, resamples - start), samples)
+        while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, samples))).any():
+            counts[one_kind] = _draw(rng, int(one_kind.sum()), samples)
         yield counts
 
 
-def _draw(rng: np.random.Generator, rows: int, cases: int) -> Counts:
-    drawn = rng.integers(cases, size=(rows, cases)) + cases * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * cases).reshape(rows, cases)
+def _draw(rng: np.random.Generator, rows: int, samples: int) -> Counts:
+    drawn = rng.integers(samples, size=(rows, samples)) + samples * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * samples).reshape(rows, samples)

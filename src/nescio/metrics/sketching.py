@@ -16,31 +16,30 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.files import load_tensors, save_tensors
-from nescio.metrics.arrays import Numbers, numbers
+from nescio.core import NescioError, load_tensors, save_tensors
+from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.intervals import Interval
-from nescio.metrics.ranking import Positive, is_outside, least_count, refuse_nan
+from nescio.metrics.ranking import Positive, is_ood, least_count, refuse_nan
 
 BLOCK = 1 << 20  # scores at a time
 KIND = "sketch"
-PARTS = ("bins", "inside", "outside")
+PARTS = ("bins", "in_dist", "ood")
 
 Counts: TypeAlias = NDArray[np.int64]
 
 
-def sketch(inside: Numbers = (), outside: Numbers = (), *, bits: int = 20) -> "Sketch":
+def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sketch":
     """A sketch of some scores; `Sketch.add` and `Sketch.merge` go on from there.
 
     bits: from 10 to 32. A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most
         2^bits bins are kept, and usually far fewer. float64 scores are rounded to float32, which
         keeps their order.
 
-    >>> sketch([0.1, 0.2], [0.3]).add(outside=[0.15]).auroc
+    >>> sketch([0.1, 0.2], [0.3]).add(ood=[0.15]).auroc
     Interval(value=0.75, low=0.75, high=0.75)
     """
     _check(bits)
-    return _added(bits, _binned("inside", inside, bits), _binned("outside", outside, bits))
+    return _added(bits, _binned("in_dist", in_dist, bits), _binned("ood", ood, bits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +48,8 @@ class Sketch:
 
     bits: int
     bins: Counts  # (B,) rising
-    inside: Counts  # (B,)
-    outside: Counts  # (B,)
+    in_dist: Counts  # (B,)
+    ood: Counts  # (B,)
 
     def __post_init__(self) -> None:
         _check(self.bits)
@@ -69,11 +68,11 @@ class Sketch:
     @property
     def counts(self) -> tuple[int, int]:
         """How many inside and outside scores it has seen."""
-        return int(self.inside.sum()), int(self.outside.sum())
+        return int(self.in_dist.sum()), int(self.ood.sum())
 
-    def add(self, inside: Numbers = (), outside: Numbers = ()) -> "Sketch":
+    def add(self, in_dist: Numbers = (), ood: Numbers = ()) -> "Sketch":
         """A sketch that has seen these scores as well; either side may be left out."""
-        return self.merge(sketch(inside, outside, bits=self.bits))
+        return self.merge(sketch(in_dist, ood, bits=self.bits))
 
     def merge(self, *others: "Sketch") -> "Sketch":
         """A sketch of all that these have seen: the counts are added, so their order is free."""
@@ -83,20 +82,20 @@ class Sketch:
                     f"sketches of {self.bits} and {other.bits} bits cannot be merged; "
                     "make all of them with the same `bits`"
                 )
-        bins, inside, outside = (
+        bins, in_dist, ood = (
             np.concatenate([getattr(part, name) for part in (self, *others)]) for name in PARTS
         )
-        return _added(self.bits, (bins, inside), (bins, outside))
+        return _added(self.bits, (bins, in_dist), (bins, ood))
 
     @property
     def auroc(self) -> Interval:
         """Area under the ROC curve and its bounds, apart by the share of pairs in a bin."""
-        cases, others = self._sizes()
-        apart = _dot(self.outside, np.cumsum(self.inside) - self.inside)
-        within, pairs = _dot(self.outside, self.inside), cases * others
+        samples, others = self._sizes()
+        apart = _dot(self.ood, np.cumsum(self.in_dist) - self.in_dist)
+        within, pairs = _dot(self.ood, self.in_dist), samples * others
         return Interval((2 * apart + within) / (2 * pairs), apart / pairs, (apart + within) / pairs)
 
-    def aupr(self, positive: Positive = "outside") -> Interval:
+    def aupr(self, positive: Positive = "ood") -> Interval:
         """Average precision and its bounds: each bin's negatives all after or all before."""
         self._sizes()
         found, negative = self._surest_first(positive)
@@ -108,7 +107,7 @@ class Sketch:
         least = (first / (first + false) + value) / 2  # concave between: the chord lies below
         return Interval(*(float((found * part).sum() / true[-1]) for part in (value, least, most)))
 
-    def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "outside") -> Interval:
+    def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "ood") -> Interval:
         """False positive rate where `tpr` of the positives are found, and its bounds.
 
         The value is the upper bound: all negatives of the threshold's bin count as false.
@@ -123,11 +122,11 @@ class Sketch:
     @property
     def detection_error(self) -> Interval:
         """Smallest mean of both error rates, and its bounds; the value is the upper one."""
-        cases, others = self._sizes()
-        flagged = cases - np.cumsum(self.inside)  # above the bin
-        missed = np.cumsum(self.outside) - self.outside  # below it
-        apart = flagged / cases + missed / others  # a threshold that parts the bin without error
-        edge = (flagged + self.inside) / cases + missed / others
+        samples, others = self._sizes()
+        flagged = samples - np.cumsum(self.in_dist)  # above the bin
+        missed = np.cumsum(self.ood) - self.ood  # below it
+        apart = flagged / samples + missed / others  # a threshold that parts the bin without error
+        edge = (flagged + self.in_dist) / samples + missed / others
         return Interval(*(float(part.min()) / 2 for part in (edge, apart, edge)))
 
     def save(self, path: str | Path) -> None:
@@ -145,23 +144,23 @@ class Sketch:
         return Sketch(manifest.get("bits", 0), **parts)
 
     def _sizes(self) -> tuple[int, int]:
-        for name, count in zip(("inside", "outside"), self.counts, strict=True):
+        for name, count in zip(("in-distribution", "OOD"), self.counts, strict=True):
             if count == 0:
                 raise NescioError(f"the sketch has seen no {name} scores; add some to both sides")
         return self.counts
 
     def _surest_first(self, positive: Positive) -> tuple[Counts, Counts]:
         """Positives and negatives in each bin."""
-        if is_outside(positive):
-            return self.outside[::-1], self.inside[::-1]
-        return self.inside, self.outside
+        if is_ood(positive):
+            return self.ood[::-1], self.in_dist[::-1]
+        return self.in_dist, self.ood
 
 
-def _added(bits: int, inside: tuple[Counts, Counts], outside: tuple[Counts, Counts]) -> Sketch:
+def _added(bits: int, in_dist: tuple[Counts, Counts], ood: tuple[Counts, Counts]) -> Sketch:
     """Bins that may repeat, with their counts of either side, as a sketch."""
-    bins = np.union1d(inside[0], outside[0])
+    bins = np.union1d(in_dist[0], ood[0])
     sums = []
-    for places, counts in (inside, outside):
+    for places, counts in (in_dist, ood):
         sums.append(np.zeros(len(bins), np.int64))
         np.add.at(sums[-1], np.searchsorted(bins, places), counts)
     return Sketch(bits, bins, *sums)

@@ -10,10 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.errors import NescioError
-from nescio.metrics.arrays import Numbers
-from nescio.metrics.binning import BLOCK, checked_cases
-from nescio.registry import metrics
+from nescio.core import NescioError
+from nescio.core.registry import metrics
+from nescio.metrics.as_arrays import Numbers
+from nescio.metrics.binning import BLOCK, checked_samples
 
 CELLS = 1 << 14  # of [0, 1]; far narrower than any bandwidth that is found
 
@@ -51,7 +51,7 @@ def _area(waves: NDArray[np.float64], bandwidth: float) -> float:
 def _residuals(confidence: Numbers, correct: Numbers) -> NDArray[np.float64]:
     """Mean residuals in the cells; each is split between the two cells whose middles are next."""
     total = np.zeros(CELLS)
-    sure, right = checked_cases(confidence, correct)
+    sure, right = checked_samples(confidence, correct)
     for start in range(0, len(sure), BLOCK):
         part = np.minimum(sure[start : start + BLOCK].astype(np.float64), 1.0)
         rest = (right[start : start + BLOCK] - part) / len(sure)

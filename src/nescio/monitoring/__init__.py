@@ -1,7 +1,7 @@
 """Watching a stream of scores for drift, with few false alarms however long it runs."""
 
-from nescio.monitoring.martingale import Monitor as Monitor
-from nescio.monitoring.martingale import load as load
-from nescio.monitoring.martingale import monitor as monitor
-from nescio.monitoring.merging import Merged as Merged
-from nescio.monitoring.merging import merge as merge
+from nescio.monitoring.merge import Merged as Merged
+from nescio.monitoring.merge import merge as merge
+from nescio.monitoring.monitor import Monitor as Monitor
+from nescio.monitoring.monitor import load as load
+from nescio.monitoring.monitor import monitor as monitor

@@ -1,6 +1,6 @@
 """Linear layers with a normal distribution over each weight (Blundell et al., 2015).
 
-In training the outputs are sampled, not the weights (local reparameterisation, Kingma et al. 2015):
+In training the outputs are sampled, not the weights (local reparameterization, Kingma et al. 2015):
 the same distribution with less noisy gradients. In evaluation the mean weights are used;
 `predictors.weight_samples` draws whole networks.
 """
@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
+from nescio.core import NescioError, layer_noise
+from nescio.nets.factory import network
 from nescio.nets.mlp import mlp
-from nescio.nets.network import network
-from nescio.randomness import layer_noise
 
 
 class VariationalLinear(nn.Module):

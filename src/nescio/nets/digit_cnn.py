@@ -2,8 +2,8 @@
 
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.nets.network import network
+from nescio.core import NescioError
+from nescio.nets.factory import network
 
 
 @network

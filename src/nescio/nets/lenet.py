@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.nets.network import network
+from nescio.core import NescioError
+from nescio.nets.factory import network
 
 
 @network

@@ -6,8 +6,8 @@ from math import prod
 
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.nets.network import network
+from nescio.core import NescioError
+from nescio.nets.factory import network
 
 ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "tanh": nn.Tanh, "swish": nn.SiLU}
 

@@ -1,4 +1,4 @@
-"""Radial basis functions: a network whose logits vanish far from its centres.
+"""Radial basis functions: a network whose logits vanish far from its centers.
 
 `f_k(x) = sum_l alpha_kl exp(-gamma |x - x_l|^2)`, the network of theorem 3.2 of Hein et al. (2019).
 `geometry.certificate` says how far away it is close to uniform.
@@ -13,83 +13,82 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.checks import as_inputs
-from nescio.errors import NescioError
-from nescio.nets.network import network
-from nescio.nets.standardise import is_scaled
+from nescio.core import NescioError, as_inputs
+from nescio.nets.factory import network
+from nescio.nets.standardize import is_scaled
 
 PAIRS = 1000  # points whose distances the median is taken of
 
 
 class RBF(nn.Module):
-    """Fixed centres `(L, F)`, saved with the weights `alpha` `(K, L)`, which are trained."""
+    """Fixed centers `(L, F)`, saved with the weights `alpha` `(K, L)`, which are trained."""
 
-    centres: Tensor
+    centers: Tensor
 
-    def __init__(self, features: int, outputs: int, centres: int, gamma: float) -> None:
+    def __init__(self, features: int, outputs: int, centers: int, gamma: float) -> None:
         super().__init__()
         self.gamma = gamma
-        self.register_buffer("centres", torch.randn(centres, features))
-        self.alpha = nn.Parameter(torch.randn(outputs, centres) / centres**0.5)
+        self.register_buffer("centers", torch.randn(centers, features))
+        self.alpha = nn.Parameter(torch.randn(outputs, centers) / centers**0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.exp(-self.gamma * self.distances(x)) @ self.alpha.T
 
     def distances(self, x: Tensor) -> Tensor:
-        """Squared distances `(N, L)` to the centres, by one product.
+        """Squared distances `(N, L)` to the centers, by one product.
 
-        Both are taken from the mean of the centres: less is lost where the terms cancel.
+        Both are taken from the mean of the centers: less is lost where the terms cancel.
         """
-        middle = self.centres.mean(0)
-        x, centres = x.flatten(1) - middle, self.centres - middle
+        middle = self.centers.mean(0)
+        x, centers = x.flatten(1) - middle, self.centers - middle
         far = x.square().sum(1, keepdim=True)
-        found = (far + centres.square().sum(1) - 2 * (x @ centres.T)).clamp(min=0)
+        found = (far + centers.square().sum(1) - 2 * (x @ centers.T)).clamp(min=0)
         return torch.where(far.isfinite(), found, torch.inf)
 
     def extra_repr(self) -> str:
-        centres, features = self.centres.shape
-        return f"{features} features, {centres} centres, gamma={self.gamma}"
+        centers, features = self.centers.shape
+        return f"{features} features, {centers} centers, gamma={self.gamma}"
 
 
 @network
 def rbf(
-    inputs: int | Sequence[int], outputs: int, *, centres: int = 100, gamma: float = 1.0
+    inputs: int | Sequence[int], outputs: int, *, centers: int = 100, gamma: float = 1.0
 ) -> nn.Module:
-    """Weighted sums of Gaussian bumps around fixed centres; far away every class is as likely.
+    """Weighted sums of Gaussian bumps around fixed centers; far away every class is as likely.
 
-    `inputs` is a number of features or the shape of an image, which is flattened. The centres are
-    random numbers until `centred` places them on data; `median_gamma` finds a width for them.
+    `inputs` is a number of features or the shape of an image, which is flattened. The centers are
+    random numbers until `centered` places them on data; `median_gamma` finds a width for them.
     """
     features = prod((inputs,) if isinstance(inputs, int) else tuple(inputs))
-    if min(features, outputs, centres) < 1:
+    if min(features, outputs, centers) < 1:
         raise NescioError(
-            f"sizes must be positive, got {features} features, {outputs} outputs, {centres} centres"
+            f"sizes must be positive, got {features} features, {outputs} outputs, {centers} centers"
         )
     if not 0 < gamma < float("inf"):
         raise NescioError(f"gamma must be a positive number, got {gamma}")
-    return RBF(features, outputs, centres, float(gamma))
+    return RBF(features, outputs, centers, float(gamma))
 
 
-def centred(net: nn.Module, x: Any, *, method: str = "points", seed: int = 0) -> nn.Module:
-    """A copy of an rbf network whose centres stand on data `(N, ...)`.
+def centered(net: nn.Module, x: Any, *, method: str = "points", seed: int = 0) -> nn.Module:
+    """A copy of an rbf network whose centers stand on data `(N, ...)`.
 
     method: "points", drawn from the data without repetition, or "k-means".
-    For an rbf behind a `Standardise` the data are scaled first:
-    `train(lambda: centred(standardised(rbf(2, 2), x), x), (x, y))`.
+    For an rbf behind a `Standardize` the data are scaled first:
+    `train(lambda: centered(standardized(rbf(2, 2), x), x), (x, y))`.
     """
     own = deepcopy(net)
     layer = find_rbf(own)
     if layer is None:
-        raise NescioError(f"centred reads a network of nets.rbf, got {type(net).__name__}")
+        raise NescioError(f"centered reads a network of nets.rbf, got {type(net).__name__}")
     points = as_inputs(x, "x")
     points = (own[0](points) if is_scaled(own) else points).flatten(1)  # type: ignore[index]
-    count, features = layer.centres.shape
+    count, features = layer.centers.shape
     if points.shape[1] != features or len(points) < count:
         raise NescioError(
-            f"{count} centres of {features} features need at least as many points, got "
+            f"{count} centers of {features} features need at least as many points, got "
             f"{len(points)} of {points.shape[1]} features"
         )
-    layer.centres.copy_(_places(points.double().cpu().numpy(), count, method, seed))
+    layer.centers.copy_(_places(points.double().cpu().numpy(), count, method, seed))
     return own
 
 

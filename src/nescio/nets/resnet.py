@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nescio.errors import NescioError
-from nescio.nets.network import network
+from nescio.core import NescioError
+from nescio.nets.factory import network
 
 
 class Block(nn.Module):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from nescio.errors import NescioError
-from nescio.nets.network import network
+from nescio.core import NescioError
+from nescio.nets.factory import network
 
 
 @network
@@ -18,7 +18,7 @@ def small_cnn(
 ) -> nn.Module:
     """Two strided 5x5 convolutions, `width` and 2 `width` channels, and a layer of 128.
 
-    About 200,000 weights for grey images of 28x28 and ten classes. Dropout stands before the last
+    About 200,000 weights for gray images of 28x28 and ten classes. Dropout stands before the last
     layer.
     """
     if isinstance(inputs, int) or len(inputs) != 3:

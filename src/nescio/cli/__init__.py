@@ -1,0 +1,1 @@
+"""The command `nescio`: one file per verb."""

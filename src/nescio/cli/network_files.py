@@ -1,0 +1,115 @@
+"""A user's own network on the command line: `package.module:factory` and a weights file."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import NescioError
+
+
+def factory_named(text: str) -> Callable[[], nn.Module]:
+    """The factory that `package.module:factory` names; the current folder is searched first."""
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name):
+        raise NescioError(f"a network is named package.module:factory, got {text!r}{likely(text)}")
+    if module_name.endswith(".py"):
+        raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
+    _search_here()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise NescioError(
+            f"cannot import {module_name!r}: {error}; run from its folder or install it"
+        ) from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
+        there = ", ".join(n for n in own if callable(own[n])) or "none of its own"
+        raise NescioError(f"{module_name} has no function {name!r}; its functions: {there}")
+    if isinstance(factory, nn.Module):
+        kind = type(factory).__name__
+        raise NescioError(
+            f"{text} is a network, a {kind}; name a function that returns it, such as "
+            f"def make_net(): return {kind}(...)"
+        )
+    made: Callable[[], nn.Module] = factory
+    return made
+
+
+def likely(text: str) -> str:
+    """For a message: what `package.module.factory`, a dot in place of the colon, may have meant."""
+    module_name, _, name = text.rpartition(".")
+    if not all(part.isidentifier() for part in text.split(".")) or not module_name or name == "py":
+        return ""
+    _search_here()
+    try:
+        there = importlib.util.find_spec(module_name) is not None
+    except (ImportError, ValueError):
+        there = False
+    return f"; did you mean {module_name}:{name}?" if there else ""
+
+
+def _search_here() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def load_network(text: str, weights: str | Path | None = None) -> nn.Module:
+    """The network that `package.module:factory` makes, with weights from a file, in eval mode."""
+    try:
+        net = factory_named(text)()
+    except TypeError as error:
+        raise NescioError(f"{text} must be callable without arguments: {error}") from error
+    if not isinstance(net, nn.Module):
+        raise NescioError(f"{text} returned {type(net).__name__}, not an nn.Module")
+    if weights is not None:
+        load_weights(net, Path(weights))
+    return net.eval()
+
+
+def load_weights(net: nn.Module, path: Path) -> None:
+    """Load a state dict from .safetensors, or from .pt / .pth read with weights only."""
+    state = _read(path)
+    wanted = net.state_dict()
+    if not set(state) & set(wanted) and all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): t for name, t in state.items()}  # DataParallel
+    for what, names in (("lacks", set(wanted) - set(state)), ("adds", set(state) - set(wanted))):
+        if names:
+            shown = ", ".join(sorted(names)[:3])
+            raise NescioError(f"{path} does not fit the network: it {what} {len(names)}: {shown}")
+    for name, tensor in wanted.items():
+        if state[name].shape != tensor.shape:
+            raise NescioError(
+                f"{path} does not fit the network: {name} has shape {tuple(state[name].shape)}, "
+                f"the network wants {tuple(tensor.shape)}"
+            )
+    net.load_state_dict(state)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise NescioError(f"no weights file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # each reader has errors of its own; all mean the same here
+        raise NescioError(
+            f"{path} cannot be read as weights alone. Save a state dict, not a whole network: "
+            "torch.save(net.state_dict(), 'w.pt') or safetensors.torch.save_file(...)"
+        ) from error
+    for key in ("state_dict", "model_state_dict", "model", "net"):
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            found = found[key]
+    if not isinstance(found, dict) or not all(isinstance(t, Tensor) for t in found.values()):
+        raise NescioError(f"{path} holds no state dict; save net.state_dict()")
+    return found

@@ -1,1 +1,0 @@
-"""Commands of `nescio` that have a file of their own."""

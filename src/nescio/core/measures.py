@@ -1,0 +1,219 @@
+"""Measures: `Prediction -> (*batch,)`, larger where the model is less sure."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, get_type_hints
+
+import torch
+from torch import Tensor
+
+from nescio.core.errors import NescioError
+from nescio.core.prediction import Classification, Dirichlet, Prediction, Regression
+from nescio.core.registry import measures
+
+# What a measure is: a function of a prediction, larger where the model is less sure.
+
+M = TypeVar("M", bound=Callable[..., Tensor])
+
+
+def measure(function: M) -> M:
+    """Register a measure; the annotation of its first argument says what it can read."""
+    kind = get_type_hints(function)["prediction"]
+
+    @functools.wraps(function)
+    def checked(prediction: Prediction, **options: Any) -> Tensor:
+        if not isinstance(prediction, kind):
+            raise NescioError(
+                f"{function.__name__} reads a {kind.__name__}, got {type(prediction).__name__}; "
+                f"measures for it: {', '.join(applicable(prediction)) or 'none'}"
+            )
+        return function(prediction, **options)
+
+    checked.kind = kind  # type: ignore[attr-defined]
+    return cast(M, measures.register(checked))
+
+
+def logarithm(base: float) -> float:
+    """Natural logarithm of a unit's base: e for nats, 2 for bits, C for the normalized form."""
+    if not (0 < base < math.inf and base != 1):
+        raise NescioError(f"base must be positive and not 1, got {base}; 2 gives bits")
+    return math.log(base)
+
+
+def applicable(prediction: object) -> tuple[str, ...]:
+    """Names of the measures that can read `prediction`."""
+    return tuple(name for name in measures if isinstance(prediction, measures[name].kind))  # type: ignore[attr-defined]
+
+
+def measure_all(prediction: Prediction) -> dict[str, Tensor]:
+    """Every applicable measure of `prediction` by name, each `(*batch,)`."""
+    return {name: measures[name](prediction) for name in applicable(prediction)}
+
+
+# Mean variance of the members, summed over targets: data uncertainty.
+
+
+@measure
+def aleatoric_variance(prediction: Regression) -> Tensor:
+    """Mean variance of the members, summed over targets: data uncertainty."""
+    return prediction.aleatoric.sum(-1)
+
+
+# Variance of the class probabilities over members (Smith and Gal, 2018).
+
+
+@measure
+def class_variance(prediction: Classification) -> Tensor:
+    """Population variance of the probabilities over members, averaged over classes."""
+    probs = prediction.member_probs
+    variance = (probs - probs.mean(0)).square().mean(0)
+    if isinstance(prediction, Dirichlet):  # law of total variance
+        precision = prediction.member_precision[..., None]
+        variance = variance + (probs * (1 - probs) / (precision + 1)).mean(0)
+    return variance.mean(-1)
+
+
+# Differential entropy of a Dirichlet: how widely it spreads over the simplex.
+
+
+@measure
+def differential_entropy(prediction: Dirichlet) -> Tensor:
+    """Differential entropy, averaged over members; negative without bound when sharp."""
+    alpha = prediction.alpha.double()
+    total = alpha.sum(-1)
+    spread = (alpha - 1) * (torch.digamma(alpha) - torch.digamma(total)[..., None])
+    value = (torch.lgamma(alpha) - spread).sum(-1) - torch.lgamma(total)
+    return value.mean(0).to(prediction.alpha.dtype)
+
+
+# Variance of the member means, summed over targets: knowledge uncertainty.
+
+
+@measure
+def epistemic_variance(prediction: Regression) -> Tensor:
+    """Variance of the member means, summed over targets: knowledge uncertainty."""
+    return prediction.epistemic.sum(-1)
+
+
+# Entropy of the averaged prediction: total uncertainty (Gal, 2016).
+
+
+@measure
+def predictive_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
+    """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalized form."""
+    return entropy(prediction.log_probs) / logarithm(base)
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """Entropy over the last axis in nats; a probability of 0 adds nothing."""
+    probs = log_probs.exp()
+    return -torch.where(probs > 0, probs * log_probs, 0.0).sum(-1)
+
+
+# Average entropy of the members: data (aleatoric) uncertainty.
+
+
+@measure
+def expected_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
+    """Mean entropy of the members (data uncertainty); for a Dirichlet the mean over its draws."""
+    if isinstance(prediction, Dirichlet):
+        return _dirichlet(prediction) / logarithm(base)
+    return entropy(prediction.member_log_probs).mean(0) / logarithm(base)
+
+
+def _dirichlet(prediction: Dirichlet) -> Tensor:
+    alpha = prediction.alpha.double()  # digamma differences cancel in float32
+    total = alpha.sum(-1, keepdim=True)
+    terms = alpha / total * (torch.digamma(alpha + 1) - torch.digamma(total + 1))
+    return -terms.sum(-1).mean(0).to(prediction.alpha.dtype)
+
+
+# Mean divergence between pairs of members (Malinin and Gales); at least the mutual information.
+#
+# The mean of KL(p_i || p_j) over all pairs is the covariance over members of probability and log
+# probability, summed over classes: one pass, no pairs, no cancellation.
+
+
+@measure
+def expected_pairwise_kl(prediction: Classification) -> Tensor:
+    """Mean of KL(p_i || p_j) over all pairs of members; (C - 1) / precision for one Dirichlet."""
+    probs = prediction.member_probs.double()
+    within = torch.zeros_like(probs[0, ..., 0])
+    if isinstance(prediction, Dirichlet):  # pairs of draws: law of total covariance
+        alpha = prediction.alpha.double()
+        total = alpha.sum(-1, keepdim=True)
+        logs = torch.digamma(alpha) - torch.digamma(total)
+        within = ((prediction.classes - 1) / total[..., 0]).mean(0)
+    else:
+        logs = prediction.member_log_probs.double()
+    terms = ((probs - probs.mean(0)) * (logs - logs.mean(0))).mean(0)
+    zero = logs == -math.inf  # not where probabilities only underflow
+    terms = torch.where(zero.any(0), torch.where(zero.all(0), 0.0, math.inf), terms)
+    return (terms.sum(-1).clamp_min(0) + within).to(prediction.member_probs.dtype)
+
+
+# One minus the largest class probability (Hendrycks and Gimpel, 2017).
+
+
+@measure
+def least_confidence(prediction: Classification) -> Tensor:
+    """One minus the largest probability, as the sum of the others, so that it does not saturate."""
+    probs = prediction.log_probs.exp()
+    return probs.scatter(-1, prediction.labels[..., None], 0.0).sum(-1)
+
+
+# The log-odds against the predicted class: the order of least confidence, without underflow.
+
+
+@measure
+def log_odds(prediction: Classification) -> Tensor:
+    """Log of (1 - p) / p for the predicted class; ranks where probabilities round to 1."""
+    logs, label = prediction.log_probs, prediction.labels[..., None]
+    others = logs.scatter(-1, label, -math.inf).logsumexp(-1)
+    return others - logs.gather(-1, label)[..., 0]
+
+
+# Mutual information between label and member: knowledge (epistemic) uncertainty, BALD.
+#
+# Computed as the mean divergence of the members from their mixture, which equals the difference of
+# total and data uncertainty (Smith and Gal, 2018) without its cancellation.
+
+
+@measure
+def mutual_information(prediction: Classification, *, base: float = math.e) -> Tensor:
+    """Total minus data uncertainty: how much the members disagree; at most log min(C, M)."""
+    probs, logs = prediction.member_probs, prediction.member_log_probs
+    gaps = torch.where(probs > 0, probs * (logs - prediction.log_probs), 0.0)
+    information = gaps.sum(-1).mean(0).clamp_min(0)
+    if isinstance(prediction, Dirichlet):
+        information = information + _within(prediction)
+    return information / logarithm(base)
+
+
+def _within(prediction: Dirichlet) -> Tensor:
+    alpha = prediction.alpha.double()
+    total = alpha.sum(-1, keepdim=True)
+    excess = torch.digamma(alpha + 1) - alpha.log() - torch.digamma(total + 1) + total.log()
+    return (alpha / total * excess).sum(-1).mean(0).to(prediction.alpha.dtype)
+
+
+# Variance of the mixture, summed over targets: total uncertainty.
+
+
+@measure
+def total_variance(prediction: Regression) -> Tensor:
+    """Variance of the mixture, summed over targets: total uncertainty."""
+    return prediction.mixture_variance.sum(-1)
+
+
+# Share of members that do not vote for the most voted class (Freeman, 1965; Gal, 2016).
+
+
+@measure
+def variation_ratio(prediction: Classification) -> Tensor:
+    """Share of members whose label is not the most frequent one; 0 for a single network."""
+    votes = prediction.member_log_probs.argmax(-1).movedim(0, -1)
+    counts = torch.zeros_like(prediction.log_probs)
+    counts.scatter_add_(-1, votes, torch.ones_like(votes, dtype=counts.dtype))
+    return 1 - counts.amax(-1) / prediction.members

@@ -1,0 +1,374 @@
+"""What a model says about its inputs: values with a member axis, `(M, *batch, C)`.
+
+A plain network has M = 1; ensembles, MC dropout and weight samples differ only in where the members
+come from. A prediction is the uniform mixture of its members: probabilities are averaged.
+"""
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import EllipsisType
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from nescio.core.errors import NescioError
+
+Index = int | slice | Tensor | Sequence[int] | EllipsisType
+LOG_TWO_PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(ABC):
+    """A uniform mixture of M member distributions for every sample of a batch."""
+
+    def __post_init__(self) -> None:
+        kind, first = type(self).__name__, self._tensors()[0]
+        for field, tensor in zip(fields(self), self._tensors(), strict=True):
+            if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+                raise NescioError(f"{kind}: {field.name} must be a floating point tensor")
+            if tensor.ndim < 3 or 0 in (tensor.shape[0], tensor.shape[-1]):
+                raise NescioError(
+                    f"{kind}: {field.name} must have shape (members, *batch, {self._last}), "
+                    f"got {tuple(tensor.shape)}; a single network needs a member axis: t[None]"
+                )
+            if tensor.shape != first.shape:
+                raise NescioError(
+                    f"{kind}: {field.name} has shape {tuple(tensor.shape)}, "
+                    f"the first field {tuple(first.shape)}; they must agree"
+                )
+            if tensor.isnan().any():
+                raise NescioError(f"{kind}: {field.name} contains NaN; check the network's inputs")
+        self._check()
+
+    _last = "D"
+
+    def __repr__(self) -> str:
+        first = self._tensors()[0]
+        samples = " x ".join(map(str, self.batch_shape))
+        return (
+            f"{type(self).__name__}({self.members} member(s), {samples} samples, {first.shape[-1]})"
+        )
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse values outside the range of the distribution."""
+
+    @abstractmethod
+    def log_prob(self, target: Tensor) -> Tensor:
+        """Log probability or density of `target` under the mixture, shape `(*batch,)`, in nats."""
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def _map(self, function: Any) -> Self:
+        return type(self)(*(function(tensor) for tensor in self._tensors()))
+
+    @property
+    def members(self) -> int:
+        """M, the number of member distributions."""
+        return self._tensors()[0].shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where its numbers are."""
+        return self._tensors()[0].device
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The shape of the batch: `(N,)`, or `(N, H, W)` for maps."""
+        return self._tensors()[0].shape[1:-1]
+
+    def __len__(self) -> int:
+        return self.batch_shape[0]
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Self:
+        """Choose samples along the batch axes; an integer keeps its axis: a batch of one."""
+        parts = index if isinstance(index, tuple) else (index,)
+        shape = self.batch_shape
+        if sum(part is not ... for part in parts) > len(shape):
+            raise NescioError(
+                f"{len(parts)} indices for a batch of shape {tuple(shape)}; "
+                "members are chosen with `.choose(...)`, classes in `.probs`"
+            )
+        before_dots = parts.index(...) if any(part is ... for part in parts) else len(parts)
+        axes = [k if k < before_dots else k - len(parts) for k in range(len(parts))]
+        kept = tuple(_keep(i, shape[k]) for i, k in zip(parts, axes, strict=True))
+        rest = (slice(None),) * 2 if before_dots < len(parts) else ()
+        return self._map(lambda tensor: tensor.movedim(0, -2)[(*kept, *rest)].movedim(-2, 0))
+
+    def choose(self, members: slice | Tensor | Sequence[int]) -> Self:
+        """The mixture of some of the members only."""
+        return self._map(lambda tensor: tensor[members])
+
+    def to(self, *where: Any, **how: Any) -> Self:
+        """Move or convert, as `Tensor.to`."""
+        return self._map(lambda tensor: tensor.to(*where, **how))
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """One prediction for the samples of all `parts`, along the first batch axis."""
+        return _concatenate(parts, axis=1)
+
+    @classmethod
+    def pool(cls, parts: Sequence[Self]) -> Self:
+        """One prediction with the members of all `parts`: an ensemble of predictors."""
+        return _concatenate(parts, axis=0)
+
+
+def _keep(index: Index, size: int) -> Any:
+    """An index that keeps its axis: an integer becomes a slice of length one."""
+    if not (isinstance(index, int) or getattr(index, "shape", None) == ()):
+        return index
+    place = operator.index(index)  # type: ignore[arg-type]
+    if not -size <= place < size:
+        raise IndexError(f"sample {place} of a batch of {size}")
+    return slice(place, place + 1 or None)
+
+
+P = TypeVar("P", bound=Prediction)
+
+
+def _concatenate(parts: Sequence[P], axis: int) -> P:
+    if not parts:
+        raise NescioError("nothing to join: the list of predictions is empty")
+    kinds = {type(part) for part in parts}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise NescioError(f"predictions of different kinds cannot be joined: {names}")
+    shapes = [part._tensors()[0].shape for part in parts]
+    if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
+        raise NescioError(f"shapes do not fit together: {[tuple(shape) for shape in shapes]}")
+    columns = zip(*(part._tensors() for part in parts), strict=True)
+    return type(parts[0])(*(torch.cat(column, dim=axis) for column in columns))
+
+
+class Classification(Prediction, ABC):
+    """A prediction of one of C classes."""
+
+    _last = "C"
+
+    @cached_property
+    @abstractmethod
+    def member_log_probs(self) -> Tensor:
+        """Log probabilities of each member, `(M, *batch, C)`."""
+
+    @property
+    def classes(self) -> int:
+        """C, the number of classes."""
+        return self._tensors()[0].shape[-1]
+
+    @cached_property
+    def member_probs(self) -> Tensor:
+        """Probabilities of each member, `(M, *batch, C)`."""
+        return self.member_log_probs.exp()
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """Probabilities of the mixture, `(*batch, C)`."""
+        return self.member_probs.mean(0) if self.members > 1 else self.member_probs[0]
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        """Log probabilities of the mixture, `(*batch, C)`, accurate where `probs` underflows."""
+        if self.members == 1:
+            return self.member_log_probs[0]
+        return self.member_log_probs.logsumexp(0) - math.log(self.members)
+
+    @cached_property
+    def labels(self) -> Tensor:
+        """The most probable class of each sample, `(*batch,)`."""
+        return self.log_probs.argmax(-1)
+
+    def log_prob(self, target: Tensor) -> Tensor:
+        """Log probability of the class labels `target`, `(*batch,)`, under the mixture."""
+        target = check_labels(target, self.classes, self.batch_shape)
+        return self.log_probs.gather(-1, target.to(self.device)[..., None])[..., 0]
+
+
+def check_labels(labels: Tensor, classes: int, shape: Sequence[int]) -> Tensor:
+    """Class labels as int64 of the given shape, or an error that says what is wrong."""
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise NescioError(
+            f"class labels must be integers, got {labels.dtype}; convert with .long()"
+        )
+    if tuple(labels.shape) != tuple(shape):
+        raise NescioError(f"labels have shape {tuple(labels.shape)}, expected {tuple(shape)}")
+    labels = labels.long()
+    if labels.numel() and (labels.min() < 0 or labels.max() >= classes):
+        raise NescioError(
+            f"labels must lie in 0..{classes - 1}, got {int(labels.min())}..{int(labels.max())}; "
+            "renumber them or give the network more outputs"
+        )
+    return labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categorical(Classification):
+    """Class probabilities given by logits `(M, *batch, C)`.
+
+    >>> p = Categorical(torch.tensor([[[2.0, 0.0]], [[0.0, 2.0]]]))   # two members disagree
+    >>> p.probs
+    tensor([[0.5000, 0.5000]])
+    """
+
+    logits: Tensor
+
+    def _check(self) -> None:
+        if (self.logits == math.inf).any() or (self.logits.amax(-1) == -math.inf).any():
+            raise NescioError(
+                "Categorical: logits must be below +inf and not all -inf for a sample"
+            )
+
+    @classmethod
+    def from_probs(cls, probs: Tensor) -> Self:
+        """The same from probabilities `(M, *batch, C)` that sum to 1 over the last axis."""
+        if not isinstance(probs, Tensor) or not probs.is_floating_point():
+            raise NescioError("from_probs: probabilities must be a floating point tensor")
+        if probs.isnan().any() or (probs < 0).any():
+            raise NescioError("from_probs: probabilities must not be NaN or negative")
+        gap = (probs.sum(-1) - 1).abs().max().item() if probs.numel() else 0.0
+        if gap > min(0.02, max(1e-6, 1e3 * torch.finfo(probs.dtype).eps)):  # 1.2e-4 in float32
+            raise NescioError(
+                f"from_probs: probabilities must sum to 1 over the last axis, off by {gap:.3g}; "
+                "for logits use Categorical(logits)"
+            )
+        return cls(probs.log())
+
+    @cached_property
+    def member_log_probs(self) -> Tensor:
+        return self.logits.log_softmax(-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dirichlet(Classification):
+    """A distribution over class probabilities with concentrations `alpha` `(M, *batch, C)`."""
+
+    alpha: Tensor
+
+    def _check(self) -> None:
+        if not (self.alpha > 0).all() or self.alpha.isinf().any():
+            raise NescioError("Dirichlet: concentrations must be positive and finite")
+
+    @cached_property
+    def member_log_probs(self) -> Tensor:
+        return self.alpha.log() - self.member_precision.log()[..., None]
+
+    @cached_property
+    def member_precision(self) -> Tensor:
+        """Sum of the concentrations of each member, `(M, *batch)`."""
+        return self.alpha.sum(-1)
+
+    @property
+    def precision(self) -> Tensor:
+        """Sum of the concentrations, averaged over members, `(*batch,)`: the evidence."""
+        return self.member_precision.mean(0)
+
+
+class Regression(Prediction, ABC):
+    """A prediction of D real targets; moments of the mixture by the law of total variance."""
+
+    mean: Tensor
+
+    @property
+    @abstractmethod
+    def member_variance(self) -> Tensor:
+        """Variance of each member, `(M, *batch, D)`."""
+
+    @abstractmethod
+    def _member_log_density(self, target: Tensor) -> Tensor:
+        """Log density of each target under each member, `(M, *batch, D)`."""
+
+    @property
+    def mixture_mean(self) -> Tensor:
+        """Mean of the mixture, `(*batch, D)`."""
+        return self.mean.mean(0)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """Mean of the member variances: noise in the data, `(*batch, D)`."""
+        return self.member_variance.mean(0)
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Variance of the member means: disagreement, `(*batch, D)`; no cancellation."""
+        gap = self.mean - self.mean[:1]  # exact for close means, so rounding of their size is gone
+        return (gap - gap.mean(0)).square().mean(0)
+
+    @property
+    def mixture_variance(self) -> Tensor:
+        """Variance of the mixture, `aleatoric + epistemic`, `(*batch, D)`."""
+        return self.aleatoric + self.epistemic
+
+    def log_prob(self, target: Tensor) -> Tensor:
+        """Log density of `target` `(*batch, D)` under the mixture of independent targets."""
+        expected = self.mean.shape[1:]
+        if target.shape != expected:
+            raise NescioError(
+                f"targets have shape {tuple(target.shape)}, expected {tuple(expected)}"
+            )
+        if not (self.member_variance > 0).all():
+            raise NescioError("a member with variance 0 has no density; give the head a floor")
+        density = self._member_log_density(target).sum(-1)
+        return density.logsumexp(0) - math.log(self.members)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gaussian(Regression):
+    """Normal densities with `mean` and `variance`, each `(M, *batch, D)`."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def _check(self) -> None:
+        _check_spread(self.mean, self.variance, "Gaussian: variance")
+
+    @property
+    def member_variance(self) -> Tensor:
+        return self.variance
+
+    def _member_log_density(self, target: Tensor) -> Tensor:
+        scaled = (target - self.mean).square() / self.variance
+        return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DoubleExponential(Regression):
+    """Laplace densities with `mean` and `scale` b (variance 2 b^2), each `(M, *batch, D)`."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def _check(self) -> None:
+        _check_spread(self.mean, self.scale, "DoubleExponential: scale")
+
+    @property
+    def member_variance(self) -> Tensor:
+        return 2 * self.scale.square()
+
+    def _member_log_density(self, target: Tensor) -> Tensor:
+        return -((2 * self.scale).log() + (target - self.mean).abs() / self.scale)
+
+
+def _check_spread(mean: Tensor, spread: Tensor, name: str) -> None:
+    if (spread < 0).any():
+        raise NescioError(f"{name} must not be negative; use a head with softplus and a floor")
+    if mean.isinf().any() or spread.isinf().any():
+        raise NescioError(f"{name} and mean must be finite; check the network's inputs")
+
+
+def answer(predictor: object, x: Tensor) -> Prediction:
+    """The prediction with gradients with respect to the inputs, of a predictor that has them."""
+    if not callable(getattr(predictor, "answer", None)):
+        raise NescioError(
+            f"a {type(predictor).__name__} has no method answer(x), so its answers have no "
+            "gradients; use a network or one of nescio's predictors"
+        )
+    found = predictor.answer(x)  # type: ignore[attr-defined]
+    if not isinstance(found, Prediction):
+        raise NescioError(f"expected a prediction, got a {type(found).__name__}")
+    return found

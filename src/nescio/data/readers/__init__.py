@@ -1,0 +1,9 @@
+"""Inputs of any size in bounded memory: files and folders, a block at a time."""
+
+from nescio.data.readers.open_stream import columns_of as columns_of
+from nescio.data.readers.open_stream import is_streamed as is_streamed
+from nescio.data.readers.open_stream import is_table as is_table
+from nescio.data.readers.open_stream import open_stream as open_stream
+from nescio.data.readers.open_stream import row_of as row_of
+from nescio.data.readers.stream import Stream as Stream
+from nescio.data.readers.stream import array_stream as array_stream

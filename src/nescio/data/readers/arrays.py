@@ -1,0 +1,358 @@
+"""Readers of NumPy files: .npy and .npz, whole or as streams."""
+
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Set
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, BinaryIO, TypeAlias
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.core import NescioError
+from nescio.data.dataset import Dataset, Part, split
+from nescio.data.readers.stream import Stream, as_block, same_file
+from nescio.data.sets.catalogue import lacking
+
+# The arrays of an .npz file, read without unpickling anything, as inputs and targets.
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+DAMAGE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+def read_arrays(path: str | Path, names: Set[str]) -> tuple[Arrays, list[str]]:
+    """Those of the arrays `names` that the file has, and the names of all it has."""
+    if not Path(path).is_file():
+        raise NescioError(f"there is no file {path}; expected the path of an .npz file")
+    with open(path, "rb") as file:  # numpy leaves a damaged file open
+        archive = _archive(path, file)
+        wanted = [name for name in archive.files if name in names]
+        return {name: _member(path, archive, name) for name in wanted}, archive.files
+
+
+def _archive(path: str | Path, file: BinaryIO) -> NpzFile:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except DAMAGE as error:
+        raise NescioError(
+            f"{path} is not an .npz file, or is cut off ({error}); write it with numpy.savez"
+        ) from None
+    if not isinstance(archive, NpzFile):
+        raise NescioError(
+            f"{path} holds one unnamed array; expected an .npz file with named ones: "
+            "write it with numpy.savez"
+        )
+    return archive
+
+
+def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
+    """Refuse a file that lacks one of the arrays `needed`."""
+    missing = needed - set(found)
+    if missing:
+        raise NescioError(
+            f"{path} lacks {', '.join(sorted(missing))}; found "
+            f"{', '.join(sorted(found)) or 'no arrays'}: name the arrays in numpy.savez"
+        )
+
+
+def _member(path: str | Path, archive: NpzFile, name: str) -> NDArray[Any]:
+    try:
+        array = archive[name]
+    except DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise NescioError(
+                f"{name} in {path} holds pickled objects, which are never loaded; "
+                "save it as an array of numbers"
+            ) from None
+        raise NescioError(
+            f"{name} in {path} cannot be read, the file is damaged or cut off ({error}); "
+            "write it again"
+        ) from None
+    return _numbers(f"{name} in {path}", array)
+
+
+def _numbers(where: str, array: Any) -> NDArray[Any]:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        kind = getattr(array, "dtype", "raw bytes")
+        raise NescioError(f"{where} must hold real numbers, got {kind}; convert it")
+    return array
+
+
+def only_archive(name: str, where: Path, ending: str = ".npz") -> Path:
+    """The one file of a folder with this ending."""
+    found = sorted(where.glob(f"*{ending}"))
+    if not found:
+        raise lacking(name, where, f"an {ending} file")
+    if len(found) > 1:
+        raise NescioError(
+            f"{where} holds several {ending} files, {found[0].name} and {found[1].name} among "
+            "them; expected one: move the others away"
+        )
+    return found[0]
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, plain or compressed with xz."""
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            return _numbers(str(path), np.load(file, allow_pickle=False))
+    except (lzma.LZMAError, *DAMAGE) as error:
+        if isinstance(error, NescioError):
+            raise
+        raise NescioError(
+            f"cannot read {path}: {error}; expected an array of numpy.save: copy it again"
+        ) from None
+
+
+def inputs(where: str, array: NDArray[Any]) -> Tensor:
+    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is divided by 255."""
+    if array.ndim < 2 or array.size == 0:
+        raise NescioError(
+            f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row per "
+            "sample"
+        )
+    if array.dtype == np.uint8 and array.ndim == 4:
+        return torch.from_numpy(array)
+    x = _float32(where, array)
+    return x.div_(255) if array.dtype == np.uint8 else x
+
+
+def targets(where: str, array: NDArray[Any]) -> Tensor:
+    """Labels (N,) as int64 from integers, targets (N, D) as float32 from floats."""
+    if array.size == 0:
+        raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
+    if array.dtype.kind == "f":
+        if array.ndim not in (1, 2):
+            raise NescioError(f"{where} must be (N,) or (N, D) targets, got shape {array.shape}")
+        return _float32(where, array.reshape(len(array), -1))
+    if array.ndim != 1:
+        raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
+    if array.min() < 0 or array.max() > np.iinfo(np.int64).max:
+        raise NescioError(f"{where} must hold labels from 0 up, got {array.min()}..{array.max()}")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def _float32(where: str, array: NDArray[Any]) -> Tensor:
+    with np.errstate(over="ignore"):  # seen as infinity below
+        values = array.astype(np.float32)
+    if not np.all(np.isfinite(values)):
+        raise NescioError(
+            f"{where} holds NaN, infinity or a number beyond float32; repair or drop those samples"
+        )
+    return torch.from_numpy(values)
+
+
+# Data from numpy's .npz files: the way in for everybody's own arrays.
+
+PARTS = ("train", "validation", "test")
+
+
+def arrays_of(path: str | Path) -> list[str]:
+    """The names of the arrays in a file."""
+    return read_arrays(path, set())[1]
+
+
+def read_npz(path: str | Path) -> tuple[Tensor, Tensor | None]:
+    """Read the inputs `x` and, where the file has them, the targets `y`.
+
+    x becomes float32 (N, ...). uint8 is taken for images: (N, C, H, W) stays as it is, until the
+    batch; any other shape is divided by 255. Integer y becomes int64 labels (N,), floating-point y
+    float32 targets (N, D).
+    """
+    arrays, found = read_arrays(path, {"x", "y"})
+    demand(path, found, {"x"})
+    if "y" in arrays:
+        return _pair(path, arrays, "")
+    return inputs(f"x in {path}", arrays["x"]), None
+
+
+def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
+    """Read a data set: `x` and `y` to be split, or `x_train`, `y_train` and further parts.
+
+    `x`, `y` are split 80 / 10 / 10 in an order given by `seed` (below ten samples all are for
+    training). Ready parts are `x_train`, `y_train` and, where there are any, `x_validation`,
+    `y_validation`, `x_test`, `y_test`; then `seed` changes nothing. Numbers are read as by
+    `read_npz`; integer y makes a classification of max + 1 classes, so write counts as floats
+    for a regression.
+    """
+    ready = {f"{letter}_{part}" for part in PARTS for letter in "xy"}
+    arrays, found = read_arrays(path, {"x", "y"} | ready)
+    if not ready & arrays.keys():
+        demand(path, found, {"x", "y"})
+        parts = dict(zip(PARTS, split(_pair(path, arrays, ""), seed), strict=True))
+    elif {"x", "y"} & arrays.keys():
+        raise NescioError(
+            f"{path} holds both whole data and ready parts ({', '.join(sorted(arrays))}); "
+            "expected one of the two: leave the other out"
+        )
+    else:
+        demand(path, found, {"x_train", "y_train"})
+        parts = {part: _ready(path, arrays, found, part) for part in PARTS}
+    train = parts["train"]
+    assert train is not None
+    return Dataset(
+        Path(path).stem, train, parts["validation"], parts["test"], _classes(path, parts)
+    )
+
+
+def _ready(path: str | Path, arrays: Arrays, found: list[str], part: str) -> Part | None:
+    pair = {f"x_{part}", f"y_{part}"}
+    if not pair & arrays.keys():
+        return None
+    demand(path, found, pair)
+    return _pair(path, arrays, f"_{part}")
+
+
+def _pair(path: str | Path, arrays: Arrays, suffix: str) -> Part:
+    x = inputs(f"x{suffix} in {path}", arrays[f"x{suffix}"])
+    y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"])
+    if len(x) != len(y):
+        raise NescioError(
+            f"x{suffix} and y{suffix} in {path} must have the same length, got {len(x)} "
+            f"and {len(y)}"
+        )
+    return x, y
+
+
+def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
+    targets_given = [part[1] for part in parts.values() if part is not None]
+    kinds = {y.dtype for y in targets_given}
+    if len(kinds) > 1:
+        raise NescioError(
+            f"{path} has integer y in one part and floating-point y in another; expected labels "
+            "in all parts, or targets in all"
+        )
+    if kinds == {torch.float32}:
+        return None
+    classes = max(2, 1 + max(int(y.max()) for y in targets_given))
+    samples = sum(map(len, targets_given))
+    if classes > max(2, samples):
+        raise NescioError(
+            f"y in {path} has labels up to {classes - 1} for {samples} samples; number the classes "
+            "0, 1, 2, ... (numpy.unique(y, return_inverse=True) does), or use floats to regress"
+        )
+    return classes
+
+
+# Inputs of .npy and .npz files, a block at a time; compressed ones are unpacked as they are read.
+#
+# Files are read, not mapped: mapped pages would count as memory of the process.
+
+LOCAL = 30  # bytes of a zip member's own header, before its name and its extra field
+Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, columns first?, type of numbers
+
+
+def npy_stream(path: str | Path) -> Stream:
+    """The inputs of an .npy file."""
+    path = Path(path)
+
+    def opened(stack: ExitStack) -> IO[bytes]:
+        return stack.enter_context(path.open("rb"))
+
+    return _stream(path, str(path), opened, same_file(path))
+
+
+def npz_stream(path: str | Path, *, array: str = "x") -> Stream:
+    """The inputs `x` of an .npz file.
+
+    array: the name of the inputs in the file.
+    """
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as whole:
+            demand(path, [name.removesuffix(".npy") for name in whole.namelist()], {array})
+            member = whole.getinfo(f"{array}.npy")
+    except DAMAGE as error:
+        raise _damaged(path, error) from None
+
+    def opened(stack: ExitStack) -> IO[bytes]:
+        if member.compress_type != zipfile.ZIP_STORED:
+            whole = stack.enter_context(zipfile.ZipFile(path))
+            return stack.enter_context(whole.open(member))
+        file = stack.enter_context(path.open("rb"))
+        file.seek(member.header_offset)
+        local = file.read(LOCAL)
+        name, extra = (int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
+        file.seek(name + extra, 1)
+        return file
+
+    return _stream(path, f"{array} in {path}", opened, same_file(path, array=array))
+
+
+def _stream(
+    path: Path, name: str, opened: Callable[[ExitStack], IO[bytes]], identity: dict[str, Any]
+) -> Stream:
+    try:
+        with ExitStack() as stack:
+            shape, columns_first, kind = _header(opened(stack))
+    except DAMAGE as error:
+        raise _damaged(path, error) from None
+    if kind.kind not in "biuf":
+        raise NescioError(f"{name} must hold real numbers, got {kind}; convert it")
+    if len(shape) < 2:
+        raise NescioError(
+            f"{name} must have shape (N, ...), one row per sample, got {shape}; write one number a "
+            "case as x[:, None], one sample of many numbers as x[None]"
+        )
+    if not math.prod(shape):
+        raise NescioError(f"{name} is empty, shape {shape}; expected (N, ...), at least one sample")
+    if columns_first:
+        raise NescioError(
+            f"{name}, shape {shape}, is written column after column, expected row after row; write "
+            "it as numpy.ascontiguousarray(x)"
+        )
+
+    def read(start: int, size: int) -> Iterator[Tensor]:
+        row = kind.itemsize * math.prod(shape[1:])
+        try:
+            with ExitStack() as stack:
+                file = opened(stack)
+                _header(file)
+                file.seek(start * row, 1)
+                for first in range(start, shape[0], size):
+                    rows = np.empty((min(size, shape[0] - first), *shape[1:]), kind)
+                    yield as_block(name, _filled(rows, file, first))
+        except DAMAGE as error:
+            raise _damaged(path, error) from None
+
+    image = kind == np.uint8 and len(shape) == 4
+    return Stream(name, shape[1:], shape[0], identity, read, bytes_each=1 if image else 4)
+
+
+def _header(file: IO[bytes]) -> Header:
+    """What the file holds; it then stands at the numbers."""
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, columns_first, kind = read(file)
+    return tuple(shape), bool(columns_first), kind
+
+
+def _filled(rows: NDArray[Any], file: Any, first: int) -> NDArray[Any]:
+    """Rows with the next numbers of a file."""
+    room = rows.data.cast("B")
+    done = 0
+    while done < len(room):
+        count = file.readinto(room[done:])
+        if not count:
+            raise EOFError(f"it ends in sample {first + done * len(rows) // len(room)}")
+        done += count
+    return rows
+
+
+def _damaged(path: Path, error: Exception) -> NescioError:
+    if isinstance(error, NescioError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return NescioError(f"there is no file {path}; check the name")
+    return NescioError(
+        f"cannot read {path}, it is damaged, cut off or not written by numpy ({error}); write it "
+        "again with numpy.save or numpy.savez"
+    )

@@ -1,0 +1,306 @@
+"""Rows of a CSV file, a block at a time."""
+
+import csv
+import gzip
+import io
+import lzma
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.core import NescioError
+from nescio.data.readers.stream import (
+    Names,
+    Stream,
+    Words,
+    chosen_columns,
+    exactly,
+    kept_in_order,
+    listed,
+    places_of,
+    same_file,
+)
+from nescio.data.table import MISSING, is_header, is_number, number
+
+R = TypeVar("R", Tensor, Words)
+Read = Callable[["Layout", bytes, int], R]  # of a piece of the file and the number of its first row
+
+CHUNK = 1 << 23  # bytes of text that are read at a time
+SEPARATORS = b",;\t"
+BROKEN = (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file of rows is read."""
+
+    path: Path
+    separator: str
+    header: bool
+    names: tuple[str, ...]  # of all columns
+    places: tuple[int, ...]  # of the chosen ones
+    kept: tuple[int, ...] = ()  # of those that are copied through
+    without: tuple[str, ...] | None = None  # left out; None: the chosen ones were named
+
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are taken, as they stand."""
+        return self.places == tuple(range(len(self.names)))
+
+
+def csv_stream(
+    path: str | Path,
+    *,
+    columns: Names = None,
+    without: Names = None,
+    keep: Names = None,
+    header: bool | None = None,
+) -> Stream:
+    """Rows of numbers; a missing value is NaN. The file is plain, .gz or .xz.
+
+    columns: only these, in this order. without: all but these. keep: columns that are copied
+    through as text; no inputs, unless `columns` has them too. header: whether the first row holds
+    names; None: it does where one of its values is no number, or where they are 0, 1, 2, ... in
+    order, as pandas numbers columns. Without it, columns are 0, 1, ...
+    """
+    path = Path(path)
+    try:
+        layout = _layout(path, columns, without, header, keep)
+        with _opened(path) as file:
+            if not sum(_count(layout, chunk) for chunk in _first(_chunks(layout, file))):
+                raise NescioError(f"{path} has a header but no rows; expected at least one")
+    except BROKEN as error:
+        raise _broken(path, error) from None
+
+    def read(start: int, size: int) -> Iterator[Tensor]:
+        return exactly(_rows(layout, start, _inputs), size)
+
+    names = tuple(layout.names[place] for place in layout.places)
+    identity = same_file(path, columns=list(names), header=layout.header)
+    found = Stream(str(path), (len(names),), None, identity, read, columns=names)
+    if not layout.kept:
+        return found
+    own = [layout.names[place] for place in layout.kept]
+    kept = kept_in_order(own, lambda start: _rows(layout, start, _words))
+    return replace(found, identity={**identity, "keep": own}, kept=kept)
+
+
+def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, ...]:
+    """The names of all columns; those of a file without a header are 0, 1, ..."""
+    try:
+        return _layout(Path(path), None, None, header).names
+    except BROKEN as error:
+        raise _broken(Path(path), error) from None
+
+
+def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
+    """The line of a file, counted from 1, on which a row begins; rows are counted from 0."""
+    layout = _layout(Path(path), None, None, header)
+    begins, at = 1, -int(layout.header)
+    with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:
+        lines = csv.reader(text, delimiter=layout.separator)
+        for cells in lines:
+            if cells and at == row:
+                break
+            at += bool(cells)
+            begins = lines.line_num + 1
+    return begins
+
+
+def _first(chunks: Iterator[bytes]) -> list[bytes]:
+    return [chunk for chunk, _ in zip(chunks, range(1), strict=False)]
+
+
+def _layout(
+    path: Path, columns: Names, without: Names, header: bool | None, keep: Names = None
+) -> Layout:
+    with _opened(path) as file:
+        text = file.readline()
+    line = text.decode("utf-8-sig").rstrip("\r\n")
+    if not line.strip():
+        raise NescioError(f"{path} is empty; expected rows of numbers, with a header or without")
+    separator = max((chr(mark) for mark in SEPARATORS), key=line.count)
+    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
+    named = is_header(cells) if header is None else header
+    names = cells if named else [str(place) for place in range(len(cells))]
+    places = chosen_columns(path, names, columns, without, keep)
+    kept = tuple(places_of(path, names, keep))
+    left = None if columns is not None else tuple(listed(without))
+    return Layout(path, separator, named, tuple(names), tuple(places), kept, left)
+
+
+def _rows(layout: Layout, start: int, read: Read[R]) -> Iterator[R]:
+    """What is read of the rows from `start` on, as they come; those before are only counted."""
+    row = 0
+    try:
+        with _opened(layout.path) as file:
+            for chunk in _chunks(layout, file):
+                count = _count(layout, chunk)
+                if start < row + count:
+                    yield read(layout, chunk, row)[max(0, start - row) :]
+                row += count
+    except BROKEN as error:
+        raise _broken(layout.path, error) from None
+
+
+def _inputs(layout: Layout, chunk: bytes, first: int) -> Tensor:
+    with np.errstate(over="ignore"):  # infinity is seen by whoever reads
+        return torch.from_numpy(_numbers(layout, chunk, first).astype(np.float32))
+
+
+def _words(layout: Layout, chunk: bytes, first: int) -> Words:
+    """The columns that are copied through."""
+    rows = _even(layout, chunk, first)
+    return np.array([[cells[place] for place in layout.kept] for cells in rows], str)
+
+
+def _chunks(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
+    """Pieces of the file that end where a row ends; without the header and with \\n alone."""
+    rest = b""
+    if layout.header:
+        file.readline()
+    elif file.read(3) != b"\xef\xbb\xbf":  # a mark of UTF-8
+        file.seek(0)
+    while read := file.read(CHUNK):
+        rest += read
+        end = rest.rfind(b"\n") + 1
+        while end and rest.count(b'"', 0, end) % 2:  # within quotes a line end ends no row
+            end = rest.rfind(b"\n", 0, end - 1) + 1
+        if end:
+            yield rest[:end].replace(b"\r\n", b"\n")
+            rest = rest[end:]
+    if rest.strip():
+        yield rest.replace(b"\r\n", b"\n")
+
+
+def _count(layout: Layout, chunk: bytes) -> int:
+    """Rows of a chunk; empty lines are none."""
+    if b'"' in chunk or b"\n\n" in chunk or chunk.startswith(b"\n"):
+        return sum(1 for _ in _records(layout, chunk))
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+
+
+def _records(layout: Layout, chunk: bytes) -> Iterator[list[str]]:
+    text = io.StringIO(chunk.decode("utf-8"), newline="")
+    return (row for row in csv.reader(text, delimiter=layout.separator) if row)
+
+
+def _numbers(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
+    """The chosen columns of a chunk: at once where all is plain numbers, or value by value."""
+    if _is_even(layout, chunk):
+        try:
+            return _fast(layout, chunk)
+        except ValueError:  # a missing value, or a text: it is found below
+            pass
+    return _careful(layout, chunk, first)
+
+
+def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as reader
+    except ImportError:
+        return np.loadtxt(
+            io.BytesIO(chunk),
+            np.float64,
+            comments=None,
+            delimiter=layout.separator,
+            usecols=None if layout.plain else layout.places,
+            ndmin=2,
+            encoding="utf-8",
+        )
+    wanted = [str(place) for place in layout.places]
+    table = reader.read_csv(
+        pa.BufferReader(chunk),
+        reader.ReadOptions(
+            use_threads=False,
+            block_size=len(chunk) + 1,
+            column_names=[str(place) for place in range(len(layout.names))],
+        ),
+        reader.ParseOptions(delimiter=layout.separator),
+        reader.ConvertOptions(
+            check_utf8=False,
+            null_values=["", *MISSING],
+            column_types={name: pa.float64() for name in wanted},
+            include_columns=wanted,
+        ),
+    )
+    rows = np.empty((len(table), len(wanted)))
+    for place, values in enumerate(table.columns):
+        rows[:, place] = values.to_numpy()
+    return rows
+
+
+def _is_even(layout: Layout, chunk: bytes) -> bool:
+    """Whether each line has as many values as there are columns, and none is quoted."""
+    if b'"' in chunk:
+        return False
+    text = np.frombuffer(chunk, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    ends = ends if len(ends) and ends[-1] == len(text) - 1 else np.append(ends, len(text))
+    marks = np.flatnonzero(text == ord(layout.separator))
+    before = np.searchsorted(marks, ends)
+    return bool((np.diff(before, prepend=0) == len(layout.names) - 1).all())
+
+
+def _careful(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
+    """Value by value: missing ones are NaN, and what is no number is named."""
+    rows = _even(layout, chunk, first)
+    return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
+
+
+def _even(layout: Layout, chunk: bytes, first: int) -> list[list[str]]:
+    """The values of each row, which must be as many as there are columns."""
+    rows = list(_records(layout, chunk))
+    for place, row in enumerate(rows, first):
+        if len(row) != len(layout.names):
+            raise NescioError(
+                f"{layout.path}: {_place(layout, place)} has {len(row)} values, expected "
+                f"{len(layout.names)}: quote values that hold {layout.separator!r}"
+            )
+    return rows
+
+
+def _place(layout: Layout, row: int) -> str:
+    line = csv_line(layout.path, row, header=layout.header)
+    return f"row {row} (line {line} of the file)"
+
+
+def _column(
+    layout: Layout, rows: Sequence[Sequence[str]], place: int, first: int
+) -> NDArray[np.float64]:
+    name = layout.names[place]
+    cells = [row[place].strip() for row in rows]
+    try:
+        return np.array([number(cell) for cell in cells])
+    except ValueError:
+        bad = next(i for i, cell in enumerate(cells) if not is_number(cell))
+        where = _place(layout, first + bad)
+        if layout.without is None:  # this column is needed
+            raise NescioError(
+                f"{where}: {cells[bad]!r} is no number in column {name!r} of {layout.path}; repair "
+                "it, or leave the cell empty"
+            ) from None
+        left = ",".join([*layout.without, name])
+        raise NescioError(
+            f"column {name!r} of {layout.path} holds {cells[bad]!r} in {where}, expected a number; "
+            f"encode it (docs/tables-and-shift.md) or leave it out: {layout.path}:without={left}"
+        ) from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+    opened: IO[bytes] = openers.get(path.suffix, open)(path, "rb")
+    return opened
+
+
+def _broken(path: Path, error: Exception) -> NescioError:
+    return NescioError(
+        f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
+    )

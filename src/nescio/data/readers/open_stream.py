@@ -1,0 +1,80 @@
+"""Inputs by name, a block at a time: what a path's ending says decides how it is read."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nescio.core import NescioError
+from nescio.data.readers.arrays import npy_stream, npz_stream
+from nescio.data.readers.csv import csv_columns, csv_line, csv_stream
+from nescio.data.readers.image_folders import folder_stream
+from nescio.data.readers.parquet import parquet_columns, parquet_stream
+from nescio.data.readers.stream import Stream
+
+READERS: dict[str, Callable[..., Stream]] = {
+    ".npy": npy_stream,
+    ".npz": npz_stream,
+    ".csv": csv_stream,
+    ".csv.gz": csv_stream,
+    ".csv.xz": csv_stream,
+    ".parquet": parquet_stream,
+}
+
+
+def is_streamed(path: str | Path) -> bool:
+    """Whether a path is read by `open_stream`."""
+    return Path(path).is_dir() or any(str(path).lower().endswith(ending) for ending in READERS)
+
+
+def open_stream(path: str | Path, **options: Any) -> Stream:
+    """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, or a folder of images.
+
+    Options are those of the kind of file: columns, without and keep of tables, header of CSV,
+    array of .npz, size and mode of images.
+    """
+    path = Path(path)
+    reader = _reader(path)
+    known = list(inspect.signature(reader).parameters)[1:]
+    wrong = sorted(set(options) - set(known))
+    if wrong:
+        raise NescioError(
+            f"{path} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
+        )
+    return reader(path, **options)
+
+
+def columns_of(path: str | Path, *, header: bool | None = None) -> tuple[str, ...] | None:
+    """The names of all columns of a table, of numbers or not; None: it is no table.
+
+    header: of a CSV, whether its first row holds names.
+    """
+    path = Path(path)
+    reader = _reader(path)
+    if reader is csv_stream:
+        return csv_columns(path, header=header)
+    return parquet_columns(path) if reader is parquet_stream else None
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a path is that of a table with named columns."""
+    tables = [end for end, reader in READERS.items() if reader in (csv_stream, parquet_stream)]
+    return str(path).lower().endswith(tuple(tables))
+
+
+def row_of(path: str | Path, row: int, *, header: bool | None = None) -> str:
+    """For a message: a row of a table, counted from 0, and its line where the file has lines."""
+    if _reader(Path(path)) is not csv_stream:
+        return f"row {row}"
+    return f"row {row} (line {csv_line(path, row, header=header)} of the file)"
+
+
+def _reader(path: Path) -> Callable[..., Stream]:
+    if not path.exists():
+        raise NescioError(f"there is no file {path}; check the name")
+    endings = [ending for ending in READERS if path.name.lower().endswith(ending)]
+    if not endings and not path.is_dir():
+        raise NescioError(
+            f"cannot tell what {path} holds; expected {', '.join(READERS)} or a folder of images"
+        )
+    return folder_stream if path.is_dir() else READERS[max(endings, key=len)]

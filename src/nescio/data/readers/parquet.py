@@ -1,0 +1,135 @@
+"""Rows of a Parquet file, a block at a time."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError
+from nescio.data.readers.stream import (
+    Names,
+    Stream,
+    Words,
+    chosen_columns,
+    exactly,
+    kept_in_order,
+    listed,
+    places_of,
+    same_file,
+)
+
+ROWS = 1 << 16  # that are read at a time
+
+
+def parquet() -> ModuleType:
+    """The package that reads and writes Parquet, or an error that says how to get it."""
+    try:
+        import pyarrow.parquet as found
+    except ImportError as error:
+        raise NescioError(
+            "Parquet files need pyarrow: pip install nescio[scale]; or use .csv, .npy or .npz"
+        ) from error
+    module: ModuleType = found
+    return module
+
+
+def parquet_stream(
+    path: str | Path,
+    *,
+    columns: Names = None,
+    without: Names = None,
+    keep: Names = None,
+) -> Stream:
+    """Rows of numbers; nulls are NaN.
+
+    columns: only these, in this order. without: all but these. keep: columns that are copied
+    through as text; no inputs, unless `columns` has them too.
+    """
+    path, package = Path(path), parquet()
+    schema, total = _schema(path)
+    known, kinds = list(schema.names), {field.name: field.type for field in schema}
+    names = [known[place] for place in chosen_columns(path, known, columns, without, keep)]
+    own = [known[place] for place in places_of(path, known, keep)]
+    text = [name for name in names if not _is_number(kinds[name])]
+    if text:
+        said = f"column {text[0]!r} of {path} holds {kinds[text[0]]}, expected numbers; encode it "
+        if columns is not None:
+            raise NescioError(f"{said}(docs/tables-and-shift.md)")
+        raise NescioError(
+            f"{said}(docs/tables-and-shift.md) or leave it out: "
+            f"{path}:without={','.join([*listed(without), *text])}"
+        )
+    if not total:
+        raise NescioError(f"{path} has no rows; expected at least one")
+
+    def read(start: int, size: int) -> Iterator[Tensor]:
+        parts = _batches(package, path, names, start, size)
+        return exactly((_rows(batch, names) for batch in parts), size)
+
+    def words(start: int) -> Iterator[Words]:
+        return (_words(path, batch, own) for batch in _batches(package, path, own, start, ROWS))
+
+    identity = same_file(path, columns=names)
+    found = Stream(str(path), (len(names),), total, identity, read, columns=tuple(names))
+    if not own:
+        return found
+    return replace(found, identity={**identity, "keep": own}, kept=kept_in_order(own, words))
+
+
+def parquet_columns(path: str | Path) -> tuple[str, ...]:
+    """The names of all columns, of numbers or not."""
+    return tuple(_schema(Path(path))[0].names)
+
+
+def _schema(path: Path) -> tuple[Any, int]:
+    """What the columns hold, and how many rows there are."""
+    try:
+        with parquet().ParquetFile(path) as file:
+            return file.schema_arrow, file.metadata.num_rows
+    except (OSError, ValueError) as error:
+        raise NescioError(f"cannot read {path} as Parquet: {error}; write it again") from None
+
+
+def _batches(
+    package: ModuleType, path: Path, names: list[str], start: int, size: int
+) -> Iterator[Any]:
+    """Rows as they come, without the row groups before the first one wanted."""
+    with package.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        first = 0
+        while first < len(groups) and start >= groups[first]:
+            start -= groups[first]
+            first += 1
+        wanted = list(range(first, len(groups)))
+        if not wanted:
+            return
+        for batch in file.iter_batches(size, row_groups=wanted, columns=names):
+            skipped = min(start, len(batch))
+            start -= skipped
+            yield batch.slice(skipped)
+
+
+def _words(path: Path, batch: Any, names: list[str]) -> Words:
+    """Columns as text; nulls are empty."""
+    try:
+        cells = [batch.column(name).cast("string").fill_null("").to_pylist() for name in names]
+    except (ValueError, NotImplementedError) as error:
+        raise NescioError(f"{path} has a column that is no text: {error}; keep another") from None
+    return np.array(cells, str).reshape(len(names), -1).T
+
+
+def _rows(batch: Any, names: list[str]) -> Tensor:
+    columns = (batch.column(name).cast("float64").to_numpy(zero_copy_only=False) for name in names)
+    with np.errstate(over="ignore"):  # infinity is seen by whoever reads
+        return torch.from_numpy(np.stack(list(columns), axis=1).astype(np.float32))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind))

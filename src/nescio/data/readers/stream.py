@@ -1,0 +1,230 @@
+"""Which columns of a table are the numbers that a network reads, and which are copied through."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.core import NescioError, as_tensor, unknown
+
+Names = str | int | Sequence[str] | None
+SHOWN = 10  # names in a message
+
+
+def chosen_columns(
+    path: Path, known: Sequence[str], columns: Names, without: Names, keep: Names = None
+) -> list[int]:
+    """Places of the chosen columns, in the order in which they are asked for.
+
+    keep: left out too, unless `columns` has them.
+    """
+    if columns is not None and without is not None:
+        raise NescioError("give columns= or without=, not both")
+    if len(set(known)) < len(known):
+        raise NescioError(f"{path} has two columns of one name: {', '.join(known)}")
+    if columns is not None:
+        return places_of(path, known, columns)
+    asked = {*places_of(path, known, without), *places_of(path, known, keep)}
+    left = [place for place in range(len(known)) if place not in asked]
+    if not left:
+        raise NescioError(f"{path} has no column left; its columns: {', '.join(known)}")
+    return left
+
+
+def places_of(path: Path, known: Sequence[str], names: Names) -> list[int]:
+    """Places of named columns; all that are not there are named."""
+    asked = listed(names)
+    missing = [name for name in asked if name not in known]
+    if not missing:
+        return [known.index(name) for name in asked]
+    lower = {name.lower(): name for name in known}
+    same = [f"{lower[n.lower()]!r} for {n!r}" for n in missing if n.lower() in lower]
+    if len(missing) == 1 and not same:
+        raise NescioError(f"{path}: {unknown('column', missing[0], known)}")
+    what = (
+        f"unknown column {missing[0]!r}"
+        if len(missing) == 1
+        else (f"it lacks {len(missing)} columns, {first_of(missing)}")
+    )
+    hint = f"; small and capital letters differ, did you mean {first_of(same)}?" if same else "."
+    raise NescioError(f"{path}: {what}{hint} Known: {', '.join(known)}")
+
+
+def listed(names: Names) -> list[str]:
+    """Names as a list: `a,b` are two."""
+    if names is None:
+        return []
+    if isinstance(names, (str, int)):
+        return [name.strip() for name in str(names).split(",")]
+    return list(names)
+
+
+def first_of(names: Sequence[str]) -> str:
+    """For a message: the first names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+# Inputs that come a block at a time, in order, from any case on.
+
+Blocks = Callable[[int, int], Iterator[Tensor]]  # (first case, samples a block)
+Words = NDArray[np.str_]
+Kept = Callable[[int, int], Mapping[str, Words]]  # (first case, samples): columns by name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stream:
+    """Inputs (n, ...) in blocks; NaN and infinity are left in them.
+
+    Blocks are float32, or uint8 for images (n, C, H, W). All have the number of samples asked for,
+    the last one at most.
+    """
+
+    name: str
+    shape: tuple[int, ...]  # of one input
+    total: int | None  # samples, where they are known beforehand
+    identity: Mapping[str, Any]  # JSON; what tells these inputs from others
+    read: Blocks
+    files: Sequence[str] | None = None  # where each sample is a file of its own
+    columns: tuple[str, ...] | None = None  # names of the numbers of a row
+    bytes_each: int = 4  # of a number
+    kept: Kept | None = None  # columns of text that are copied through, of any samples
+    unreadable: Mapping[int, str] = field(
+        default_factory=dict
+    )  # samples so far that are all NaN: why
+
+    def __repr__(self) -> str:
+        samples = "?" if self.total is None else self.total
+        return f"Stream({self.name}: {samples} samples of shape {self.shape})"
+
+    @property
+    def sample_bytes(self) -> int:
+        """What one sample takes in memory."""
+        return math.prod(self.shape) * self.bytes_each
+
+    def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Tensor]]:
+        """The first case's number and the inputs of each block of `size` samples."""
+        if size < 1 or start < 0:
+            raise NescioError(f"a block needs at least one sample, from 0 on; got {size}, {start}")
+        for block in self.read(start, size):
+            if len(block):
+                yield start, self._with_holes(start, block)
+                start += len(block)
+
+    def _with_holes(self, start: int, block: Tensor) -> Tensor:
+        """A block as floats with NaN for samples that could not be read; unchanged without them."""
+        holes = [sample - start for sample in self.unreadable if 0 <= sample - start < len(block)]
+        if not holes:
+            return block
+        found = block.float().div_(255) if block.dtype == torch.uint8 else block.clone()
+        found[holes] = math.nan
+        return found
+
+    def changed(self, change: Callable[[Tensor], Tensor], name: str) -> "Stream":
+        """The same with each block changed, as images are cropped."""
+
+        def read(start: int, size: int) -> Iterator[Tensor]:
+            return (change(block) for block in self.read(start, size))
+
+        _, first = next(self.blocks(1))
+        shape = tuple(change(first).shape[1:])
+        identity = {**self.identity, "changed": name}
+        return replace(self, name=name, shape=shape, identity=identity, read=read)
+
+
+def array_stream(x: Any, *, name: str = "inputs") -> Stream:
+    """Inputs (N, ...) that are in memory already."""
+    array: Any = x if isinstance(x, np.ndarray) else as_tensor(x, name)
+    if array.ndim < 2 or not math.prod(array.shape):
+        raise NescioError(
+            f"{name} must have shape (N, ...) and not be empty, got {tuple(array.shape)}; one row "
+            "a sample"
+        )
+    image = array.dtype in (torch.uint8, np.uint8) and array.ndim == 4
+
+    def read(start: int, size: int) -> Iterator[Tensor]:
+        for first in range(start, len(array), size):
+            yield as_block(name, array[first : first + size])
+
+    return Stream(
+        name,
+        tuple(array.shape[1:]),
+        len(array),
+        {"digest": _digest(array)},
+        read,
+        bytes_each=1 if image else 4,
+    )
+
+
+def as_block(name: str, part: Tensor | NDArray[Any]) -> Tensor:
+    """A block as a network reads it: float32; uint8 is in 255ths, and stays so for images."""
+    x = as_tensor(part, name)
+    if x.dtype == torch.uint8:
+        return x if x.ndim == 4 else x.float().div_(255)
+    if x.is_complex():
+        raise NescioError(f"{name} must be real numbers, got {x.dtype}; convert them")
+    return x.float()
+
+
+def same_file(path: Path, **options: Any) -> dict[str, Any]:
+    """What tells a file from a changed one: its size, and when it was written."""
+    found = path.stat()
+    return {"file": path.name, "bytes": found.st_size, "written": found.st_mtime_ns, **options}
+
+
+def exactly(parts: Iterator[Tensor], size: int) -> Iterator[Tensor]:
+    """Parts of any length as blocks of `size` samples."""
+    waiting: list[Tensor] = []
+    count = 0
+    for part in parts:
+        waiting.append(part)
+        count += len(part)
+        if count >= size:
+            whole = torch.cat(waiting)
+            ready = count - count % size
+            yield from whole[:ready].split(size)
+            waiting, count = [whole[ready:].clone()], count - ready
+    if count:
+        yield torch.cat(waiting)
+
+
+def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]]) -> Kept:
+    """Columns of text by name, from rows (n, columns) as they come from any case on.
+
+    Cases that follow those asked for last are read on; others are looked for from the start.
+    """
+    at, rest, coming = 0, np.empty((0, len(names)), str), parts(0)
+
+    def kept(first: int, count: int) -> Mapping[str, Words]:
+        nonlocal at, rest, coming
+        if first != at:
+            rest, coming = rest[:0], parts(first)
+        waiting, there = [rest], len(rest)
+        while there < count and (part := next(coming, None)) is not None:
+            waiting.append(part)
+            there += len(part)
+        whole = np.concatenate(waiting)
+        found, rest = whole[:count], whole[count:].copy()
+        at = first + len(found)
+        return {name: found[:, place] for place, name in enumerate(names)}
+
+    return kept
+
+
+def _digest(array: Any) -> str:
+    """A fingerprint of numbers in memory, block by block."""
+    kind = str(array.dtype).removeprefix("torch.")
+    total = hashlib.blake2b(f"{kind}{tuple(array.shape)}".encode(), digest_size=16)
+    rows = max(1, (1 << 24) // max(1, math.prod(array.shape[1:])))
+    for first in range(0, len(array), rows):
+        part = array[first : first + rows]
+        part = part.detach().cpu().numpy() if isinstance(part, Tensor) else part
+        total.update(np.ascontiguousarray(part).data)
+    return total.hexdigest()

@@ -1,0 +1,115 @@
+"""CIFAR-10 and CIFAR-100 in their binary layout: .bin files, loose or in a .tar archive.
+
+A record is one label byte (two for CIFAR-100: of the group and of the class) and 3072 bytes, the
+red, green and blue planes of 32 x 32 pixels, row by row.
+"""
+
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nescio.core import NescioError
+from nescio.core.registry import datasets
+from nescio.data.dataset import Dataset, Part, hold_out
+from nescio.data.sets.catalogue import data_folder, entry, lacking, locate
+
+PIXELS = 3 * 32 * 32
+BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+DAMAGE = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError)
+
+
+@datasets.register
+def cifar10(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
+    """60000 color photographs of 32 x 32 pixels in 10 classes; needs the setting NESCIO_DATA.
+
+    folder: where the folder `cifar10` is, in place of the setting. It holds the published .tar.gz,
+    another .tar, or .bin files; the training batches that are there are read.
+    validation: how many of the training samples, chosen by `seed`, are set apart.
+    """
+    files = _files("cifar10", folder, (*BATCHES, "test_batch.bin"))
+    batches = {name: _records(raw, name, 1) for name, raw in files.items()}
+    train = _joined([batches[name] for name in BATCHES if name in batches], 0)
+    train, held = hold_out(train, validation, seed)
+    return Dataset("cifar10", train, held, _joined([batches["test_batch.bin"]], 0), classes=10)
+
+
+@datasets.register
+def cifar100(
+    *, folder: str | None = None, coarse: bool = False, validation: int = 5000, seed: int = 0
+) -> Dataset:
+    """60000 color photographs of 32 x 32 pixels in 100 classes; needs the setting NESCIO_DATA.
+
+    coarse: label by the 20 groups instead of the 100 classes. Other options as those of cifar10.
+    """
+    files = _files("cifar100", folder, ("train.bin", "test.bin"))
+    parts = {name: [_records(raw, name, 2)] for name, raw in files.items()}
+    label = 0 if coarse else 1
+    train, held = hold_out(_joined(parts["train.bin"], label), validation, seed)
+    test = _joined(parts["test.bin"], label)
+    return Dataset("cifar100", train, held, test, classes=20 if coarse else 100)
+
+
+def _files(name: str, folder: str | None, wanted: tuple[str, ...]) -> dict[str, bytes]:
+    """The contents of the .bin files that are there: the last one wanted, and one more."""
+    where = data_folder(name, folder)
+    loose = {file: path for file in wanted if (path := locate(where, file)) is not None}
+    found = {file: path.read_bytes() for file, path in loose.items()}
+    if not found:
+        archive = _archive(name, where)
+        found = dict(_members(archive, wanted))
+        where = archive
+    if wanted[-1] not in found or len(found) < 2:
+        missing = wanted[-1] if wanted[-1] not in found else wanted[0]
+        raise lacking(name, where, missing)
+    return found
+
+
+def _archive(name: str, where: Path) -> Path:
+    """The published archive, or another one if it is the only one."""
+    published = locate(where, entry(name).files[0].name)
+    others = sorted(where.glob("*.tar*"))
+    if published is None and not others:
+        raise lacking(name, where, "a .tar archive and .bin files")
+    if published is None and len(others) > 1:
+        raise NescioError(
+            f"{where} holds several archives, {others[0].name} and {others[1].name} among them; "
+            "expected one: move the others away"
+        )
+    return published or others[0]
+
+
+def _members(archive: Path, wanted: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """The files of an archive in one pass; an .xz is decoded once."""
+    try:
+        with tarfile.open(archive, "r|*") as files:
+            for member in files:
+                file = files.extractfile(member) if member.isfile() else None
+                if file is not None and Path(member.name).name in wanted:
+                    yield Path(member.name).name, file.read()
+    except DAMAGE as error:
+        raise NescioError(
+            f"cannot read {archive}: {error}; it is cut off or damaged: copy it again"
+        ) from None
+
+
+def _records(raw: bytes, name: str, labels: int) -> NDArray[np.uint8]:
+    """Records (N, labels + 3072) of a file."""
+    size = labels + PIXELS
+    if not raw or len(raw) % size:
+        raise NescioError(
+            f"{name} holds {len(raw)} bytes, expected a multiple of {size}, the bytes of a record; "
+            "the file is cut off, or of another layout: copy it again"
+        )
+    return np.frombuffer(raw, np.uint8).reshape(-1, size)
+
+
+def _joined(batches: list[NDArray[np.uint8]], label: int) -> Part:
+    records = np.concatenate(batches)
+    images = np.ascontiguousarray(records[:, -PIXELS:]).reshape(-1, 3, 32, 32)
+    return torch.from_numpy(images), torch.from_numpy(records[:, label].astype(np.int64))

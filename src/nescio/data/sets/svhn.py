@@ -1,0 +1,74 @@
+"""SVHN, house numbers (Netzer et al., 2011): the published .mat files, or crops in an .npy.xz."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nescio.core import NescioError
+from nescio.core.registry import datasets
+from nescio.data.dataset import Dataset, Part, hold_out, only_tests
+from nescio.data.images import as_images
+from nescio.data.readers.arrays import demand, only_archive, read_array, read_arrays, targets
+from nescio.data.sets.catalogue import data_folder, lacking, locate
+
+PUBLISHED = ("train_32x32.mat", "test_32x32.mat")
+CROPS = "_x.npy.xz"  # ends the name of a file of images
+
+
+@datasets.register
+def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
+    """99289 color images of 32 x 32 pixels of house numbers; needs the setting NESCIO_DATA.
+
+    folder: where the folder `svhn` is, in place of the setting. It holds the two published .mat
+    files, or test digits alone as NAME_x.npy.xz and NAME_y.npz.
+    validation: how many of the training samples, chosen by `seed`, are set apart.
+    """
+    where = data_folder("svhn", folder)
+    train, test = (locate(where, name) for name in PUBLISHED)
+    if train is not None and test is not None:
+        kept, held = hold_out(_read_mat(train), validation, seed)
+        return Dataset("svhn", kept, held, _read_mat(test), classes=10)
+    if test is not None:
+        return only_tests("svhn", _read_mat(test), 10)
+    if not any(where.glob(f"*{CROPS}")):
+        raise lacking("svhn", where, PUBLISHED[1])
+    return only_tests("svhn", _read_crops(only_archive("svhn", where, CROPS)), 10)
+
+
+def _read_mat(path: Path) -> Part:
+    """Images X (32, 32, 3, N) and labels y (N, 1), in which 10 stands for the digit 0."""
+    from scipy.io import loadmat
+
+    try:
+        arrays: dict[str, Any] = loadmat(path, variable_names=["X", "y"])
+    except Exception as error:  # whatever scipy raises at a damaged file
+        raise NescioError(
+            f"cannot read {path}: {error}; expected a MATLAB file of version 5: copy it again"
+        ) from None
+    demand(path, list(arrays), {"X", "y"})
+    images, labels = arrays["X"], arrays["y"].reshape(-1)
+    if images.ndim != 4 or images.dtype != np.uint8 or len(labels) != images.shape[3]:
+        raise NescioError(
+            f"expected bytes X (H, W, 3, N) and labels y (N, 1) in {path}, got {images.dtype} "
+            f"{images.shape} and {arrays['y'].shape}"
+        )
+    if labels.min(initial=1) < 1 or labels.max(initial=1) > 10:
+        raise NescioError(
+            f"labels in {path} must be in 1..10, got {labels.min()}..{labels.max()}; "
+            "10 stands for the digit 0"
+        )
+    x = torch.from_numpy(np.ascontiguousarray(images.transpose(3, 2, 0, 1)))
+    return x, torch.from_numpy(labels.astype(np.int64) % 10)
+
+
+def _read_crops(path: Path) -> Part:
+    """Images (N, 32, 32, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
+    beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
+    arrays, found = read_arrays(beside, {"y"})
+    demand(beside, found, {"y"})
+    x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])
+    if len(x) != len(y):
+        raise NescioError(f"{path} has {len(x)} images but {beside} {len(y)} labels; one each")
+    return x, y

@@ -1,0 +1,253 @@
+"""What networks gave for inputs: logits, features of layers, labels. Every detector reads this."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, as_tensor, unknown
+from nescio.core import hash_inputs as hash_inputs
+
+FEATURES = "features"  # the name of features that came as one array
+BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What one network gave for some inputs: no member axis."""
+
+    logits: Tensor  # (N, C)
+    features: Mapping[str, Tensor]  # by layer, (N, F)
+    inputs: Tensor | None  # (N, ...); images may be bytes: nescio.core.checks.as_batch reads both
+    weight: Tensor | None  # (C, F) of the last linear layer
+    bias: Tensor | None  # (C,)
+    answer: Callable[[Tensor], Tensor] | None  # inputs -> logits (N, C), with gradients
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Activations:
+    """What M networks gave for N inputs.
+
+    From arrays: `Activations(logits=z, features=f, labels=y)`, with logits `(N, C)` or `(M, N, C)`
+    and features `(N, F)` or `(M, N, F)`, one array or several by name. `nescio.observe` makes them
+    from a network and data. Numbers that are NaN or infinite are refused, and counted.
+    """
+
+    logits: Tensor  # (M, N, C)
+    features: Mapping[str, Tensor] = field(default_factory=dict)  # by layer, (M, N, F)
+    labels: Tensor | None = None  # (N,)
+    inputs: Tensor | None = None  # (N, ...)
+    weight: Tensor | None = None  # (M, C, F) of the last linear layer
+    bias: Tensor | None = None  # (M, C)
+    last: str | None = None  # the layer whose features enter the last linear layer
+    answers: Sequence[Callable[[Tensor], Tensor]] = ()  # one a member: inputs -> logits (N, C)
+    made: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
+    hashes: Tensor | None = None  # (N,) int64 of the inputs: equal for equal inputs
+    checked: bool = False  # whether the numbers are known to be finite
+
+    def __post_init__(self) -> None:
+        logits = _with_members("logits", self.logits)
+        given = self.features if isinstance(self.features, Mapping) else {FEATURES: self.features}
+        features = {name: _with_members(name, value) for name, value in given.items()}
+        object.__setattr__(self, "logits", logits)
+        object.__setattr__(self, "features", features)
+        if self.last is None and len(features) == 1:
+            object.__setattr__(self, "last", next(iter(features)))
+        widths = {name: value.shape[-1] for name, value in features.items()}
+        made = {**self.made, "classes": logits.shape[-1], "widths": widths}
+        object.__setattr__(self, "made", made)
+        members, samples = logits.shape[:2]
+        for name, value in features.items():
+            if value.shape[:2] != (members, samples):
+                raise NescioError(
+                    f"features {name!r} are of {value.shape[0]} network(s) and {value.shape[1]} "
+                    f"inputs, the logits of {members} and {samples}; they must agree"
+                )
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _labels(self.labels, samples))
+        if not self.checked:
+            for name, value in {"logits": logits, **features}.items():
+                check_finite(name, value)
+            object.__setattr__(self, "checked", True)
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", _inputs(self.inputs, samples))
+        if self.hashes is None and self.inputs is not None:
+            object.__setattr__(self, "hashes", hash_inputs(self.inputs))
+        if self.weight is not None:
+            weight = as_tensor(self.weight, "weight")
+            weight = weight[None] if weight.ndim == 2 else weight
+            object.__setattr__(self, "weight", weight)
+            bias = weight.new_zeros(weight.shape[:2]) if self.bias is None else self.bias
+            bias = as_tensor(bias, "bias")
+            object.__setattr__(self, "bias", bias[None] if bias.ndim == 1 else bias)
+
+    def __repr__(self) -> str:
+        layers = ", ".join(f"{name} ({f.shape[-1]})" for name, f in self.features.items())
+        members = f" of {self.members} networks" if self.members > 1 else ""
+        return (
+            f"Activations({self.samples} inputs{members}, {self.classes} classes; {layers or '-'})"
+        )
+
+    @property
+    def members(self) -> int:
+        """M, the number of networks."""
+        return len(self.logits)
+
+    @property
+    def samples(self) -> int:
+        """N, the number of inputs."""
+        return self.logits.shape[1]
+
+    @property
+    def classes(self) -> int:
+        """C, the number of outputs."""
+        return self.logits.shape[2]
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def __getitem__(self, chosen: Any) -> "Activations":
+        """Some of the inputs: a slice, indices or a mask."""
+        if isinstance(chosen, int):
+            chosen = slice(chosen, chosen + 1 or None)
+        return replace(
+            self,
+            logits=self.logits[:, chosen],
+            features={name: value[:, chosen] for name, value in self.features.items()},
+            labels=None if self.labels is None else self.labels[chosen],
+            inputs=None if self.inputs is None else self.inputs[chosen],
+            hashes=None if self.hashes is None else self.hashes[chosen],
+        )
+
+    def layer(self, name: str | None = None) -> str:
+        """The full name of a layer; without one, that before the last linear layer."""
+        if not self.features:
+            raise NescioError(
+                "there are no features; use nescio.observe(net, data), or give them: "
+                "Activations(logits=..., features=...)"
+            )
+        if name is not None and name not in self.features:
+            raise NescioError(unknown("layer", name, self.features))
+        if name is None and self.last is None:
+            raise NescioError(
+                f"there are {len(self.features)} layers and none is known to be before the last "
+                f"linear one; name one of {', '.join(self.features)}"
+            )
+        return name or self.last or ""
+
+    def known(self) -> Tensor:
+        """The class labels, or an error that says how to give them."""
+        if self.labels is None:
+            raise NescioError("this detector needs labels; observe (x, y), or give labels=")
+        if self.labels.is_floating_point():
+            raise NescioError(
+                f"this detector needs class labels, whole numbers; these are {self.labels.dtype}"
+            )
+        return self.labels
+
+    def mean(self) -> "Activations":
+        """The mean network: mean probabilities, mean features and mean last layer."""
+        return replace(
+            self,
+            logits=mean_logits(self.logits),
+            features={name: value.mean(0, keepdim=True) for name, value in self.features.items()},
+            weight=None if self.weight is None else self.weight.mean(0, keepdim=True),
+            bias=None if self.bias is None else self.bias.mean(0, keepdim=True),
+            answers=(),
+            made={**self.made, "mean": True},
+        )
+
+    def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
+        """One network's activations, in blocks of bounded size."""
+        wanted = {name: self.features[name] for name in self.features if _in(name, layers)}
+        wide = self.classes + sum(value.shape[-1] for value in wanted.values())
+        wide += 0 if self.inputs is None else self.inputs[0].numel()
+        size = max(256, BLOCK // max(1, wide))
+        for start in range(0, self.samples, size):
+            part = slice(start, start + size)
+            yield View(
+                self.logits[member, part],
+                {name: value[member, part] for name, value in wanted.items()},
+                None if self.inputs is None else self.inputs[part],
+                None if self.weight is None else self.weight[member],
+                None if self.bias is None else self.bias[member],
+                self.answers[member] if self.answers else None,
+            )
+
+
+def mean_logits(logits: Tensor) -> Tensor:
+    """Logits `(1, N, C)` of the mean probabilities of `(M, N, C)`; a single network's stay.
+
+    Their log-sum-exp is the mean of the members': an energy keeps its meaning.
+    """
+    if len(logits) == 1:
+        return logits
+    whole = logits.logsumexp(-1, keepdim=True)  # (M, N, 1)
+    log_probs = (logits - whole).logsumexp(0, keepdim=True) - math.log(len(logits))
+    return log_probs + whole.mean(0, keepdim=True)
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Refuse NaN and infinite numbers of `(M, N, F)`, and say how many inputs have them."""
+    if all(part.sum().isfinite() for row in value for part in row.split(_rows(value))):
+        return
+    bad = torch.zeros(value.shape[1], dtype=torch.bool, device=value.device)
+    for row in value:
+        bad |= torch.cat([~part.isfinite().all(-1) for part in row.split(_rows(value))])
+    if bad.any():
+        raise NescioError(
+            f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: sample "
+            f"{int(bad.nonzero()[0])}); leave those out, or look for an overflow in the network"
+        )
+
+
+def check_widths(detector: str, made: Mapping[str, Any], widths: Mapping[str, int]) -> None:
+    """Refuse features of another width than those a detector was fitted on."""
+    for name, width in widths.items():
+        wanted = made.get("widths", {}).get(name, width)
+        if wanted != width:
+            raise NescioError(
+                f"{name!r}: {detector} was fitted on {wanted} features, these are {width}; use the "
+                "network and pooling that it was fitted with, or fit it again"
+            )
+
+
+def _rows(value: Tensor) -> int:
+    return max(1, BLOCK // value.shape[-1])
+
+
+def _in(name: str, chosen: Sequence[str] | None) -> bool:
+    return chosen is None or name in chosen
+
+
+def _with_members(name: str, value: Any) -> Tensor:
+    """`(M, N, F)` of floating numbers, all finite."""
+    tensor = as_tensor(value, name)
+    tensor = tensor[None] if tensor.ndim == 2 else tensor
+    if tensor.ndim != 3 or not tensor.shape[2]:
+        raise NescioError(
+            f"{name} must be (samples, numbers) or (networks, samples, numbers), got "
+            f"{tuple(tensor.shape)}"
+        )
+    if not tensor.shape[1]:
+        raise NescioError(f"{name} hold no samples; give at least one input")
+    return tensor if tensor.is_floating_point() else tensor.to(torch.float32)
+
+
+def _inputs(value: Any, samples: int) -> Tensor:
+    inputs = as_tensor(value, "inputs")
+    if inputs.ndim < 2 or len(inputs) != samples:
+        raise NescioError(
+            f"inputs must be ({samples}, ...), one row per sample, got {tuple(inputs.shape)}"
+        )
+    return inputs
+
+
+def _labels(value: Any, samples: int) -> Tensor:
+    labels = as_tensor(value, "labels")
+    if labels.shape != (samples,):
+        raise NescioError(f"labels must be ({samples},), one an input, got {tuple(labels.shape)}")
+    return labels

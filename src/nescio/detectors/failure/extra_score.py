@@ -1,0 +1,69 @@
+"""The score that a network was trained to give beside its classes, read from its last output."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from torch import Tensor
+
+from nescio.core import NescioError, classes_of, unknown
+from nescio.detectors.activations import Activations, View
+from nescio.detectors.detector import Detector, State, scores
+
+EXTRA = "extra_score"
+Answer: TypeAlias = Callable[[Tensor], Tensor]
+LOSSES = ("learned_confidence", "reject_class")
+
+
+def extra_score(loss: str) -> Detector:
+    """The last output of a network trained with a loss of that name, as a score.
+
+    loss: "learned_confidence", minus the log-odds of the confidence; "reject_class", the log-odds
+    of the reject class.
+    """
+    if loss not in LOSSES:
+        raise NescioError(unknown("loss with a score", loss, LOSSES))
+    return Detector(EXTRA, {"loss": loss})
+
+
+@scores.named(EXTRA)
+def score(view: View, state: State, layers: tuple[str, ...], *, loss: str) -> Tensor:
+    """The last output alone, or against the others."""
+    del state, layers
+    _refuse_classes(view.answer)
+    classes, last = classes_of(view.logits), view.logits[:, -1]
+    return -last if loss == "learned_confidence" else last - classes.logsumexp(-1)
+
+
+def without_score(activations: Activations) -> Activations:
+    """The activations of the classes alone, for detectors that read all outputs as classes."""
+    _refuse_classes(next(iter(activations.answers), None))
+    weight, bias = activations.weight, activations.bias
+    answers: Sequence[Answer | None] = activations.answers or [None] * activations.members
+    return replace(
+        activations,
+        logits=classes_of(activations.logits),
+        weight=None if weight is None else weight[:, :-1],
+        bias=None if bias is None else bias[:, :-1],
+        answers=[_Classes(answer) for answer in answers],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """What a network answers, without the score."""
+
+    answer: Answer | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.answer is None:
+            raise NescioError("this detector asks the network, and there is none; use observe")
+        return classes_of(self.answer(x))
+
+
+def _refuse_classes(answer: Answer | None) -> None:
+    if isinstance(answer, _Classes):
+        raise NescioError(
+            "these activations went through without_score: the score is no longer among them; "
+            "give those with all outputs (failing.compare takes the classes itself)"
+        )

@@ -1,0 +1,199 @@
+"""Means and covariance of features, summed in blocks: what Gaussian detectors are fitted from."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, one_thread
+
+NUMBERS = 1 << 21  # of a block: it stays in cache
+PANEL = 128  # columns of a product with a triangle at a time: its zeros are left out
+GUESS = 8  # samples a class for the first guess of its mean
+LEDOIT_WOLF = "ledoit_wolf"
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Class means and the covariance about them, in float64."""
+
+    counts: Tensor  # (C,)
+    means: Tensor  # (C, F)
+    within: Tensor  # (F, F), divided by N: it does not depend on the number of samples
+
+    @property
+    def mean(self) -> Tensor:
+        """`(F,)` over all samples."""
+        return self.counts @ self.means / self.counts.sum()
+
+    @property
+    def total(self) -> Tensor:
+        """`(F, F)`, the covariance about the mean of all samples."""
+        apart = self.means - self.mean
+        return self.within + (apart.T * self.counts) @ apart / self.counts.sum()
+
+    @property
+    def level(self) -> Tensor:
+        """`(F, F)`, the identity times the mean variance within classes."""
+        return self.within.diagonal().mean() * torch.eye(len(self.within)).to(self.within)
+
+
+def classes(labels: Tensor) -> tuple[Tensor, int]:
+    """Labels, gaps allowed, as places 0 .. C-1, and C."""
+    known, places = labels.unique(return_inverse=True)
+    return places, len(known)
+
+
+def precision(features: Tensor) -> torch.dtype:
+    """What features are computed in: float64 if they are, else float32."""
+    return torch.float64 if features.dtype == torch.float64 else torch.float32
+
+
+def blocks(features: Tensor, numbers: int = NUMBERS) -> Iterator[tuple[slice, Tensor]]:
+    """Rows of `(N, F)` in blocks of bounded size, as float32 or float64."""
+    size = max(256, numbers // features.shape[-1])
+    for start in range(0, len(features), size):
+        part = slice(start, start + size)
+        yield part, features[part].to(precision(features))
+
+
+def read(features: Tensor, like: Tensor, numbers: int = 1 << 19) -> Iterator[Tensor]:
+    """Rows of `(N, F)` in blocks, in the precision of what was fitted."""
+    for _, rows in blocks(features, numbers):
+        yield rows.to(like.dtype)
+
+
+@torch.no_grad()
+def moments(features: Tensor, places: Tensor | None = None, count: int = 1) -> Moments:
+    """Class means and covariance of `(N, F)` in one pass; without classes, of all samples as one.
+
+    Each case is taken relative to a first guess of its class mean, so that no large numbers cancel;
+    what the guess was off by is put right at the end.
+    """
+    samples = len(features)
+    places = torch.zeros(samples, dtype=torch.long) if places is None else places
+    places = places.to(features.device)
+    counts = places.bincount(minlength=count).double()
+    guess = _guess(features, places, counts)
+    off, scatter = _sums(features, places, guess)
+    off /= counts[:, None]
+    scatter -= (off.T * counts) @ off
+    if not scatter.isfinite().all():
+        raise NescioError("the features are too large: their squares overflow; scale them")
+    return Moments(counts, guess.double() + off, scatter / samples)
+
+
+def _sums(features: Tensor, places: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    """What the guess is off by, summed by class, `(C, F)`; and the sum of squares, `(F, F)`."""
+    threads = torch.get_num_threads() if features.device.type == "cpu" else 1
+    if features.numel() <= NUMBERS:
+        return _summed(features, places, guess)
+    from threadpoolctl import threadpool_limits
+
+    rows, own = features.chunk(threads), places.chunk(threads)
+    with one_thread(), threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+        offs, scatters = zip(*pool.map(_summed, rows, own, [guess] * threads), strict=True)
+    return sum(offs[1:], offs[0]), sum(scatters[1:], scatters[0])
+
+
+@torch.no_grad()
+def _summed(features: Tensor, places: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    width = features.shape[1]
+    off = torch.zeros_like(guess, dtype=torch.float64)
+    scatter = guess.new_zeros(width, width, dtype=torch.float64)
+    room = guess.new_empty(0)
+    for part, rows in blocks(features):
+        own = places[part]
+        room = torch.empty_like(rows) if room.shape != rows.shape else room
+        torch.index_select(guess, 0, own, out=room)
+        rows = torch.sub(rows, room, out=room)
+        off += torch.zeros_like(guess).index_add_(0, own, rows)
+        scatter += _squared(rows)
+    return off, scatter
+
+
+def _squared(rows: Tensor) -> Tensor:
+    """`rows.T @ rows`, of which numpy computes half: it sees that both are the same."""
+    if rows.device.type != "cpu":
+        return rows.T @ rows
+    array = rows.numpy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return torch.from_numpy(array.T @ array)
+
+
+def shrink(covariance: Tensor, share: float) -> Tensor:
+    """The covariance drawn towards a multiple of the identity that has the same trace."""
+    if not 0 <= share <= 1:
+        raise NescioError(f"shrinkage must be in [0, 1], got {share}")
+    level = covariance.diagonal().mean() * torch.eye(len(covariance)).to(covariance)
+    return (1 - share) * covariance + share * level
+
+
+def whitening(covariance: Tensor) -> Tensor:
+    """`(F, F)` upper triangular W, so that `x @ W` has the identity as its covariance."""
+    if covariance.diagonal().sum() <= 0:
+        raise NescioError(
+            "the features do not vary within the classes: there is no covariance to fit; give "
+            "more samples a class, or use knn"
+        )
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    pivots = factor.diagonal().square()
+    if failed or pivots.min() <= torch.finfo(torch.float32).eps * pivots.max():
+        raise NescioError(
+            f"the covariance of {len(covariance)} features is singular: some are constant, or "
+            "depend on others; raise shrinkage, for example to 0.001"
+        )
+    whiten: Tensor = torch.linalg.solve_triangular(
+        factor, torch.eye(len(factor)).to(factor), upper=False
+    )
+    return whiten.T.contiguous()
+
+
+def whitened(rows: Tensor, whiten: Tensor) -> Tensor:
+    """`rows @ whiten` for a triangular W: the zeros below its diagonal are left out."""
+    width = len(whiten)
+    if width <= PANEL:
+        return rows @ whiten
+    panels = []
+    for start in range(0, width, PANEL):
+        end = start + PANEL
+        panels.append(rows[:, :end] @ whiten[:end, start:end])
+    return torch.cat(panels, 1)
+
+
+@torch.no_grad()
+def ledoit_wolf(features: Tensor, places: Tensor, fitted: Moments) -> float:
+    """The shrinkage of least expected squared error (Ledoit and Wolf, 2004), in a second pass."""
+    samples, width = features.shape
+    fourth = 0.0
+    means = fitted.means.to(precision(features))
+    for part, rows in blocks(features):
+        squares = (rows - means[places[part]]).square().sum(1).double()
+        fourth += float(squares.square().sum())
+    covariance = fitted.within
+    level = float(covariance.diagonal().mean())
+    spread = float(covariance.square().sum())
+    error = (fourth / samples - spread) / (width * samples)
+    distance = spread / width - level**2
+    return 1.0 if distance <= 0 else min(1.0, max(0.0, error / distance))
+
+
+def shrunk(shrinkage: float | str, features: Tensor, places: Tensor, fitted: Moments) -> float:
+    """The shrinkage as a number."""
+    if shrinkage == LEDOIT_WOLF:
+        return ledoit_wolf(features, places, fitted)
+    if isinstance(shrinkage, str):
+        raise NescioError(f"shrinkage must be a number or {LEDOIT_WOLF!r}, got {shrinkage!r}")
+    return float(shrinkage)
+
+
+def _guess(features: Tensor, places: Tensor, counts: Tensor) -> Tensor:
+    """`(C, F)`: the mean of the first few samples of every class."""
+    order = places.argsort(stable=True)
+    ends = counts.long().cumsum(0)
+    steps = torch.arange(GUESS, device=ends.device)
+    chosen = torch.minimum((ends - counts.long())[:, None] + steps, ends[:, None] - 1)
+    return features[order[chosen]].to(precision(features)).mean(1)

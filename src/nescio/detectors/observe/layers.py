@@ -1,0 +1,217 @@
+"""Layers by name, pattern, place or type: what is called in a forward pass, and which are meant."""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import Tensor, nn
+
+from nescio.core import NescioError
+from nescio.nets.standardize import is_scaled
+
+BEFORE = "input of "
+ROOT = "."  # the name of a network that is a single layer
+SHOWN = 20  # names in a message
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a layer in a forward pass."""
+
+    name: str  # the layer's; the second of several calls is "name#2"
+    kind: type[nn.Module]
+    leaf: bool  # whether it called no other layer
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where features are read: what a call of a layer gives, or what enters it."""
+
+    name: str
+    layer: nn.Module
+    turn: int | None  # which call; None: the only one
+    before: bool
+
+
+def named_layers(net: nn.Module) -> dict[str, nn.Module]:
+    """The layers of a network by name, those behind nescio's input scaling by their own."""
+    inner = net[1] if is_scaled(net) else net  # type: ignore[index]
+    layers = {
+        name: layer
+        for name, layer in inner.named_modules()
+        if name and "parametrizations" not in name.split(".")
+    }
+    return layers or {ROOT: inner}
+
+
+def traced(net: nn.Module, run: Callable[[], object]) -> list[Call]:
+    """The calls of layers while `run` calls the network, in the order in which they end."""
+    layers = named_layers(net)
+    ended: list[tuple[str, nn.Module, bool]] = []
+    open_calls: list[bool] = []  # whether each has called no other
+
+    def begin(*_: Any) -> None:
+        if open_calls:
+            open_calls[-1] = False
+        open_calls.append(True)
+
+    with _hooks() as add:
+        for name, layer in layers.items():
+
+            def end(layer: nn.Module, *_: Any, name: str = name) -> None:
+                ended.append((name, layer, open_calls.pop()))
+
+            add(layer.register_forward_pre_hook(begin))
+            add(layer.register_forward_hook(end))
+        run()
+    times, seen = Counter(name for name, *_ in ended), Counter[str]()
+    calls = []
+    for name, layer, leaf in ended:
+        seen[name] += 1
+        full = name if times[name] == 1 else f"{name}#{seen[name]}"
+        calls.append(Call(full, type(layer), leaf))
+    return calls
+
+
+def chosen(wanted: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
+    """The names of the places that are meant, each once, in the order asked for."""
+    items = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+    found = [name for item in items for name in _matching(item, net, calls)]
+    return list(dict.fromkeys(found))
+
+
+def last_linear(calls: Sequence[Call]) -> str | None:
+    """The name of the last call of a linear layer."""
+    return next((c.name for c in reversed(calls) if issubclass(c.kind, nn.Linear)), None)
+
+
+def _matching(item: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
+    names = [call.name for call in calls]
+    if item is None:
+        last = last_linear(calls)
+        if last is None:
+            raise NescioError(
+                "the network calls no linear layer whose input could be taken (a scripted one "
+                f"hides them); name layers=, one of {_some(names)}"
+            )
+        return [BEFORE + last]
+    if isinstance(item, int) and not isinstance(item, bool):
+        leaves = [call.name for call in calls if call.leaf]
+        if not -len(leaves) <= item < len(leaves):
+            raise NescioError(
+                f"there is no layer {item}: a pass calls {len(leaves)} layers: {_some(leaves)}"
+            )
+        return [leaves[item]]
+    if isinstance(item, type) and issubclass(item, nn.Module):
+        found = [call.name for call in calls if issubclass(call.kind, item)]
+    elif isinstance(item, str):
+        if item.removeprefix(BEFORE) in names:
+            return [item]
+        _refuse_unclear(item.removeprefix(BEFORE), net, names)
+        found = [name for name in names if fnmatchcase(name, item)]
+    else:
+        raise NescioError(
+            "layers are named by a name, a pattern ('features.*'), an index (-2), a type "
+            f"(nn.Conv2d), None or a list of these; got {item!r}"
+        )
+    if not found:
+        raise NescioError(_nothing(item, names))
+    return found
+
+
+def _refuse_unclear(name: str, net: nn.Module, names: Sequence[str]) -> None:
+    """Say why a layer that exists is not one place."""
+    several = [full for full in names if full.rpartition("#")[0] == name]
+    if several:
+        raise NescioError(
+            f"layer {name!r} is called {len(several)} times in a pass; say which call: "
+            f"{_some(several)}"
+        )
+    if name in named_layers(net):
+        raise NescioError(f"layer {name!r} exists but is not called; those called: {_some(names)}")
+
+
+def _nothing(item: object, names: Sequence[str]) -> str:
+    text = item.__name__ if isinstance(item, type) else str(item)
+    near = difflib.get_close_matches(text.removeprefix(BEFORE), names, n=3, cutoff=0.4)
+    hint = f"; near: {', '.join(near)}" if near else ""
+    return f"no layer matches {text!r}{hint}; a pass calls {len(names)} layers: {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    if len(names) <= SHOWN:
+        return ", ".join(names)
+    return ", ".join([*names[: SHOWN - 5], "...", *names[-5:]])
+
+
+def place(name: str, net: nn.Module) -> Place:
+    """Where the name of a place is in a network."""
+    layers = named_layers(net)
+    bare = name.removeprefix(BEFORE)
+    own, _, turn = bare.rpartition("#")
+    if bare in layers:
+        return Place(name, layers[bare], None, name != bare)
+    if own in layers and turn.isdigit():
+        return Place(name, layers[own], int(turn), name != bare)
+    raise NescioError(_nothing(bare, list(layers)))
+
+
+@contextmanager
+def reading(places: Sequence[Place], keep: Callable[[Place, Tensor], None]) -> Iterator[None]:
+    """Hand `keep` what the places hold while a network is called once; then check that all did."""
+    kept = Counter[str]()
+    with _hooks() as add:
+        for spot in places:
+            turns = Counter[str]()
+
+            def read(
+                _: nn.Module,
+                args: Any,
+                found: Any,
+                spot: Place = spot,
+                turns: Counter[str] = turns,
+            ) -> None:
+                turns["so far"] += 1
+                if spot.turn not in (None, turns["so far"]):
+                    return
+                value = found
+                if spot.before:
+                    value = next(iter([*args, *found.values()]), None)
+                keep(spot, _first_tensor(value, spot.name))
+                kept[spot.name] += 1
+
+            if spot.before:
+                add(spot.layer.register_forward_pre_hook(read, with_kwargs=True))
+            else:
+                add(spot.layer.register_forward_hook(read))
+        yield
+    for spot in places:
+        if kept[spot.name] != 1:
+            raise NescioError(
+                f"layer {spot.name!r} was called {kept[spot.name]} times in this pass, not once as "
+                "before; name a layer that every pass calls once"
+            )
+
+
+def _first_tensor(value: Any, name: str) -> Tensor:
+    """A layer's output; of several the first, as recurrent and attention layers give them."""
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    if not isinstance(first, Tensor):
+        kind = type(value).__name__
+        raise NescioError(f"layer {name!r} gives a {kind}, not a tensor; name one inside it")
+    return first
+
+
+@contextmanager
+def _hooks() -> Iterator[Callable[[Any], None]]:
+    """Yield a function that takes handles of hooks; they are removed whatever happens."""
+    handles: list[Any] = []
+    try:
+        yield handles.append
+    finally:
+        for handle in handles:
+            handle.remove()

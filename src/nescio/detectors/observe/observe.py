@@ -1,0 +1,236 @@
+"""Observe networks on data: one forward pass, whatever is read afterwards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nescio.core import NescioError, digest, keep_freed
+from nescio.core.progress import progress as bar
+from nescio.detectors.activations import Activations, check_finite, hash_inputs
+from nescio.detectors.observe.batches import Batch, as_batches, peeked
+from nescio.detectors.observe.layers import (
+    BEFORE,
+    Place,
+    chosen,
+    last_linear,
+    place,
+    reading,
+    traced,
+)
+from nescio.detectors.observe.network import (
+    HALVES,
+    Network,
+    Output,
+    check_outputs,
+    linear_layer,
+    networks,
+)
+from nescio.detectors.observe.pooling import Pool, check_pool, named
+from nescio.detectors.observe.store import Column, Room, Stores
+
+FEW = 4  # samples of the dry run
+MEMORY = 2_000_000_000  # bytes
+LAYER = "layer "  # how the column of a layer's features is named
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a dry run found out about a network."""
+
+    network: Network  # with its places
+    logits: Tensor  # (n, C)
+    rows: dict[str, Tensor]  # by place, (n, F)
+    last: str | None  # the place that enters the last linear layer
+    linear: str | None  # the last linear layer, where its output is the network's to the bit
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Numbers a sample by column, which all networks must share."""
+        rows = {f"{LAYER}{name}": value.shape[1] for name, value in self.rows.items()}
+        return {"logits": self.logits.shape[1], **rows}
+
+
+def observe(
+    source: Any,
+    data: Any,
+    *,
+    layers: Any = None,
+    pool: Pool = "mean",
+    labels: Any = None,
+    count: int | None = None,
+    inputs: bool = False,
+    output: Output = None,
+    batch_size: int = 256,
+    memory: int = MEMORY,
+    folder: str | Path | None = None,
+    progress: bool | None = None,
+) -> Activations:
+    """What networks give for data: logits, features of layers, labels, hashes of the inputs.
+
+    source: an `nn.Module`, a nescio model, or a list of modules. It is only read.
+    data: an array, `(x, y)`, a DataLoader or other iterable of batches, or an OOD source
+      with `count`; of anything, `count` takes the first so many samples.
+    layers: names, patterns, indices among the layers in the order of their calls, types, or a list
+      of these: their outputs. None: what enters the last linear layer.
+    pool: of maps `(N, C, ...)`: "mean", "max", "flatten"; of sequences `(N, T, F)`: "tokens" (their
+      mean), "first"; or a function to `(N, F)`.
+    labels: one per sample, where the data come without; False leaves those of the data out.
+    inputs: whether to keep them, for detectors that need gradients.
+    output: where the logits are in what the network returns: an index, a key or a function.
+    memory: bytes; what takes more is written to files in `folder` and mapped, and so is what comes
+      from an iterable of unknown length.
+    """
+    check_pool(pool)
+    keep_freed()
+    if memory < 0:
+        raise NescioError(f"memory must be 0 bytes or more, got {memory}")
+    nets = [Network(net, output, pool) for net in networks(source)]
+    batches = as_batches(
+        data,
+        labels=labels,
+        count=count,
+        batch_size=batch_size,
+        dtype=torch.float64 if nets[0].dtype == torch.float64 else torch.float32,
+        tokens=nets[0].reads_tokens,
+    )
+    with torch.inference_mode(False), torch.no_grad():
+        first, everything = peeked(batches)
+        seen = [_dry_run(net, layers, first[0][:FEW]) for net in nets]
+        _check_alike(seen)
+        kept = batches.whole if inputs else None
+        columns = _columns(seen, first, inputs=inputs and kept is None)
+        room = Room(columns, batches.most, memory, None if folder is None else Path(folder))
+        with (
+            bar(batches.most or 0, f"observing ({room})", show=progress) as advance,
+            room.open(first[0].device) as stores,
+        ):
+            samples = 0
+            for x, y in everything:
+                _write(stores, seen, samples, x, y)
+                if inputs and kept is None:
+                    stores.write("inputs", samples, x)
+                samples += len(x)
+                advance(len(x), str)
+            found = stores.whole(samples)
+        size = sum(tensor.nbytes for tensor in found.values())
+        mapped = room.on_disk and (room.bytes is not None or folder is not None or size > memory)
+        if room.on_disk and not mapped:  # it turned out to be little
+            found = {name: tensor.clone() for name, tensor in found.items()}
+    made = {
+        "network": type(nets[0].net).__name__,
+        "layers": [spot.name for spot in seen[0].network.places],
+        "pool": named(pool),
+        "output": named(output),
+        "dtype": str(nets[0].dtype).removeprefix("torch."),
+        "linear": seen[0].linear if all(one.linear for one in seen) else None,
+        "data": digest(found["hashes"]),
+        "bytes": size,
+        "stored": "files" if mapped else "memory",
+    }
+    return Activations(
+        logits=found["logits"],
+        features={spot.name: found[LAYER + spot.name] for spot in seen[0].network.places},
+        labels=found.get("labels"),
+        inputs=found.get("inputs") if kept is None else kept,
+        **_last_layer(seen, found["logits"]),
+        answers=[net.answer for net in nets],
+        made=made,
+        hashes=found["hashes"],
+        checked=True,
+    )
+
+
+def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
+    """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
+    net = network.net
+    calls = traced(net, lambda: network.raw(x))
+    reader = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
+    linear = last_linear(calls)
+    ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
+    held: dict[str, Tensor] = {}
+
+    def hold(spot: Place, value: Tensor) -> None:
+        held[spot.name] = value.detach().clone()
+
+    with reading(ends, hold):
+        logits, rows = reader(x)
+    check_outputs(logits)
+    nothing = Seen(reader, logits, rows, None, None)
+    if linear is None:
+        return nothing
+    entering, given = held[BEFORE + linear], held[linear]
+    near = 1e-2 if entering.dtype in HALVES else 1e-4
+    normed = not _equal(logits, given)
+    if normed and not _log_softmax(logits, given, near):
+        return nothing
+    exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
+    if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
+        return nothing
+    same = [name for name, row in rows.items() if _equal(row, entering)]
+    own = BEFORE + linear
+    last = own if own in same else same[-1] if same else None
+    # Of logits less their log-sum-exp, the features are known; weights would give other logits.
+    return Seen(reader, logits, rows, last, None if normed else linear)
+
+
+def _log_softmax(ours: Tensor, theirs: Tensor, near: float) -> bool:
+    """Whether outputs are the log probabilities of logits."""
+    if ours.shape != theirs.shape or ours.shape[1] < 2:
+        return False
+    return torch.allclose(ours.double(), theirs.double().log_softmax(1), rtol=near, atol=near)
+
+
+def _equal(ours: Tensor, theirs: Tensor) -> bool:
+    same = ours.shape == theirs.shape and torch.equal(ours, theirs.to(ours.dtype))
+    return same and bool(ours.any())
+
+
+def _check_alike(seen: Sequence[Seen]) -> None:
+    for member, other in enumerate(seen):
+        if other.widths != seen[0].widths:
+            raise NescioError(
+                f"network {member} differs from network 0: it gives {other.widths}, that one "
+                f"{seen[0].widths}; name layers= that all have alike"
+            )
+
+
+def _columns(seen: Sequence[Seen], first: Batch, *, inputs: bool) -> tuple[Column, ...]:
+    """What is kept, in the order of the files."""
+    (x, y), members = first, len(seen)
+    rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}
+    columns = [Column(n, members, (row.shape[1],), row.dtype) for n, row in rows.items()]
+    columns.append(Column("hashes", 0, (), torch.int64))
+    if y is not None:
+        columns.append(Column("labels", 0, (), y.dtype))
+    if inputs:
+        columns.append(Column("inputs", 0, tuple(x.shape[1:]), x.dtype))
+    return tuple(columns)
+
+
+def _write(stores: Stores, seen: Sequence[Seen], start: int, x: Tensor, y: Tensor | None) -> None:
+    """Observe one batch."""
+    stores.write("hashes", start, hash_inputs(x))
+    if y is not None:
+        stores.write("labels", start, y)
+    for member, one in enumerate(seen):
+        logits, features = one.network(x)
+        rows = {"logits": logits, **{LAYER + name: row for name, row in features.items()}}
+        for name, row in rows.items():
+            check_finite(f"{name} of the inputs from sample {start}", row[None])
+            stores.write(name, start, row, member)
+
+
+def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
+    """Weight and bias of the last linear layer, where its input was observed."""
+    if any(one.last is None or one.last != seen[0].last for one in seen):
+        return {}
+    if any(one.linear is None for one in seen):
+        return {"last": seen[0].last}
+    layers = [linear_layer(one.linear or "", one.network.net, like) for one in seen]
+    weights, biases = zip(*layers, strict=True)
+    return {"weight": torch.stack(weights), "bias": torch.stack(biases), "last": seen[0].last}

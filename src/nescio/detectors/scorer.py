@@ -1,0 +1,124 @@
+"""A detector on raw inputs: it watches the network where the detector was fitted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, as_inputs, as_tensor
+from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
+from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.network import Network, Output, linear_layer, networks
+from nescio.detectors.observe.pooling import Pool, check_pool
+
+if TYPE_CHECKING:
+    from nescio.detectors.detector import Detector
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A network and a detector: raw inputs to scores, larger = further out."""
+
+    detector: "Detector"
+    nets: tuple[Network, ...]
+    batch_size: int = 256
+
+    def __repr__(self) -> str:
+        return f"Scorer({self.detector.name} on {len(self.nets)} network(s))"
+
+    def __call__(self, x: Any) -> Tensor:
+        """Scores `(N,)`; with gradients where `x` asks for them."""
+        given = as_tensor(x, "inputs")
+        kind = torch.float64 if self.nets[0].dtype == torch.float64 else torch.float32
+        whole = not (given.is_floating_point() or given.dtype == torch.uint8)
+        checked = given
+        if not (whole and self.nets[0].reads_tokens):
+            checked = as_inputs(given, dtype=kind, keep_bytes=True)
+        followed = torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad
+        with torch.set_grad_enabled(followed):
+            parts = (x.to(kind) if followed else checked).split(self.batch_size)
+            scores = torch.cat([self._scores(part) for part in parts])
+        return scores.to(given.device)
+
+    def _scores(self, x: Tensor) -> Tensor:
+        views = [self._view(net, x) for net in self.nets]
+        if self.detector.made.get("mean") and len(views) > 1:
+            views = [_mean(views)]
+        return self.detector.rows(views).mean(0)
+
+    def _view(self, net: Network, x: Tensor) -> View:
+        logits, features = net(x)
+        check_finite("logits", logits.detach()[None])
+        widths = {name: rows.shape[1] for name, rows in features.items()}
+        check_widths(self.detector.name, self.detector.made, widths)
+        linear = self.detector.made.get("linear")
+        weight, bias = linear_layer(linear, net.net, logits) if linear else (None, None)
+        return View(logits, features, x, weight, bias, net.answer)
+
+
+def scorer(
+    source: Any,
+    detector: "Detector",
+    *,
+    pool: Pool | None = None,
+    output: Output = None,
+    batch_size: int = 256,
+) -> Scorer:
+    """The detector on raw inputs: `scorer(net, detector)(x)` is `(N,)`, larger = further out.
+
+    It reads the layers that the detector was fitted on, pooled as they were. Where `x` requires
+    gradients the scores have them, so an attack can lower or raise them. pool, output: as for
+    `observe`, where the detector was fitted with a function, which no file holds.
+    """
+    made = detector.made
+    if batch_size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
+    if detector.layers and "pool" not in made:
+        raise NescioError(
+            f"{detector.name} was fitted on arrays, so its layers {list(detector.layers)} have no "
+            "place in a network; fit it on nescio.observe(net, data)"
+        )
+    pool = _kept(made, "pool", "mean") if pool is None else pool
+    output = _kept(made, "output", None) if output is None else output
+    check_pool(pool)
+    nets = [Network(net, output, pool) for net in networks(source)]
+    _check_members(detector, len(nets))
+    placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
+    return Scorer(detector, tuple(placed), batch_size)
+
+
+def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
+    """An option of `observe` as the detector keeps it."""
+    value = made.get(option, default)
+    if isinstance(value, Mapping):
+        name = value.get("function")
+        raise NescioError(f"{option} was the function {name}, which no file holds; give {option}=")
+    return value
+
+
+def _check_members(detector: "Detector", members: int) -> None:
+    fitted = len(detector.states)
+    alone = fitted == 1 and (not detector.states[0] or detector.made.get("mean"))
+    if not alone and fitted != members:
+        raise NescioError(
+            f"{detector.name} was fitted on {fitted} network(s), this source has {members}; fit it "
+            "on activations of this source, or on their mean()"
+        )
+
+
+def _mean(views: list[View]) -> View:
+    """The mean network, as `Activations.mean` has it."""
+    first = views[0]
+    stacked = {n: torch.stack([v.features[n] for v in views]).mean(0) for n in first.features}
+    weights = [v.weight for v in views if v.weight is not None]
+    biases = [v.bias for v in views if v.bias is not None]
+    return View(
+        mean_logits(torch.stack([view.logits for view in views]))[0],
+        stacked,
+        first.inputs,
+        torch.stack(weights).mean(0) if weights else None,
+        torch.stack(biases).mean(0) if biases else None,
+        None,
+    )

@@ -1,0 +1,82 @@
+"""Predictions to numbers: quality on labeled data, separation of inside from outside."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio import metrics
+from nescio.core import Classification, NescioError, Prediction, check_labels, measure_all
+from nescio.models import Predictor
+
+SAMPLES = 2048  # predicted and measured at a time
+FAR = "scaled x "  # how the test inputs times the last factor are named
+ADVERSARIAL = "adversarial noise"  # how the name of the attacked set of an audit begins
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is kept of a prediction: one row per sample, whatever the number of members."""
+
+    members: int
+    log_probs: Tensor  # (N, C) of the mixture, float64
+    scores: dict[str, Any]  # every applicable measure, (N,)
+
+    @property
+    def probs(self) -> Tensor:
+        return self.log_probs.exp()
+
+    @property
+    def confidence(self) -> Tensor:
+        return self.probs.amax(-1)
+
+    @property
+    def labels(self) -> Tensor:
+        return self.log_probs.argmax(-1)
+
+
+def as_classification(prediction: Prediction) -> Classification:
+    """The prediction in float64, if it is one of classes."""
+    if not isinstance(prediction, Classification):
+        raise NescioError(f"expected class probabilities, got a {type(prediction).__name__}")
+    return prediction.to("cpu", torch.float64)
+
+
+@torch.no_grad()
+def see(predictor: Predictor, x: Tensor) -> Seen:
+    """Predict and measure inputs, a piece at a time, so that members need no memory."""
+    parts = []
+    for piece in x.split(SAMPLES):
+        prediction = as_classification(predictor(piece))
+        parts.append((prediction.log_probs, measure_all(prediction)))
+    logs = torch.cat([log_probs for log_probs, _ in parts])
+    names = parts[0][1]
+    scores = {name: torch.cat([values[name] for _, values in parts]).numpy() for name in names}
+    return Seen(prediction.members, logs, scores)
+
+
+def quality(seen: Seen, labels: Tensor) -> dict[str, float]:
+    """Accuracy, NLL (nats), Brier (sum over classes), ECE (15 bins) and mean maximum confidence."""
+    labels = check_labels(labels.cpu(), seen.log_probs.shape[1], seen.labels.shape)
+    correct = seen.labels == labels
+    return {
+        "accuracy": correct.double().mean().item(),
+        "nll": -seen.log_probs.gather(1, labels[:, None]).mean().item(),
+        "brier": metrics.brier(seen.probs, labels),
+        "ece": metrics.ece(seen.confidence, correct),
+        "mean_max_confidence": metrics.mean_max_confidence(seen.probs),
+    }
+
+
+def separation(in_dist: Seen, ood: Seen) -> dict[str, dict[str, float]]:
+    """AUROC, AUPR and FPR at 95 % TPR of each measure; outside is the positive class."""
+    result = {}
+    for name, score in in_dist.scores.items():
+        ranking = metrics.rank(score, ood.scores[name])
+        result[name] = {
+            "auroc": ranking.auroc,
+            "aupr": ranking.aupr,
+            "fpr_at_95_tpr": ranking.fpr_at_tpr(0.95),
+        }
+    return result

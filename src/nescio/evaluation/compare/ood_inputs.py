@@ -1,0 +1,204 @@
+"""OOD data of a comparison: inputs, an OOD source, or what an attack makes of either."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from nescio.attacks import Ascent, Attacked, adversarial_noise, adversarial_samples, pgd
+from nescio.core import NescioError, as_batch, as_inputs
+from nescio.data import OODSource
+from nescio.data.ood.source import digest
+
+Detector: TypeAlias = Callable[[Tensor], Any]  # inputs -> (N,) scores, larger = further out
+SAMPLES = 2048  # inputs at a time
+ADVICE = 'give the attack the range of valid inputs: options={"low": ..., "high": ...}'
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialNoise:
+    """The surest inputs near `count` of an OOD source (Hein et al., 2019, section 5).
+
+    For each predictor anew: projected gradient ascent on the log-odds of the most probable class;
+    for a detector, descent on its score. The defaults are the paper's test attack.
+    """
+
+    ood: OODSource
+    count: int = 1000
+    radius: float | None = 0.3
+    steps: int = 200
+    step: float | None = 0.0075
+    restarts: int = 1
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)  # others of `attacks.pgd`
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ood, OODSource):
+            kind = type(self.ood).__name__
+            raise NescioError(
+                f"AdversarialNoise takes an OOD source from nescio.data.ood, got a {kind}"
+            )
+        _check_count(self.count)
+
+    @property
+    def description(self) -> str:
+        """What tells two such sets apart."""
+        near = f"{self.count} of {self.ood.description}"
+        return f"adversarial noise ({_options(self)}) near {near}"
+
+    def near(self, predictor: object) -> Attacked:
+        """The inputs for a predictor."""
+        return adversarial_noise(predictor, self._start(), **_pgd(self))
+
+    def near_detector(self, detector: Detector) -> Attacked:
+        """The inputs for a detector: its score is brought down."""
+        options = _pgd(self)
+        if self.radius is None:
+            options["step"] = None
+        return pgd(lambda x: -detector(x), self._start(), **options)
+
+    def _start(self) -> Tensor:
+        x = self.ood.take(self.count)
+        _check_box(self, x, f"inputs of {self.ood.name!r}")
+        return x
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialSamples:
+    """Inputs near the data that a predictor gets wrong, by ascent on the odds against the label.
+
+    The defaults are the paper's for MNIST; elsewhere it takes radius 0.1 and step 0.0025.
+    `count` inputs are taken at even distances over the in-distribution data; None takes all.
+
+    A comparison has two rows of it: all, and "..., misclassified", which is the paper's row.
+    There, those still classified correctly are dropped: those whose most probable class is the
+    label, with a probability of at least 1.01 / C. The rest of a uniform answer is by chance.
+    """
+
+    count: int | None = None
+    radius: float | None = 0.3
+    steps: int = 80
+    step: float | None = 0.0075
+    restarts: int = 1
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)  # others of `attacks.pgd`
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            _check_count(self.count)
+
+    @property
+    def description(self) -> str:
+        """What tells two such sets apart."""
+        near = "all" if self.count is None else self.count
+        return f"adversarial samples ({_options(self)}) near {near} of the in-distribution data"
+
+    def chosen(self, samples: int) -> Tensor:
+        """Places of the inputs in the in-distribution data."""
+        count = samples if self.count is None else self.count
+        if count > samples:
+            raise NescioError(f"{count} adversarial samples of {samples} inputs; lower `count`")
+        return torch.arange(count) * samples // count
+
+    def check(self, x: Tensor) -> None:
+        """Refuse in-distribution data that cannot be attacked, before anything is measured."""
+        _check_box(self, x[self.chosen(len(x)).to(x.device)], "in-distribution data")
+
+    def near(self, predictor: object, x: Tensor, y: Tensor) -> Attacked:
+        """The inputs for a predictor, near `x` with labels `y`."""
+        return adversarial_samples(predictor, as_batch(x), y, **_pgd(self))
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A row that cannot be measured, and why: it keeps its place beside published numbers."""
+
+    why: str
+
+
+Probe: TypeAlias = Tensor | tuple[OODSource, int] | AdversarialNoise | AdversarialSamples | Absent
+
+
+def as_probe(name: str, given: object, shape: tuple[int, ...]) -> Probe:
+    """What a user gave as OOD data, checked against the shape of one in-distribution input."""
+    if isinstance(given, (Absent, AdversarialSamples)):
+        return given
+    if isinstance(given, AdversarialNoise):
+        _check_ood(name, given.ood, given.count, shape)
+        return given
+    if isinstance(given, OODSource):
+        if given.size is None:
+            raise NescioError(
+                f"OOD data {name!r} are endless; say how many inputs to take: (outside, 10000)"
+            )
+        return as_probe(name, (given, given.size), shape)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], OODSource):
+        _check_count(given[1])
+        _check_ood(name, *given, shape)
+        return given
+    if isinstance(given, tuple):
+        raise NescioError(
+            f"OOD data {name!r} must be inputs without labels, or an OOD source with a "
+            "count: (outside, 10000); got another tuple"
+        )
+    inputs = as_inputs(given, f"OOD data {name!r}", keep_bytes=True)
+    _check_shape(name, tuple(inputs.shape[1:]), shape)
+    return inputs
+
+
+def describe(probe: Probe) -> str:
+    """Where the inputs come from; equal words, equal inputs."""
+    if isinstance(probe, Tensor):
+        kind = str(probe.dtype).removeprefix("torch.")
+        return f"{len(probe)} given inputs, {kind} {digest(probe.cpu().numpy())}"
+    if isinstance(probe, tuple):
+        return f"{probe[1]} of {probe[0].description}"
+    return probe.why if isinstance(probe, Absent) else probe.description
+
+
+def pieces(inputs: Tensor | tuple[OODSource, int]) -> Iterator[Tensor]:
+    """Inputs as floats, some at a time."""
+    if isinstance(inputs, Tensor):
+        yield from (as_batch(piece) for piece in inputs.split(SAMPLES))
+        return
+    ood, count = inputs
+    for start in range(0, count, SAMPLES):
+        yield ood.take(min(SAMPLES, count - start), start=start)
+
+
+def _pgd(attack: AdversarialNoise | AdversarialSamples) -> dict[str, Any]:
+    names = ("radius", "steps", "step", "restarts", "seed")
+    return {**{name: getattr(attack, name) for name in names}, **attack.options}
+
+
+def _check_box(attack: AdversarialNoise | AdversarialSamples, x: Tensor, what: str) -> None:
+    known = {part.name for part in fields(Ascent)}
+    ascent = Ascent(**{name: value for name, value in _pgd(attack).items() if name in known})
+    ascent.check(x, what=what, advice=ADVICE)
+
+
+def _options(attack: AdversarialNoise | AdversarialSamples) -> str:
+    return ", ".join(f"{name}={value}" for name, value in _pgd(attack).items())
+
+
+def _check_ood(name: str, ood: OODSource, count: int, shape: tuple[int, ...]) -> None:
+    if ood.size is not None and count > ood.size:
+        raise NescioError(
+            f"OOD data {name!r} hold {ood.size} inputs, {count} were asked for; lower the count"
+        )
+    _check_shape(name, tuple(ood.shape), shape)
+
+
+def _check_shape(name: str, found: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if found != shape:
+        raise NescioError(
+            f"OOD data {name!r} have shape {found} per sample, the in-distribution data {shape}; "
+            "crop, pad or convert them first"
+        )
+
+
+def _check_count(count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise NescioError(f"the number of inputs must be a whole number from 1 up, got {count!r}")

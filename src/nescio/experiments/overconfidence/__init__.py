@@ -1,1 +1,0 @@
-"""The parts of the relu-overconfidence experiment, and what they share."""

@@ -1,1 +1,0 @@
-"""Parts of the lecture on robust deep learning."""

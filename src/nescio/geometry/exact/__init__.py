@@ -1,0 +1,1 @@
+"""The same in fractions, without rounding."""

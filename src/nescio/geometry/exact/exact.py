@@ -1,0 +1,204 @@
+"""Networks in exact fractions: no rounding anywhere, for small networks.
+
+The user's own `forward` runs as everywhere in the geometry, over maps whose numbers are
+`fractions.Fraction`. A linear layer is applied by its matrix: what it makes of each unit vector, in
+float64. One weight an entry, the matrix is the layer. Where a layer computes its factor (the scale
+of BatchNorm, the 1 / k of an average, a division) the factor is taken as float64 gives it.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nescio.core import NescioError
+from nescio.geometry.exact.domains import (
+    AtInfinity,
+    Exact,
+    ExactCells,
+    ExactDomain,
+    Interval,
+    Point,
+    Polygon,
+    area_of,
+    as_floats,
+    check_units,
+    coefs_of,
+    cut_interval,
+    cut_polygon,
+    filled,
+    fractions_of,
+    inside_interval,
+    inside_polygon,
+    part_of,
+)
+from nescio.geometry.rays.far_field import FarField, LastPiece
+from nescio.geometry.tracing.instances import Instance, Source, as_points, as_rays, instances
+from nescio.geometry.tracing.points import Points
+
+WEIGHTS = 5_000  # of one network: a pass over more takes minutes
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFarField:
+    """Logits `slope * t + intercept` for t >= radius, in fractions; a model has `(M, ...)`."""
+
+    slope: Exact  # (N, C)
+    intercept: Exact  # (N, C)
+    radius: Exact  # (N,) the last breakpoint, 0 if there is none
+    V: Exact  # (N, C, D) the affine map of the last piece
+    a: Exact  # (N, C)
+    limit: Tensor  # (N, C) class probabilities as t grows without end, rounded once
+    kind: Any  # (N,) "one", "tie" or "constant"
+
+    def rounded(self) -> FarField:
+        """The same in float64, each number to its nearest."""
+        zero = (self.V == 0).any((-2, -1))
+        ordered = np.sort(self.slope, -1)
+        last = LastPiece(
+            V=as_floats(self.V),
+            a=as_floats(self.a),
+            zero_entries=torch.as_tensor(zero),
+            duplicate_slopes=torch.as_tensor((ordered[..., 1:] == ordered[..., :-1]).any(-1)),
+            tied_top=torch.as_tensor((ordered[..., -1:] == ordered[..., -2:-1]).any(-1)),
+        )
+        slope, intercept, radius = map(as_floats, (self.slope, self.intercept, self.radius))
+        return FarField(slope, intercept, radius, self.limit, self.kind, last)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactRay:
+    """Affine logits `slope * t + intercept` between the breakpoints of a ray, from t = 0 on."""
+
+    breakpoints: tuple[Fraction, ...]  # (P - 1,) ascending
+    slope: Exact  # (P, C)
+    intercept: Exact  # (P, C)
+
+    def at(self, t: Any) -> tuple[Fraction, ...]:
+        """The logits at one t >= 0."""
+        t = Fraction(t)
+        piece = sum(t > b for b in self.breakpoints)
+        return tuple(self.slope[piece] * t + self.intercept[piece])
+
+
+@dataclass(frozen=True, eq=False)
+class ExactRegions:
+    """The convex pieces of a box: logits are `maps @ (x, y, 1)` on each."""
+
+    polygons: tuple[tuple[Point, ...], ...]  # counter-clockwise
+    areas: tuple[Fraction, ...]
+    maps: Exact  # (P, C, 3)
+
+    def __len__(self) -> int:
+        return len(self.polygons)
+
+
+def exact_far_field(source: Source, origin: Any, direction: Any) -> ExactFarField:
+    """What `far_field` gives, in exact fractions: nothing is left undecided."""
+    start, way = as_rays(origin, direction)
+    members = [_last_piece(instance, start, way) for instance in _small(source)]
+    fields = ("slope", "intercept", "radius", "V", "a", "kind")
+    if isinstance(source, nn.Module):
+        return members[0]
+    stacked = {name: np.stack([getattr(m, name) for m in members]) for name in fields}
+    return ExactFarField(**stacked, limit=torch.stack([m.limit for m in members]))
+
+
+def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = None) -> ExactRay:
+    """Every breakpoint of one ray `origin + t * direction` for 0 <= t <= stop, as fractions."""
+    start, way = as_rays(origin, direction)
+    if len(start) != 1:
+        raise NescioError(f"exact_ray reads one ray, got {len(start)}; call it for each")
+    if stop is not None and not 0 < stop < float("inf"):
+        raise NescioError(f"stop must be positive and finite, or None for no end, got {stop}")
+    coefs = np.stack([fractions_of(way), fractions_of(start)])
+    cells = ExactCells[Interval](
+        [(Fraction(0), None if stop is None else Fraction(stop))], cut_interval, inside_interval
+    )
+    out = _run(_only(net), cells, coefs)
+    order = sorted(range(len(cells.cells)), key=lambda row: cells.cells[row][0])
+    breaks = tuple(cells.cells[row][0] for row in order[1:])
+    return ExactRay(breaks, out[0][order], out[1][order])
+
+
+def exact_regions(net: Source, box: Any) -> ExactRegions:
+    """All affine pieces of a network of two inputs in a box `[(low, high), (low, high)]`."""
+    (left, right), (low, high) = _as_box(box)
+    corners = ((left, low), (right, low), (right, high), (left, high))
+    coefs = np.array([[[1, 0]], [[0, 1]], [[0, 0]]], dtype=object) * Fraction(1)
+    cells = ExactCells[Polygon]([corners], cut_polygon, inside_polygon)
+    out = _run(_only(net), cells, coefs)
+    areas = tuple(area_of(polygon) for polygon in cells.cells)
+    return ExactRegions(tuple(cells.cells), areas, np.moveaxis(out, 0, -1))
+
+
+def _small(source: Source) -> list[Instance]:
+    found = instances(source)
+    for instance in found:
+        count = sum(p.numel() for p in instance.net.parameters())
+        if count > WEIGHTS:
+            raise NescioError(
+                f"exact fractions are for small networks, at most {WEIGHTS} weights; this one has "
+                f"{count}; use far_field, ray or regions, which say where rounding matters"
+            )
+    return found
+
+
+def _only(source: Source) -> Instance:
+    found = _small(source)
+    if len(found) != 1:
+        raise NescioError(
+            f"exact pieces are those of one network, got {len(found)} members; pass one of them"
+        )
+    return found[0]
+
+
+def _run(instance: Instance, domain: ExactDomain, coefs: Exact) -> Exact:
+    """The maps of the logits; a float64 pass goes first, which checks that they can be traced."""
+    reached, points = as_floats(coefs[:, :1].sum(0)), Points()
+    instance.run(points, points.start(reached, reached))
+    return coefs_of(instance.run(domain, part_of(coefs)))
+
+
+def _as_box(box: Any) -> tuple[tuple[Fraction, Fraction], ...]:
+    sides = as_points(box, "box")
+    if tuple(sides.shape) != (2, 2) or not (sides[:, 0] < sides[:, 1]).all():
+        raise NescioError(f"box must be [(low, high), (low, high)] with low < high, got {box}")
+    return tuple((Fraction(low), Fraction(high)) for low, high in sides.tolist())
+
+
+def _last_piece(instance: Instance, origin: Tensor, direction: Tensor) -> ExactFarField:
+    """Beside slope and intercept run the unit vectors: their images are the columns of V."""
+    size, rays = origin[0].numel(), len(origin)
+    check_units(size)
+    unit = np.eye(size, dtype=int).astype(object) * Fraction(1)
+    unit = unit.reshape(size, 1, *origin.shape[1:]).repeat(rays, 1)
+    start = np.concatenate([fractions_of(direction)[None], unit, fractions_of(origin)[None]])
+    domain = AtInfinity(rays)
+    out = _run(instance, domain, start)
+    slope, V, intercept = out[0], np.moveaxis(out[1:-1], 0, -1), out[-1]
+    a = intercept - (V * fractions_of(origin).reshape(rays, 1, size)).sum(-1)
+    top = slope == slope.max(-1, keepdims=True)
+    kind = np.where(top.sum(-1) == 1, "one", "tie").astype("<U9")
+    kind[(slope == 0).all(-1)] = "constant"
+    limit = torch.stack([_softmax(q, t) for q, t in zip(intercept, top, strict=True)])
+    return ExactFarField(slope, intercept, filled(domain.radius), V, a, limit, kind)
+
+
+def _softmax(intercept: Exact, top: Exact) -> Tensor:
+    best = max(intercept[top])
+    gaps = [float(q - best) if t else -np.inf for q, t in zip(intercept, top, strict=True)]
+    return torch.tensor(gaps, dtype=torch.float64).softmax(0)
+
+
+__all__ = [
+    "ExactFarField",
+    "ExactRay",
+    "ExactRegions",
+    "exact_far_field",
+    "exact_ray",
+    "exact_regions",
+]

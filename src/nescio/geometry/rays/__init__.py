@@ -1,0 +1,1 @@
+"""Networks along rays, to infinity."""

@@ -1,0 +1,243 @@
+"""The first factor along a ray at which a network is sure of itself, exactly.
+
+Confidence is not monotone along a ray: it has to be followed from the start. Parts of the ray on
+which a bound keeps it below the level are passed over. Where the bound does not, the steps become
+shorter, until few units bend on them; these are cut into their affine pieces and solved.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, as_tensor
+from nescio.geometry.rays.breakpoints import pieces_on, room
+from nescio.geometry.rays.far_field import far_field_of
+from nescio.geometry.rays.levels import FAR, first_reach
+from nescio.geometry.rays.spans import Spans
+from nescio.geometry.tracing.instances import (
+    Instance,
+    Source,
+    as_number,
+    as_rays,
+    blocks,
+    instances,
+    squeezed,
+)
+
+FEW = 6  # breakpoints on a span that are worth finding
+SHORTEST = 1e-12  # a span so short, beside t or the first step, is cut whatever bends on it
+
+
+@dataclass(frozen=True, eq=False)
+class FirstConfident:
+    """Where each ray first reaches the level of confidence.
+
+    Of a bare network, and of a mixture, the shapes are `(N,)`; of a model's members `(M, N)`.
+    """
+
+    factor: Tensor  # the smallest t >= start; infinite where the level is never reached
+    label: Tensor  # the class it is then sure of; -1 where the level is never reached
+    limit: Tensor  # the confidence as t grows without end
+
+
+def first_confident(
+    source: Source,
+    origin: Any,
+    direction: Any,
+    *,
+    confidence: float = 0.999,
+    start: Any = 1.0,
+    pooled: bool = False,
+) -> FirstConfident:
+    """The smallest t >= start at which `origin + t * direction` is classified with `confidence`.
+
+    start: a factor, or one a ray.
+    pooled: of the mixture of all members, instead of each member by itself.
+    The result is exact up to float64 rounding.
+    """
+    begin, way = as_rays(origin, direction)
+    if not 0 < as_number(confidence, "confidence") < 1:
+        raise NescioError(f"confidence must lie between 0 and 1, both excluded, got {confidence}")
+    starts = _starts(start, len(begin))
+    nets = instances(source)
+    fields = [far_field_of(net, begin, way) for net in nets]
+    slope, intercept, limit, radius = (
+        torch.stack([getattr(field, name) for field in fields])
+        for name in ("slope", "intercept", "limit", "radius")
+    )
+    groups = [list(range(len(nets)))] if pooled else [[m] for m in range(len(nets))]
+    found = [
+        _first(
+            [nets[m] for m in group],
+            begin,
+            way,
+            starts,
+            radius[group].amax(0),
+            (slope[group].transpose(0, 1), intercept[group].transpose(0, 1)),
+            float(confidence),
+        )
+        for group in groups
+    ]
+    limits = [limit[group].mean(0).amax(1) for group in groups]
+    if pooled:
+        return FirstConfident(*found[0], limits[0])
+    return FirstConfident(
+        squeezed(source, [f for f, _ in found]),
+        squeezed(source, [k for _, k in found]),
+        squeezed(source, limits),
+    )
+
+
+def _starts(start: Any, rays: int) -> Tensor:
+    """A factor for each ray."""
+    given = as_tensor(start, "start").double().cpu()
+    if given.shape not in ((), (rays,)):
+        raise NescioError(
+            f"start must be a factor, or one for each of {rays} rays, got {tuple(given.shape)}"
+        )
+    if not ((given >= 0) & (given < FAR)).all():
+        raise NescioError(f"start must be a factor of at least 0, and finite, got {start}")
+    return given.expand(rays)
+
+
+def _first(
+    nets: Sequence[Instance],
+    origin: Tensor,
+    direction: Tensor,
+    start: Tensor,
+    radius: Tensor,
+    last: tuple[Tensor, Tensor],
+    confidence: float,
+) -> tuple[Tensor, Tensor]:
+    """Factors and classes: up to the last breakpoint step by step, beyond it in one."""
+    end = torch.maximum(radius.clamp_max(FAR), start)
+    factor, label = _march(nets, origin, direction, start, end, confidence)
+    open_ = factor.isinf().nonzero()[:, 0]
+    slope, intercept = (x[open_] for x in last)
+    beyond = torch.full((len(open_),), torch.inf, dtype=torch.float64)
+    factor[open_] = first_reach(slope, intercept, end[open_], beyond, confidence)
+    hit = factor[open_].isfinite()
+    label[open_[hit]] = _class_at(slope[hit], intercept[hit], factor[open_[hit]])
+    return factor, label
+
+
+def _class_at(slope: Tensor, intercept: Tensor, t: Tensor) -> Tensor:
+    """The most probable class of mixtures with affine logits `(S, M, C)`."""
+    logits = slope * t[:, None, None] + intercept
+    return (logits.softmax(2).mean(1) if logits.shape[1] > 1 else logits[:, 0]).argmax(1)
+
+
+def _march(
+    nets: Sequence[Instance],
+    origin: Tensor,
+    direction: Tensor,
+    start: Tensor,
+    end: Tensor,
+    confidence: float,
+) -> tuple[Tensor, Tensor]:
+    """The first factor and class on `[start, end]`; all rays advance together, each by its step."""
+    limit = min(room(net, origin, direction) for net in nets)
+    t = start.clone()
+    step = torch.where(t > 0, 0.25 * t, 0.01 * end)
+    shortest = SHORTEST * step
+    factor = torch.full_like(end, torch.inf)
+    label = torch.full_like(end, -1, dtype=torch.long)
+    active = (t < end).nonzero()[:, 0]
+    while len(active):
+        lo, stop = t[active], end[active]
+        hi = torch.minimum(torch.maximum(lo + step[active], lo.nextafter(stop)), stop)
+        rays = origin[active], direction[active]
+        safe, bends = _safe(nets, *rays, lo, hi, confidence, max(1, limit // 4))
+        passed = safe >= hi
+        short = hi - lo <= torch.maximum(SHORTEST * hi, shortest[active])
+        cut = ~passed & (short | (bends <= FEW * len(nets)))
+        if cut.any():
+            where = active[cut]
+            factor[where], label[where] = _exact(
+                nets, origin[where], direction[where], safe[cut], hi[cut], confidence, limit
+            )
+        t[active] = torch.where(cut, hi, safe)
+        step[active] = (hi - lo) * _growth(passed | cut, (safe - lo) / (hi - lo))
+        active = active[(t[active] < stop) & factor[active].isinf()]
+    return factor, label
+
+
+def _growth(done: Tensor, share: Tensor) -> Tensor:
+    """By how much the next step is longer, given which share of the last was safe."""
+    shorter = torch.where(share > 0.5, 1.0, torch.where(share > 0.1, 0.5, 0.25))
+    return torch.where(done, 2.0, shorter)
+
+
+def _safe(
+    nets: Sequence[Instance],
+    origin: Tensor,
+    direction: Tensor,
+    lo: Tensor,
+    hi: Tensor,
+    confidence: float,
+    size: int,
+) -> tuple[Tensor, Tensor]:
+    """How far along each span the level is certainly not reached, and how many units bend on it."""
+    safe, bends = [], []
+    for rows in blocks(len(lo), size):
+        spans = [Spans(lo[rows], hi[rows]) for _ in nets]
+        parts = [
+            net.run(span, span.start(origin[rows], direction[rows]))
+            for net, span in zip(nets, spans, strict=True)
+        ]
+        slope, center = torch.stack([part.coefs for part in parts], 2)  # (R, M, C)
+        error = torch.stack([part.error for part in parts], 1)
+        ends = torch.ones_like(lo[rows])
+        s = first_reach(slope, center, -ends, ends, confidence, error) - 2.0**-40
+        at = torch.maximum(spans[0].middle + spans[0].half * s, lo[rows])
+        safe.append(torch.where(s.isinf(), hi[rows], at))
+        bends.append(torch.stack([span.unstable for span in spans]).sum(0))
+    return torch.cat(safe), torch.cat(bends)
+
+
+def _exact(
+    nets: Sequence[Instance],
+    origin: Tensor,
+    direction: Tensor,
+    lo: Tensor,
+    hi: Tensor,
+    confidence: float,
+    limit: int,
+) -> tuple[Tensor, Tensor]:
+    """First factors and classes on intervals of rays, by their affine pieces."""
+    rows = torch.arange(len(lo))
+    pieces = [pieces_on(net, origin, direction, rows, lo, hi, limit=limit) for net in nets]
+    row, begin, slope, intercept = _common(pieces)
+    finish = torch.cat([begin[1:], hi[-1:]])
+    last = torch.cat([row[1:] != row[:-1], torch.ones(1, dtype=torch.bool)])
+    finish[last] = hi
+    found = first_reach(slope, intercept, begin, finish, confidence)
+    factor = torch.full_like(lo, torch.inf).scatter_reduce(0, row, found, "amin")
+    label = torch.full_like(row[: len(lo)], -1)
+    hit = (found.isfinite() & (found == factor[row])).nonzero()[:, 0].flip(0)
+    label[row[hit]] = _class_at(slope[hit], intercept[hit], found[hit])
+    return factor, label
+
+
+def _common(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Pieces of all members at once: rows, starts, slopes and intercepts `(S, M, C)`."""
+    row = torch.cat([p[0] for p in pieces])
+    begin = torch.cat([p[1] for p in pieces])
+    member = torch.cat([torch.full_like(p[0], m) for m, p in enumerate(pieces)])
+    order = begin.argsort(stable=True)
+    order = order[row[order].argsort(stable=True)]
+    row, begin, member = row[order], begin[order], member[order]
+    last = torch.ones(len(row), dtype=torch.bool)  # of those that start at one place
+    last[:-1] = (row[1:] != row[:-1]) | (begin[1:] != begin[:-1])
+    slopes, intercepts = [], []
+    for m, (_, _, _, slope, intercept) in enumerate(pieces):
+        place = ((member == m).cumsum(0) - 1)[last]
+        slopes.append(slope[place])
+        intercepts.append(intercept[place])
+    return row[last], begin[last], torch.stack(slopes, 1), torch.stack(intercepts, 1)
+
+
+__all__ = ["FirstConfident", "first_confident"]

@@ -1,0 +1,353 @@
+"""What every measure and score says at the end of a ray: exact limits, and those of gradients.
+
+Logits are affine in t beyond the last breakpoint, so each member's probabilities have a limit, and
+with them every measure (Ulmer and Cina, 2020, whose hypotheses are not needed for this). The input
+gradient of a measure has a limit too: its derivative in the logits, at the limit, times the affine
+map of the last piece. It need not vanish: where two classes grow equally fast, probabilities keep
+changing across the ray.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nescio.core import Categorical, NescioError, applicable, least_confidence
+from nescio.core.registry import measures
+from nescio.geometry.rays.far_field import FarField, LastPiece, far_field, limits_of
+from nescio.geometry.tracing.instances import Source, as_rays, blocks, check_classes
+
+BYTES = 64 << 20  # of the last pieces of one block of rays
+APART = 800.0  # exp(-APART) is 0 in float64
+ROUNDING = 1e-12
+CLASSES = "classes"  # beside the names of measures
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Limits along N rays; larger scores are less sure."""
+
+    probs: Tensor  # (M, N, C) class probabilities of the members
+    kind: Any  # (M, N) "one", "tie", "constant" or "undecided"
+    measures: Mapping[str, Tensor]  # (N,) by name
+    scores: Mapping[str, Tensor]  # (N,) by name: the measures and what reads logits
+    certain: Mapping[str, float]  # by name: the value of a score that is as sure as can be
+    gradients: Mapping[str, Tensor] | None = None  # (N,) norm of the input gradient by measure
+    class_gradients: Tensor | None = None  # (N, C) the same of each probability of the mixture
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row a score: its limits, and the share of rays on which it is as sure as can be."""
+        rows = []
+        for name, values in self.scores.items():
+            best = self.certain[name]
+            sure = values == best if math.isinf(best) else values <= best + ROUNDING
+            rows.append(
+                {
+                    "score": name,
+                    "min": values.min().item() + 0.0,  # not -0
+                    "median": values.median().item() + 0.0,
+                    "max": values.max().item() + 0.0,
+                    "certain": sure.double().mean().item(),
+                }
+            )
+        return rows
+
+
+def limits(
+    source: Source,
+    origin: Any,
+    direction: Any,
+    *,
+    gradients: bool = True,
+    temperature: float | None = None,
+    epsilon: float | None = None,
+    reject: int | None = None,
+    reject_logit: float | None = None,
+) -> Limits:
+    """The limits of all measures of classifiers along `origin + t * direction`.
+
+    temperature: divides the logits; also that of the energy and of ODIN.
+    epsilon: adds the score `odin`, whose inputs first step so far towards the predicted class.
+    reject: the network's own class that means "none of these"; adds `reject`, its probability,
+        and `least_confidence_of_classes`, one minus the largest probability of another class.
+    reject_logit: the same with a class of this constant logit beside those of the network.
+    """
+    heat = _checked("temperature", 1.0 if temperature is None else temperature, positive=True)
+    step = None if epsilon is None else _checked("epsilon", epsilon)
+    start, way = as_rays(origin, direction)
+    raw = _with_members(source, start, way)
+    classes = raw.slope.shape[-1]
+    check_classes(classes)
+    rejecting = _reject_class(reject, reject_logit, classes)
+    field = _read(raw, heat, reject_logit)
+    prediction = Categorical.from_probs(field.limit)
+    values = {name: measures[name](prediction) for name in applicable(prediction)}
+    scores = {**values, **_logit_scores(raw, heat)}
+    if rejecting is not None:
+        others = prediction.probs.clone()
+        others[:, rejecting] = 0.0
+        scores["reject"] = prediction.probs[:, rejecting]
+        scores["least_confidence_of_classes"] = 1 - others.amax(-1)
+    slopes: dict[str, Tensor] = {}
+    if gradients or step is not None:
+        size = BYTES // (8 * raw.slope[:, 0].numel() * start[0].numel())
+        parts = [
+            _block(source, start[rows], way[rows], gradients, step, heat, reject_logit)
+            for rows in blocks(len(start), size)
+        ]
+        slopes = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    if step is not None:
+        scores["odin"] = slopes.pop("odin")
+    return Limits(
+        probs=field.limit,
+        kind=field.kind,
+        measures=values,
+        scores=scores,
+        certain={name: _certain(name, prediction.classes) for name in scores},
+        class_gradients=slopes.pop(CLASSES, None),
+        gradients=slopes if gradients else None,
+    )
+
+
+def _block(
+    source: Source,
+    start: Tensor,
+    way: Tensor,
+    gradients: bool,
+    step: float | None,
+    heat: float,
+    reject_logit: float | None,
+) -> dict[str, Tensor]:
+    """What needs the affine maps of the last pieces, for some of the rays."""
+    field = _read(_with_members(source, start, way, piece=True), heat, reject_logit)
+    found = _gradients(field) if gradients else {}
+    if step is not None:
+        moved = start + step * _odin_step(field).reshape(start.shape)
+        after = _read(_with_members(source, moved, way), heat, reject_logit)
+        found["odin"] = least_confidence(Categorical.from_probs(after.limit))
+    return found
+
+
+# -- the field as it is read
+
+
+def _checked(name: str, value: float, *, positive: bool = False) -> float:
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        kind = "positive" if positive else "0 or more"
+        raise NescioError(f"{name} must be {kind} and finite, got {value}")
+    return float(value)
+
+
+def _reject_class(reject: int | None, logit: float | None, classes: int) -> int | None:
+    if reject is not None and logit is not None:
+        raise NescioError("give reject, a class of the network, or reject_logit, not both")
+    if logit is not None:
+        if not math.isfinite(logit):
+            raise NescioError(f"reject_logit must be finite, got {logit}")
+        return classes
+    if reject is not None and (isinstance(reject, bool) or not 0 <= reject < classes):
+        raise NescioError(f"reject must be a class in 0..{classes - 1}, got {reject}")
+    return reject
+
+
+def _with_members(source: Source, start: Tensor, way: Tensor, *, piece: bool = False) -> FarField:
+    """The far field `(M, N, ...)`, whatever the source."""
+    field = far_field(source, start, way, piece=piece)
+    if not isinstance(source, nn.Module):
+        return field
+    last = field.piece
+    if last is not None:
+        last = LastPiece(*(getattr(last, f)[None] for f in LastPiece.__annotations__))
+    names = ("slope", "intercept", "radius", "limit", "kind")
+    return replace(field, piece=last, **{name: getattr(field, name)[None] for name in names})
+
+
+def _read(field: FarField, heat: float, reject_logit: float | None) -> FarField:
+    """The field of `logits / heat`, with one constant logit more if there is one."""
+    slope, intercept, last = field.slope, field.intercept, field.piece
+    if heat == 1.0 and reject_logit is None:
+        return field
+    if reject_logit is not None:
+        slope = F.pad(slope, (0, 1))
+        intercept = F.pad(intercept, (0, 1), value=reject_logit)
+    slope, intercept = slope / heat, intercept / heat
+    failure_score = torch.as_tensor(field.kind == "undecided")
+    kind, limit = limits_of(slope, intercept, failure_score)
+    if last is not None:
+        V, a = last.V, last.a
+        if reject_logit is not None:
+            V, a = F.pad(V, (0, 0, 0, 1)), F.pad(a, (0, 1), value=reject_logit)
+        last = replace(last, V=V / heat, a=a / heat)
+    return FarField(slope, intercept, field.radius, limit, kind, last)
+
+
+def _logit_scores(field: FarField, heat: float) -> dict[str, Tensor]:
+    """Max logit and energy, of each member and averaged: affine in t, so infinite or constant."""
+    speed = field.slope.amax(-1, keepdim=True)
+    top = torch.where(field.slope == speed, field.intercept, -math.inf)
+    growth = -speed[..., 0].mean(0)
+    ends = growth.sign() * math.inf
+    energy = heat * (top / heat).logsumexp(-1)
+    return {
+        "max_logit": torch.where(growth == 0, -top.amax(-1).mean(0), ends),
+        "energy": torch.where(growth == 0, -energy.mean(0), ends),
+    }
+
+
+def _certain(name: str, classes: int) -> float:
+    """The value of a score where every member is sure of one class."""
+    if name in measures:
+        sure = F.one_hot(torch.zeros(1, 1, dtype=torch.long), classes).double()
+        return float(measures[name](Categorical.from_probs(sure)))
+    return -math.inf if name in ("max_logit", "energy") else 0.0
+
+
+# -- gradients
+
+
+def _gradients(field: FarField) -> dict[str, Tensor]:
+    """Norms of the limits of input gradients, `(N,)` by measure and `(N, C)` of the classes."""
+    logits = _ordered(field.slope, field.intercept).requires_grad_()
+    prediction = Categorical(logits)
+    names = applicable(prediction)
+    rates = [_rate(measures[name], logits) for name in names]
+    probs = prediction.member_probs.detach() / len(logits)
+    own = torch.eye(prediction.classes, dtype=torch.float64)
+    for c, share in enumerate(probs.unbind(-1)):  # of each probability of the mixture
+        rates.append(share[..., None] * (own[c] - probs * len(logits)))
+    every = _terms(torch.stack(rates, -1)).transpose(1, 2)  # (N, Q, M * C)
+    norms = (every @ _terms(_last(field).V)).norm(dim=-1)
+    found = {name: norms[:, i] for i, name in enumerate(names)}
+    return {**found, CLASSES: norms[:, len(names) :]}
+
+
+def _rate(measure: Callable[[Categorical], Tensor], logits: Tensor) -> Tensor:
+    """The derivative `(M, N, C)` of a measure in the logits; 0 where it counts votes."""
+    with torch.enable_grad():
+        value = measure(Categorical(logits)).sum()
+    if not value.requires_grad:
+        return torch.zeros_like(logits)
+    (rate,) = torch.autograd.grad(value, logits)
+    return rate
+
+
+def _last(field: FarField) -> LastPiece:
+    assert field.piece is not None
+    return field.piece
+
+
+def _ordered(slope: Tensor, intercept: Tensor) -> Tensor:
+    """Logits `(M, N, C)` that stand for the limit: what grows slower is lower by APART or more.
+
+    The order is that of all members together, relative to the top of each, because a mixture
+    compares the vanishing probabilities of one member with those of another.
+    """
+    M, N, C = slope.shape
+    gaps = (slope.amax(-1, keepdim=True) - slope).movedim(0, 1).reshape(N, M * C)
+    ordered, places = gaps.sort(dim=-1)
+    steps = F.pad(_faster(ordered).double().cumsum(-1), (1, 0))
+    rank = torch.empty_like(steps).scatter_(-1, places, steps)
+    rank = rank.reshape(N, M, C).movedim(1, 0)
+    best = torch.where(rank == 0, intercept, -math.inf).amax(-1, keepdim=True)
+    heights = intercept - best
+    spread = heights.amax((0, 2), keepdim=True) - heights.amin((0, 2), keepdim=True)
+    return (heights - (APART + spread) * rank).detach()
+
+
+def _faster(rates: Tensor) -> Tensor:
+    """Whether each rate of an ascending row is more than its predecessor, by more than rounding."""
+    return rates.diff(dim=-1) > ROUNDING * rates[..., 1:]
+
+
+# -- ODIN
+
+
+def _odin_step(field: FarField) -> Tensor:
+    """Signs `(N, D)` of the gradient of the log of the largest probability, for large t.
+
+    The gradient of p_k is a sum over members and other classes j of `p_k p_j (V_k - V_j)`, each
+    falling at its own rate. Coordinate by coordinate, the slowest that is not 0 decides.
+    """
+    V = _last(field).V
+    M, N, _, D = V.shape
+    label = _label(field).expand(M, N)[..., None]
+    gap, weight = _falling(field)
+    rate = gap + gap.gather(-1, label)
+    weight = weight + weight.gather(-1, label)
+    away = V.gather(2, label[..., None].expand(M, N, 1, D)) - V
+    signs = torch.zeros(N, D, dtype=torch.float64)
+    for ended, total, size in _slowest_first(*map(_terms, (rate, weight, away))):
+        signs = torch.where(ended & (signs == 0), _sign(total, size), signs)
+        if (signs != 0).all():
+            break
+    return signs
+
+
+def _label(field: FarField) -> Tensor:
+    """The class `(N,)` with the largest mean probability for large t.
+
+    Where means tie in the limit, the slowest of the vanishing probabilities decides: a class
+    gains its own, and those that stay lose it in their shares.
+    """
+    mean = field.limit.mean(0)
+    best = mean >= mean.amax(-1, keepdim=True) - ROUNDING
+    rows = (best.sum(-1) > 1).nonzero()[:, 0]
+    if len(rows) and len(field.limit) > 1:
+        gap, weight = _falling(field)
+        gap, weight, limit = gap[:, rows], weight[:, rows], field.limit[:, rows]
+        gain = torch.eye(limit.shape[-1], dtype=torch.float64) - limit[:, :, None]
+        gain = torch.where(gap[..., None] > 0, gain, 0.0)
+        tied = best[rows]
+        for ended, total, size in _slowest_first(*map(_terms, (gap, weight, gain))):
+            top = torch.where(tied, total, -math.inf).amax(-1, keepdim=True)
+            tied = tied & (~ended | (total >= top - ROUNDING * size.amax(-1, keepdim=True)))
+        best[rows] = tied
+    return best.int().argmax(-1)
+
+
+def _falling(field: FarField) -> tuple[Tensor, Tensor]:
+    """Rates and logarithms of the factors of all probabilities: `exp(weight - rate * t)`."""
+    rate = field.slope.amax(-1, keepdim=True) - field.slope
+    top = torch.where(rate == 0, field.intercept, -math.inf)
+    return rate, field.intercept - top.logsumexp(-1, keepdim=True)
+
+
+def _terms(value: Tensor) -> Tensor:
+    """`(M, N, C, ...)` as terms of each ray, `(N, M * C, ...)`."""
+    return value.movedim(0, 1).flatten(1, 2)
+
+
+def _slowest_first(
+    rate: Tensor, weight: Tensor, vector: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Sums of the vectors `(N, L, D)` whose terms fall at one rate, and of their magnitudes.
+
+    Terms come one by one for all rays at once; a sum counts where it has `ended`, `(N, 1)`.
+    """
+    order = weight.argsort(dim=-1, descending=True, stable=True)
+    order = order.gather(-1, rate.gather(-1, order).argsort(dim=-1, stable=True))
+    rate, weight = rate.gather(-1, order), weight.gather(-1, order)
+    rows, L = torch.arange(len(rate)), rate.shape[1]
+    fresh = torch.ones(len(rate), 1, dtype=torch.bool)
+    first, total, size = weight[:, :1], vector[:, 0], vector[:, 0]
+    for i in range(L):
+        first = torch.where(fresh, weight[:, i : i + 1], first)  # the largest of its rate
+        term = (weight[:, i : i + 1] - first).exp() * vector[rows, order[:, i]]
+        total = torch.where(fresh, 0.0, total) + term
+        size = torch.where(fresh, 0.0, size) + term.abs()
+        fresh = torch.ones_like(fresh)
+        if i + 1 < L:
+            fresh = _faster(rate[:, i : i + 2])
+        yield fresh, total, size
+
+
+def _sign(total: Tensor, size: Tensor) -> Tensor:
+    """The sign of a sum, 0 where it is no more than rounding of its terms."""
+    return torch.where(total.abs() > ROUNDING * size, total.sign(), 0.0)
+
+
+__all__ = ["Limits", "limits"]

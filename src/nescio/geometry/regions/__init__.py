@@ -1,0 +1,1 @@
+"""Linear regions in planes."""

@@ -1,0 +1,197 @@
+"""A picture of the linear pieces of a network, their classes and the boundaries between these."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from nescio.core import NescioError
+from nescio.geometry.regions.arrangement import largest_cells
+from nescio.geometry.regions.regions_value import Box, Regions
+from nescio.geometry.tracing.instances import as_points
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito (2008), told apart with any kind of color vision
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#888888")
+MARKERS = "osD^vPX*"
+CHOICES = ("class", "confidence", "random", None)
+CHUNK = 1 << 15  # pairs of a piece and a class that are looked at together
+
+
+def draw_regions(
+    regions: Regions,
+    ax: "Axes | None" = None,
+    *,
+    color_by: str | None = "class",
+    boundary: bool = True,
+    points: Any = None,
+    labels: Any = None,
+    names: Sequence[str] | None = None,
+    box: Any = None,
+) -> "Axes":
+    """Draw the pieces of a plane, and points on it.
+
+    color_by: "class" (the largest logit, in a shade of its own for each piece),
+        "confidence" (the largest softmax probability, smooth inside each piece), "random" (only to
+        tell pieces apart) or None (outlines).
+    boundary: draw where the largest logit changes hands.
+    points: `(N, 2)` on the plane, or inputs of the network, which are shown where they project to.
+    labels: a class for each point; names: what the classes are called in the legend.
+    box: what to show; by default the box of the regions, or where most corners are.
+    """
+    if color_by not in CHOICES:
+        raise NescioError(f"color_by must be one of {CHOICES}, got {color_by!r}")
+    import matplotlib.pyplot as plt
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.4, 5.4), layout="constrained")
+    view = _view(regions, box)
+    outlines = _shown(regions, view)
+    fine = float(np.clip(0.6 * (300 / max(len(outlines), 1)) ** 0.5, 0.05, 0.6))
+    faces: Any = "none"
+    if color_by == "confidence":
+        _shade_confidence(ax, regions, view)
+    elif color_by == "class":
+        parts, colors = _class_parts(regions if regions.parts is None else regions.parts, view)
+        ax.add_collection(PolyCollection(parts, facecolors=colors, edgecolors="none"))
+    elif color_by == "random":
+        faces = _random_colors(len(outlines))
+    ax.add_collection(
+        PolyCollection(outlines, facecolors=faces, edgecolors="#333333", linewidths=fine)
+    )
+    if boundary:
+        lines = _visible(regions, view)
+        ax.add_collection(LineCollection(lines, colors="white", linewidths=3.2, zorder=2.5))
+        ax.add_collection(LineCollection(lines, colors="black", linewidths=1.5, zorder=2.6))
+    if points is not None:
+        _mark(ax, regions, points, labels, names)
+    (left, right), (bottom, top) = view
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    return ax
+
+
+def _view(regions: Regions, box: Any) -> Box:
+    if box is not None:
+        (left, right), (bottom, top) = np.asarray(box, dtype=np.float64).tolist()
+        return (left, right), (bottom, top)
+    if regions.box is not None:
+        return regions.box
+    if len(regions.vertices) == 0:
+        return (-1.0, 1.0), (-1.0, 1.0)
+    low, high = regions.vertices.quantile(torch.tensor([0.05, 0.95]).double(), 0)
+    more = 0.25 * float((high - low).max()) or 1.0
+    (left, bottom), (right, top) = (low - more).tolist(), (high + more).tolist()
+    return (left, right), (bottom, top)
+
+
+def _shown(regions: Regions, view: Box) -> list[Any]:
+    """The outline of each piece; one without end is drawn far enough."""
+    (left, right), (bottom, top) = view
+    far = 4.0 * (right - left + top - bottom)
+    if len(regions.vertices) == 0:
+        return [np.array([[left, bottom], [right, bottom], [right, top], [left, top]])]
+    outlines = [polygon.numpy() for polygon in regions.polygons]
+    if regions.box is None:
+        center = np.array([left + right, bottom + top]) / 2
+        ways = regions.directions.numpy()
+        for i in regions.unbounded.nonzero()[:, 0].tolist():
+            reach = far + 2 * np.abs(outlines[i] - center).max()
+            leaves, comes = (
+                outlines[i][-1] + reach * ways[i, 0],
+                outlines[i][0] + reach * ways[i, 1],
+            )
+            tips = [leaves, comes]
+            if regions.spread[i] > 1e-6:  # a third one between: the cone can be wide
+                tips.insert(1, outlines[i].mean(0) + reach * ways[i].sum(0))
+            outlines[i] = np.concatenate([outlines[i], tips])
+    return outlines
+
+
+def _palette(count: int) -> Any:
+    """Colors of classes; after the first eight, darker ones."""
+    from matplotlib.colors import to_rgb
+
+    base = np.array([to_rgb(color) for color in COLORS])
+    return np.concatenate([base * 0.55**i for i in range(-(-count // len(base)))])[:count]
+
+
+def _random_colors(count: int) -> Any:
+    rng = np.random.default_rng(0)
+    shade = 0.25 + 0.75 * rng.random((count, 1))
+    return 1 - shade * (1 - _palette(8)[rng.integers(8, size=count)])
+
+
+def _class_parts(regions: Regions, view: Box) -> tuple[list[Any], Any]:
+    """The part of each piece on which each class has the largest logit, with its color."""
+    outlines = _shown(regions, view)
+    counts = np.array([len(outline) for outline in outlines])
+    place = np.minimum(np.arange(counts.max()), counts[:, None] - 1)
+    starts = np.cumsum(counts) - counts
+    corners = np.concatenate(outlines)[starts[:, None] + place].transpose(2, 0, 1)
+    windows = regions.maps.numpy().transpose(2, 0, 1)
+    shade = 0.35 + 0.3 * np.random.default_rng(0).random((len(counts), 1))
+    parts, colors = [], []
+    step = max(1, CHUNK // windows.shape[2])
+    for low in range(0, len(counts), step):
+        some = slice(low, low + step)
+        owner, cells, sizes = largest_cells(corners[:, some], counts[some], windows[:, some], None)
+        middle = np.concatenate([cells.mean(2), np.ones((1, len(owner)))])
+        best = np.einsum("kn,knc->nc", middle, windows[:, some][:, owner]).argmax(1)
+        colors.append(1 - shade[some][owner] * (1 - _palette(windows.shape[2])[best]))
+        parts += [cells[:, i, :k].T for i, k in enumerate(sizes.tolist())]
+    return parts, np.concatenate(colors)
+
+
+def _shade_confidence(ax: "Axes", regions: Regions, view: Box, across: int = 500) -> None:
+    """The largest probability, evaluated from the exact pieces at every pixel."""
+    (left, right), (bottom, top) = view
+    x = torch.linspace(left, right, across, dtype=torch.float64)
+    y = torch.linspace(bottom, top, across, dtype=torch.float64)
+    grid = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).reshape(-1, 2)
+    level = regions.evaluate(grid).softmax(1).amax(1).reshape(across, across)
+    image = ax.imshow(
+        level.numpy(), extent=(left, right, bottom, top), origin="lower", cmap="cividis", vmax=1.0,
+        vmin=1 / regions.maps.shape[1], aspect="auto",
+    )  # fmt: skip
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(image, ax=ax, label="confidence", shrink=0.8)
+
+
+def _visible(regions: Regions, view: Box) -> Any:
+    """Segments of the boundary, those without end drawn out of the view."""
+    found = regions.boundaries
+    lines = found.segments.clone()
+    (left, right), (bottom, top) = view
+    center = torch.tensor([left + right, bottom + top], dtype=torch.float64) / 2
+    start, way = lines[found.endless, 0], lines[found.endless, 1] - lines[found.endless, 0]
+    reach = 2 * (right - left + top - bottom) + (start - center).norm(dim=1, keepdim=True)
+    lines[found.endless, 1] = start + reach * way
+    return lines.numpy()
+
+
+def _mark(ax: "Axes", regions: Regions, points: Any, labels: Any, names: Any) -> None:
+    at = as_points(points, "points")
+    at = at if at.shape[1:] == (2,) else regions.coordinates(at)
+    classes = None if labels is None else torch.as_tensor(labels).flatten().tolist()
+    if classes is not None and len(classes) != len(at):
+        raise NescioError(f"{len(at)} points need as many labels, got {len(classes)}")
+    for kind in sorted(set(classes)) if classes is not None else [None]:
+        here = at if classes is None else at[[c == kind for c in classes]]
+        index = 0 if kind is None else int(kind)
+        name = None if kind is None else (names[index] if names is not None else f"class {kind}")
+        ax.scatter(
+            here[:, 0].numpy(),
+            here[:, 1].numpy(), s=26, marker=MARKERS[index % len(MARKERS)],
+            color="white" if kind is None else _palette(index + 1)[index],
+            edgecolors="black", linewidths=0.8, zorder=3, label=name,
+        )  # fmt: skip
+    if classes is not None:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+
+
+__all__ = ["draw_regions"]

@@ -1,0 +1,250 @@
+"""All linear pieces of a network over a box of two inputs, a slice through data, or the plane."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nescio.core import NescioError, one_thread
+from nescio.geometry.rays.at_infinity import widest_layer
+from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
+from nescio.geometry.regions.cells import limit_for, sweep
+from nescio.geometry.regions.cones import TURN, towards
+from nescio.geometry.regions.convex import Floats, areas
+from nescio.geometry.regions.polygons import Polygons
+from nescio.geometry.regions.regions_value import Box, Regions, flat_offsets, joined
+from nescio.geometry.tracing.domain import Part
+from nescio.geometry.tracing.instances import Instance, Source, as_points, instances
+from nescio.models import Predictor
+
+BYTES = 32 << 20  # of the maps of the widest layer of one block: what stays near the processor
+WIDE = 4096  # features from which more than one thread pays
+
+
+@overload
+def regions(
+    source: nn.Module, box: Any = None, *, plane: Any = None, merge: bool = False
+) -> Regions: ...
+
+
+@overload
+def regions(
+    source: Predictor, box: Any = None, *, plane: Any = None, merge: bool = False
+) -> tuple[Regions, ...]: ...
+
+
+def regions(
+    source: Source, box: Any = None, *, plane: Any = None, merge: bool = False
+) -> Regions | tuple[Regions, ...]:
+    """All linear pieces of a network with two inputs, or on a plane through three of its inputs.
+
+    box: [(low, high), (low, high)] of the plane's coordinates; None: the whole plane.
+    plane: three inputs `(3, *features)`. The first is the origin (0, 0) of the coordinates, the
+        second lies on their first axis; lengths are those of the inputs. See `around`.
+    merge: neighbors with one affine map become one piece, which need not be convex.
+    Of a model or predictor a tuple, one a member. Exact up to float64 rounding: a part of a piece
+    that is thinner than 1e-12 of the largest coordinate is not told apart.
+    """
+    where, frame = _box(box), _frame(plane)
+    found = tuple(
+        joined(list(_stream(instance, where, frame, plane is None)))
+        for instance in instances(source)
+    )
+    if merge:
+        from nescio.geometry.regions.merging import merged
+
+        found = tuple(merged(one) for one in found)
+    return found[0] if isinstance(source, nn.Module) else found
+
+
+def stream_regions(
+    net: nn.Module, box: Any = None, *, plane: Any = None, pieces: int | None = None
+) -> Iterator[Regions]:
+    """The pieces of `regions`, in blocks of at most `pieces`: memory stays bounded.
+
+    pieces: by default what 32 MB of the widest layer hold.
+    """
+    if not isinstance(net, nn.Module):
+        raise NescioError("stream one network at a time: stream_regions(model.member(0), ...)")
+    if pieces is not None and pieces < 1:
+        raise NescioError(f"pieces of a block must be positive, got {pieces}")
+    return _stream(instances(net)[0], _box(box), _frame(plane), plane is None, pieces)
+
+
+def around(plane: Any, margin: float = 0.5) -> Box:
+    """A box round three inputs in the coordinates of their plane, wider by a share of its size."""
+    points = as_points(plane, "plane")
+    origin, basis = _frame(plane)
+    at = (points - origin).flatten(1) @ basis.flatten(1).T
+    low, high = at.amin(0), at.amax(0)
+    more = margin * (high - low)
+    (left, bottom), (right, top) = (low - more).tolist(), (high + more).tolist()
+    return (left, right), (bottom, top)
+
+
+def _box(box: Any) -> Box | None:
+    if box is None:
+        return None
+    try:
+        ends = np.asarray(box, dtype=np.float64)
+    except (TypeError, ValueError):
+        ends = np.empty(0)  # refused below, with what came
+    if ends.shape != (2, 2) or not np.isfinite(ends).all() or (ends[:, 0] >= ends[:, 1]).any():
+        raise NescioError(
+            f"a box is [(low, high), (low, high)] with low < high, got {box!r}; None is the plane"
+        )
+    (left, right), (bottom, top) = ends.tolist()
+    return (left, right), (bottom, top)
+
+
+def _frame(plane: Any) -> tuple[Tensor, Tensor]:
+    """The origin and two orthonormal directions `(2, *features)` of a plane."""
+    if plane is None:
+        return torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    points = as_points(plane, "plane")
+    if len(points) != 3:
+        raise NescioError(f"a plane is three inputs (3, features, ...), got {tuple(points.shape)}")
+    first, second = (points[1:] - points[0]).flatten(1)
+    across = first / first.norm()
+    rest = second - (second @ across) * across
+    rest = rest - (rest @ across) * across  # once more: what rounding left
+    if not first.norm() > 0 or not rest.norm() > 1e-9 * second.norm():
+        raise NescioError("the three inputs of a plane lie on one line; choose another")
+    basis = torch.stack([across, rest / rest.norm()])
+    return points[0], basis.reshape(2, *points.shape[1:])
+
+
+def _stream(
+    instance: Instance,
+    box: Box | None,
+    frame: tuple[Tensor, Tensor],
+    two_inputs: bool,
+    pieces: int | None = None,
+) -> Iterator[Regions]:
+    origin, basis = frame
+    widest = _widest(instance, origin, basis, two_inputs)
+    limit = pieces or limit_for(widest, 3, BYTES)
+    ends = None if box is None else np.array(box).T.copy()
+    blocks = sweep(instance, Polygons(origin, basis, ends, limit=limit))
+    while True:
+        with one_thread() if widest < WIDE else nullcontext():
+            found = next(blocks, None)
+            value = None if found is None else _value(*found, box)
+        if value is None:
+            return
+        yield value
+
+
+@one_thread()
+def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool) -> int:
+    """The features of the widest layer, by a pass with one ray."""
+    try:
+        return widest_layer(instance, origin[None], basis[:1])
+    except NescioError as error:
+        if two_inputs and ("do not pass" in str(error) or "a convolution of" in str(error)):
+            raise NescioError(
+                f"without plane= the network must take 2 features; pass three inputs as plane= for "
+                f"a slice ({error})"
+            ) from None
+        raise
+
+
+def _value(block: Polygons, logits: Part, box: Box | None) -> Regions:
+    maps = logits.coefs.permute(1, 2, 0).contiguous()
+    if block.store is None:
+        return _whole(block, maps)
+    vertices, counts, size, ways, spread = (_in_box if box is not None else _on_plane)(block)
+    free = ~np.isnan(spread)
+    return Regions(
+        vertices=torch.from_numpy(vertices),
+        offsets=flat_offsets(counts),
+        maps=maps,
+        areas=torch.from_numpy(size),
+        unbounded=torch.from_numpy(free),
+        directions=torch.from_numpy(ways),
+        spread=torch.from_numpy(spread),
+        towards=torch.from_numpy(towards(ways, spread)),
+        box=box,
+        plane=(block.origin, block.basis),
+        bounds=_bounds(block),
+        seam=block.seam,
+    )
+
+
+Found = tuple[Floats, Any, Floats, Floats, Floats]
+
+
+def _in_box(block: Polygons) -> Found:
+    """Vertices, counts, areas, directions and angles of pieces inside a box."""
+    store = block.store
+    assert store is not None
+    counts = store.counts
+    inside = np.arange(store.corners.shape[2]) < counts[:, None]
+    free, ways, spread = block.normals.cones()
+    edge = np.zeros(len(counts), dtype=bool)
+    edge[block.border()] = True
+    ways[~(edge & free)], spread[~(edge & free)] = np.nan, np.nan
+    low, high = block.box if block.box is not None else (-np.inf, np.inf)
+    vertices = np.clip(store.corners.transpose(1, 2, 0)[inside], low, high)
+    return vertices, counts, areas(store.corners), ways, spread
+
+
+def _on_plane(block: Polygons) -> Found:
+    """The same for pieces of the whole plane: corners at infinity are their directions."""
+    store = block.store
+    assert store is not None
+    x, y, w = store.corners
+    counts, rows, width = store.counts, np.arange(len(store.counts)), w.shape[1]
+    finite = w > 0
+    first = (finite & ~np.roll(finite, 1, 1)).argmax(1)  # after the corners at infinity
+    place = (first[:, None] + np.arange(width)) % counts[:, None]
+    x, y = x[rows[:, None], place], y[rows[:, None], place]
+    many = (finite & (np.arange(width) < counts[:, None])).sum(1)
+    free = many < counts
+    leaves, comes = np.where(free, many, 0), counts - 1
+    ways = np.stack([np.stack([x[rows, at], y[rows, at]], 1) for at in (leaves, comes)], 1)
+    cross = ways[:, 0, 0] * ways[:, 1, 1] - ways[:, 0, 1] * ways[:, 1, 0]
+    spread = np.where(counts - many == 2, np.arctan2(cross, (ways[:, 0] * ways[:, 1]).sum(1)), 0.0)
+    inside = np.arange(width) < many[:, None]
+    size = np.full(len(counts), np.inf)
+    last = np.minimum(np.arange(width), counts[:, None] - 1)
+    kept = ~free
+    size[kept] = areas(np.stack([c[rows[kept, None], last[kept]] for c in (x, y)]))
+    ways[~free], spread[~free] = np.nan, np.nan
+    return np.stack([x, y], -1)[inside], many, size, ways, np.abs(spread)
+
+
+def _whole(block: Polygons, maps: Tensor) -> Regions:
+    """One piece, the whole plane."""
+    way = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
+    return Regions(
+        vertices=torch.zeros(0, 2, dtype=torch.float64),
+        offsets=torch.zeros(2, dtype=torch.long),
+        maps=maps,
+        areas=torch.full((1,), torch.inf, dtype=torch.float64),
+        unbounded=torch.ones(1, dtype=torch.bool),
+        directions=way,
+        spread=torch.full((1,), TURN, dtype=torch.float64),
+        towards=torch.ones(1, 4, dtype=torch.bool),
+        box=None,
+        plane=(block.origin, block.basis),
+        bounds=_bounds(block),
+    )
+
+
+def _bounds(block: Polygons) -> dict[str, int]:
+    product = 1
+    for lines in block.units:
+        product *= zaslavsky(lines)
+    found = {"Zaslavsky 1975, layer by layer": product}
+    if block.plain and block.units:
+        found["Montufar 2017"] = montufar(block.units)
+    if block.plain and block.rectified and block.units:
+        found["Serra et al. 2018"] = serra(block.units)
+    return found
+
+
+__all__ = ["Regions", "around", "regions", "stream_regions"]

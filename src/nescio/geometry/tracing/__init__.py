@@ -1,0 +1,1 @@
+"""Networks taken apart into affine maps and bends."""

@@ -1,0 +1,237 @@
+"""The guard: a network, a detector, a calibration and rules that carry a promise."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.calibration import Map
+from nescio.conformal import Sets
+from nescio.conformal.exact_quantiles import check_groups
+from nescio.core import Classification, Head, NescioError, log_odds
+from nescio.detectors import Detector
+from nescio.detectors.activations import Activations
+from nescio.detectors.observe.network import Network
+from nescio.guards.decisions import CODES, Decisions, decided
+from nescio.guards.inputs import Range, Watched, read_inputs, watch
+from nescio.guards.rules import Rule, Scored
+
+CLASS = "class"
+FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score", "rule", "sets")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Guard:
+    """Decides for every input: answer, unsure or outside; made by `nescio.guard`."""
+
+    detector: Detector  # what is outside
+    failure: Detector | None  # what is unsure; None: the log-odds against the label
+    map: Map | None  # None: the probabilities are as the network gives them
+    rules: tuple[Rule, ...]  # one a group
+    groups: tuple[int, ...]  # the number of each; of one rule for all, 0
+    head: Head
+    nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
+    false_alarm: float = 0.01
+    risk: float = 0.02
+    confidence: float = 0.95
+    sets: Sets | None = None  # the prediction sets
+    by: str | None = None  # "class", "groups" or None
+    names: tuple[str, ...] | None = None  # of the classes
+    range: Range | None = None  # of the inputs at calibration
+    hashes: Tensor | None = None  # (n,) int64 of the calibration inputs, ascending
+    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was made; JSON
+    batch_size: int = 256
+
+    def __call__(
+        self, x: Any, *, groups: Any = None, batch_level: float | None = None
+    ) -> Decisions:
+        """Decide for inputs `(N, ...)`, in parts of bounded memory.
+
+        groups: one per sample, for a guard made with groups.
+        batch_level: decide *outside* for all of them together: see `Decisions.batch`.
+        """
+        if not self.nets:
+            raise NescioError(
+                "this guard was made from activations and has no network; use guard.decide, or "
+                "make it from the network: nescio.guard(net, ...)"
+            )
+        tokens = Network(self.nets[0]).reads_tokens
+        x = read_inputs(x, self.range, tokens=tokens)
+        belongs = self._groups(groups, len(x))
+        known, size = self.range, self.batch_size
+        parts = [
+            self._part(part, None if belongs is None else belongs[part.rows])
+            for part in watch(
+                self.nets, self.detector, self.layers, x, known=known, batch_size=size
+            )
+        ]
+        if not parts:
+            raise NescioError("there are no inputs to decide about; give at least one")
+        found = Decisions.join(parts)
+        self._warn(found)
+        return found if batch_level is None else found.batch(batch_level)
+
+    def decide(self, activations: Activations, *, groups: Any = None) -> Decisions:
+        """Decide from what the network gave: activations with the detector's layers."""
+        return self._decide(activations, self._groups(groups, activations.samples))
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers that are read, each once."""
+        both = [*self.detector.layers, *(self.failure.layers if self.failure else ())]
+        return list(dict.fromkeys(both))
+
+    def prediction(self, activations: Activations) -> Classification:
+        """The calibrated prediction, in float64."""
+        raw = self.head(activations.logits.double())
+        assert isinstance(raw, Classification)
+        return raw if self.map is None else self.map(raw)
+
+    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+        """How far out each input is, and how doubtful its label, `(N,)` each in float64."""
+        score = _scores(self.detector, activations)
+        if self.failure is None:
+            return score, log_odds(calibrated)
+        return score, _scores(self.failure, activations)
+
+    def save(self, path: str | Path, *, weights: bool = False) -> Path:
+        """Write one safetensors file with a manifest; with `weights` also those of the network."""
+        from nescio.guards.guard_file import save
+
+        return save(self, Path(path), weights=weights)
+
+    @classmethod
+    def load(cls, path: str | Path, *, net: Any = None) -> "Guard":
+        """Read a guard; the weights of `net` and its answers to a probe must be as they were.
+
+        A guard of one of nescio's networks that was saved with weights needs no `net`.
+        """
+        from nescio.guards.guard_file import load
+
+        return load(Path(path), net=net)
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What is promised, each with what it assumes, and what is not."""
+        from nescio.guards.guarantees import guarantees
+
+        return guarantees(self)
+
+    def table(self) -> str:
+        """The groups with their samples, thresholds, coverage and bounds, as text."""
+        from nescio.guards.guarantees import table
+
+        return table(self)
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), self.table(), *(f"- {line}" for line in self.guarantees)])
+
+    def __repr__(self) -> str:
+        kind = type(self.nets[0]).__name__ if self.nets else "activations"
+        return (
+            f"Guard({self.detector.name} on {kind}, false_alarm={self.false_alarm:g}, "
+            f"risk={self.risk:g}, confidence={self.confidence:g})"
+        )
+
+    def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
+        """Decisions for a part of raw inputs; those that are not finite are outside."""
+        finite = part.finite
+        if part.activations is not None and bool(finite.all()):
+            return replace(
+                self._decide(part.activations, groups, ranged=False), in_range=part.in_range
+            )
+        count, device = len(finite), finite.device
+        nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
+        rule = torch.full((count,), CODES["not finite"], device=device)
+        sets = None
+        if self.sets is not None:  # nothing is known, so every class may be
+            classes = self.sets.options["classes"]
+            sets = torch.ones(count, classes, dtype=torch.bool, device=device)
+        whole = Decisions(
+            decided(rule), torch.full_like(rule, -1), nothing, nothing.clone(), nothing.clone(),
+            nothing.clone(), rule, part.in_range, sets, self.names, self.false_alarm,
+        )  # fmt: skip
+        if part.activations is None:
+            return whole
+        own = None if groups is None else groups[finite]
+        found = self._decide(part.activations, own, ranged=False)
+        for name in FILLED if sets is not None else FILLED[:-1]:
+            getattr(whole, name)[finite] = getattr(found, name)
+        return whole
+
+    def _decide(
+        self, activations: Activations, groups: Tensor | None, *, ranged: bool = True
+    ) -> Decisions:
+        prediction = self.prediction(activations)
+        score, failure_score = self.scores(activations, prediction)
+        label = prediction.labels
+        belongs = label if self.by == CLASS else groups
+        p_value = torch.full_like(score, torch.nan)
+        rule = torch.full_like(label, CODES["unknown group"])
+        if belongs is None:
+            (only,) = self.rules
+            p_value, rule = only.p_values(score), only.speaking(score, failure_score)
+        for number, own in zip(self.groups, self.rules, strict=True) if belongs is not None else ():
+            chosen = belongs == number
+            p_value[chosen] = own.p_values(score[chosen])
+            rule[chosen] = own.speaking(score[chosen], failure_score[chosen])
+        in_range = torch.ones_like(label, dtype=torch.bool)
+        if ranged and self.range is not None and activations.inputs is not None:
+            in_range = self.range.in_dist(activations.inputs)
+        probability = prediction.log_probs.gather(1, label[:, None])[:, 0].exp()
+        sets = None if self.sets is None else self._sets(prediction, groups, rule)
+        return Decisions(
+            decided(rule), label, probability, p_value, score, failure_score, rule, in_range, sets,
+            self.names, self.false_alarm,
+        )  # fmt: skip
+
+    def _sets(self, prediction: Classification, groups: Tensor | None, rule: Tensor) -> Tensor:
+        """Prediction sets `(N, C)`; of an unknown group, all classes."""
+        assert self.sets is not None
+        if groups is None:
+            return self.sets(prediction)
+        known = rule != CODES["unknown group"]
+        found = torch.ones_like(prediction.probs, dtype=torch.bool)
+        if known.any():
+            found[known] = self.sets(prediction[known], groups[known])
+        return found
+
+    def _groups(self, groups: Any, samples: int) -> Tensor | None:
+        if self.by != "groups":
+            if groups is not None:
+                raise NescioError("this guard knows no groups; make it with by=groups")
+            return None
+        if groups is None:
+            raise NescioError("this guard was made with groups; give groups=, one per sample")
+        return check_groups(groups, samples)
+
+    def _warn(self, found: Decisions) -> None:
+        odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
+        if odd:
+            warnings.warn(
+                f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
+                "data (column in_range): are they scaled as those were?",
+                stacklevel=3,
+            )
+        lost = int((found.rule == CODES["not finite"]).sum())
+        if lost:
+            warnings.warn(
+                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: outside",
+                stacklevel=3,
+            )
+
+
+def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
+    """Samples with known labels as the rules read them."""
+    prediction = guard.prediction(activations)
+    score, failure_score = guard.scores(activations, prediction)
+    return Scored(score, failure_score, prediction.labels != labels)
+
+
+def _scores(detector: Detector, activations: Activations) -> Tensor:
+    mean = detector.made.get("mean") and activations.members > 1
+    return detector(activations.mean() if mean else activations).double()

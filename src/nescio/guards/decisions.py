@@ -1,0 +1,210 @@
+"""What a guard says about inputs: a decision for each, and why."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.core import Array, NescioError, as_tensor, check_labels
+
+DECISIONS = ("answer", "unsure", "ood")
+ANSWER, UNSURE, OOD = range(3)
+RULES = {  # which rule spoke, and its decision
+    "sure enough": ANSWER,
+    "p-value": OOD,  # at most the false-alarm rate
+    "not finite": OOD,  # the input, or what the network gives for it
+    "failure_score": UNSURE,  # it is above the threshold
+    "no promise": UNSURE,  # the calibration data hold no threshold
+    "tie": UNSURE,  # the detector's score is, up to rounding, that where outside begins
+    "unknown group": UNSURE,  # no calibration sample was of this group
+    "batch": OOD,  # by the p-values of a whole batch
+    "p-value alone": UNSURE,  # outside by its own p-value, but not by those of the batch
+}
+RULE_NAMES = tuple(RULES)
+CODES = {name: code for code, name in enumerate(RULES)}
+SHOWN = 20  # rows of a printed table
+FEW = 16  # classes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decisions:
+    """Decisions for N inputs: answer, unsure or outside, with the numbers behind them."""
+
+    decision: Tensor  # (N,) a place in DECISIONS
+    label: Tensor  # (N,) the most probable class; -1 where the input is not finite
+    probability: Tensor  # (N,) of the label, calibrated
+    p_value: Tensor  # (N,) of the input being like the calibration data
+    score: Tensor  # (N,) of the detector, larger = further out
+    failure_score: Tensor  # (N,) that the label is right, larger = less sure
+    rule: Tensor  # (N,) a place in RULES: which rule spoke
+    in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
+    sets: Tensor | None = None  # (N, C) the classes of the prediction set
+    names: tuple[str, ...] | None = None  # of the classes
+    false_alarm: float = 0.01
+
+    def __len__(self) -> int:
+        return len(self.decision)
+
+    def __getitem__(self, chosen: Any) -> "Decisions":
+        """Some of the inputs: a number, a slice, indices or a mask."""
+        if isinstance(chosen, int):
+            if not -len(self) <= chosen < len(self):
+                raise IndexError(f"input {chosen} of {len(self)}")
+            chosen = slice(chosen, chosen + 1 or None)
+        return self._with({name: tensor[chosen] for name, tensor in self._tensors().items()})
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{int((self.decision == i).sum())} {n}" for i, n in enumerate(DECISIONS)
+        )
+        return f"Decisions({len(self)} inputs: {counts})"
+
+    def __str__(self) -> str:
+        return self.table
+
+    @classmethod
+    def join(cls, parts: Sequence["Decisions"]) -> "Decisions":
+        """Those of all parts, in their order."""
+        if not parts:
+            raise NescioError("nothing to join: the list of decisions is empty")
+        columns = {
+            name: torch.cat([part._tensors()[name] for part in parts])
+            for name in parts[0]._tensors()
+        }
+        return parts[0]._with(columns)
+
+    @property
+    def answered(self) -> Tensor:
+        """Which inputs are answered, `(N,)`."""
+        return self.decision == ANSWER
+
+    @property
+    def set_sizes(self) -> Tensor:
+        """The number of classes in each prediction set, `(N,)`."""
+        if self.sets is None:
+            raise NescioError("this guard gives no prediction sets; make it with sets=0.1")
+        return self.sets.sum(1)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Arrays by name, a row an input; decisions, rules and sets in words."""
+        found: dict[str, NDArray[Any]] = {
+            "decision": np.array(DECISIONS)[_numpy(self.decision)],
+            "label": _named(_numpy(self.label), self.names),
+            "probability": _numpy(self.probability),
+            "p_value": _numpy(self.p_value),
+            "score": _numpy(self.score),
+            "failure_score": _numpy(self.failure_score),
+            "rule": np.array(RULE_NAMES)[_numpy(self.rule)],
+            "in_range": _numpy(self.in_range),
+        }
+        if self.sets is not None:
+            found["set"] = _sets(_numpy(self.sets), self.names)
+        return found
+
+    @property
+    def table(self) -> str:
+        """The first rows as text, and the counts."""
+        rows = {name: list(map(_said, part)) for name, part in self[:SHOWN].columns().items()}
+        widths = {name: max(map(len, [name, *cells])) for name, cells in rows.items()}
+        lines = ["  ".join(name.ljust(width) for name, width in widths.items())]
+        for cells in zip(*rows.values(), strict=True):
+            pairs = zip(cells, widths.values(), strict=True)
+            lines.append("  ".join(cell.ljust(width) for cell, width in pairs).rstrip())
+        lines += [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        return "\n".join([*lines, repr(self)])
+
+    def summary(self, labels: Array | None = None) -> dict[str, float]:
+        """Shares of the decisions; with true labels also errors and the coverage of the sets."""
+        count = max(len(self), 1)
+        found: dict[str, float] = {"inputs": len(self)}
+        found |= {n: int((self.decision == i).sum()) / count for i, n in enumerate(DECISIONS)}
+        found["out_of_range"] = int((~self.in_range).sum()) / count
+        if self.sets is not None:
+            found["mean_set_size"] = float(self.set_sizes.double().sum()) / count
+        if labels is None:
+            return found
+        truth = as_tensor(labels, "labels").to(self.label.device)
+        if truth.shape != self.label.shape:
+            raise NescioError(f"{len(self)} decisions but labels of shape {tuple(truth.shape)}")
+        classes = sys.maxsize if self.sets is None else self.sets.shape[1]
+        truth = check_labels(truth, classes, truth.shape)
+        wrong = (self.label != truth) & self.answered
+        found["errors"] = int(wrong.sum())
+        found["risk"] = int(wrong.sum()) / max(int(self.answered.sum()), 1)
+        if self.sets is not None:
+            found["set_coverage"] = float(self.sets.gather(1, truth[:, None]).double().mean())
+        return found
+
+    def batch(self, level: float) -> "Decisions":
+        """The same with *outside* decided for the batch as a whole (Benjamini and Hochberg, 1995).
+
+        Of the inputs called outside, in expectation at most the share `level` are like the
+        calibration data. What is outside by its own p-value alone becomes unsure.
+        """
+        from nescio.conformal import benjamini_hochberg
+
+        if not 0 < level < 1:
+            raise NescioError(
+                f"the level of a batch must lie between 0 and 1, got {level}; try 0.1"
+            )
+        alone = CODES["p-value"]
+        rule = torch.where(self.rule == alone, CODES["p-value alone"], self.rule)
+        tested = self.p_value.isfinite()
+        out = torch.zeros_like(tested)
+        if tested.any():
+            found = benjamini_hochberg(self.p_value[tested], level=level)
+            out[tested] = torch.as_tensor(found, device=out.device, dtype=torch.bool)
+        rule = torch.where(out, CODES["batch"], rule)
+        return replace(self, rule=rule, decision=decided(rule))
+
+    def to(self, device: torch.device | str) -> "Decisions":
+        """The same on another device."""
+        return self._with({name: tensor.to(device) for name, tensor in self._tensors().items()})
+
+    def _with(self, columns: dict[str, Any]) -> "Decisions":
+        return replace(self, **columns)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def decided(rule: Tensor) -> Tensor:
+    """The decision `(N,)` of each rule that spoke."""
+    return torch.tensor(list(RULES.values()), device=rule.device)[rule]
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
+
+
+def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[Any]:
+    """Class names where there are any; none for an input without a label."""
+    return labels if names is None else np.array([*names, ""])[labels]
+
+
+def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any]:
+    """Sets as words, `3 | 8`; each distinct set is written once."""
+    words = names or tuple(map(str, range(sets.shape[1])))
+    if sets.shape[1] <= FEW:  # each set has a number
+        numbers = sets @ (1 << np.arange(sets.shape[1], dtype=np.int32))
+        known = np.flatnonzero(np.bincount(numbers))
+        rows = (known[:, None] >> np.arange(sets.shape[1])) & 1 > 0
+        places = known.searchsorted(numbers)
+    else:
+        packed = np.ascontiguousarray(np.packbits(sets, axis=1))
+        keys = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+        rows, places = sets[first], places.reshape(-1)
+    texts = [" | ".join(words[i] for i in np.flatnonzero(row)) for row in rows]
+    return np.array(texts, dtype=str)[places] if texts else np.array([], dtype=str)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

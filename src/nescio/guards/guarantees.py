@@ -1,0 +1,183 @@
+"""What a guard promises, in words, with what each promise rests on."""
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import TYPE_CHECKING
+
+from nescio.conformal.exact_quantiles import allowed
+from nescio.guards.selective_rule import fewest
+
+if TYPE_CHECKING:
+    from nescio.guards.decide import Guard
+    from nescio.guards.rules import Rule
+
+SHIFT = (
+    "Nothing is promised for inputs that are drawn differently from the calibration data (another "
+    "camera, another hospital, a later year), nor for inputs made to fool the network, nor for any "
+    "single input: the promises are rates. How many unlike inputs are refused is not promised "
+    "either: it depends on the detector, and can be measured on examples."
+)
+COLUMNS = ("group", "samples", "outside above", "answered", "errors", "risk at most", "doubt up to")
+
+
+def guarantees(guard: "Guard") -> tuple[str, ...]:
+    """The promises with their assumptions, and what is not promised."""
+    found = [_ood(guard), _unsure(guard)]
+    if guard.sets is not None:
+        found.append("Sets: " + guard.sets.guarantee)
+    return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
+
+
+def cautions(guard: "Guard") -> list[str]:
+    """What to warn of when a guard is made: it answers nothing, or saw samples twice."""
+    found = [] if guard.notes["repeats"] else _repeated(guard)
+    if any(rule.coverage.holds for rule in guard.rules):
+        return found
+    more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
+    why = _why_not(guard, guard.rules[0])
+    return [*found, f"the guard will leave every input unsure. {why}{more}"]
+
+
+def _ood(guard: "Guard") -> str:
+    samples = [len(rule.scores) for rule in guard.rules]
+    each = {"class": " with the same predicted class", "groups": " of the same group"}
+    alike = each.get(guard.by or "", "")
+    spread = ""
+    if len(samples) == 1:
+        low, high = rate_interval(samples[0], guard.false_alarm)
+        spread = (
+            " Where scores do not tie, the rate of one calibration set lies between "
+            f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 samples."
+        )
+    return (
+        f"Outside: an input like the calibration data{alike} is refused as outside with "
+        f"probability at most {_percent(guard.false_alarm)} (conformal p-values against "
+        f"{_number(sum(samples))} samples). This holds on average over calibration sets, for any "
+        f"network and detector, if the input and the samples are exchangeable.{spread}"
+    )
+
+
+def _unsure(guard: "Guard") -> str:
+    holding = [rule for rule in guard.rules if rule.coverage.holds]
+    if not holding:
+        return "Unsure: the calibration data support no answer, so every input is left unsure."
+    each = {
+        "class": " for each predicted class by itself (those listed)",
+        "groups": " for each group by itself (those listed)",
+    }
+    whose = {"class": "for each class ", "groups": "for each group "}.get(guard.by or "", "")
+    samples = sum(rule.coverage.samples for rule in holding)
+    answered = sum(rule.coverage.answered for rule in holding)
+    return (
+        f"Unsure: of the inputs that are answered, at most {_percent(guard.risk)} get a wrong "
+        f"label{each.get(guard.by or '', '')}. The calibration data show this with a confidence of "
+        f"{_percent(guard.confidence)}: {whose}it fails for at most "
+        f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
+        "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
+        "one distribution. Of "
+        f"{_number(samples)} samples inside, {_number(answered)} are answered."
+    )
+
+
+def _withheld(guard: "Guard") -> list[str]:
+    """Where nothing is answered, and what it would take."""
+    return [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
+
+
+def _repeated(guard: "Guard") -> list[str]:
+    """What equal inputs mean for the promises."""
+    if guard.notes.get("repeats"):
+        return [
+            "Equal inputs were taken as separate samples, so the calibration data were not "
+            "compared with training data: that none was trained on is an assumption."
+        ]
+    if not (count := guard.notes.get("copies", 0)):
+        return []
+    return [
+        f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
+        "of another one, and copies show less than separate samples do: the promises may not hold. "
+        "Give each sample once, or repeats=True (--repeats) where equal inputs are separate "
+        "samples."
+    ]
+
+
+def _why_not(guard: "Guard", rule: "Rule") -> str:
+    """Why inputs of a group are all left unsure."""
+    found = rule.coverage
+    where = f"In group {rule.group}" if rule.group else "Here"
+    if not found.samples:
+        return (
+            f"{where} nothing is answered: none of {_number(len(rule.scores))} samples is below "
+            f"{rule.limit:.4g}, where outside begins, by more than rounding; use a detector that "
+            "tells inputs apart, or a larger false_alarm."
+        )
+    said = (
+        f"{where} nothing is answered: {found.errors} errors among the {_number(found.answered)} "
+        f"surest of {_number(found.samples)} samples show a risk of at most "
+        f"{_rounded(found.bound)}, not of {_percent(guard.risk)}."
+    )
+    least = found.needed or fewest(guard.risk, guard.confidence)
+    total = _number(max(1, math.ceil(least * len(rule.scores) / found.samples)))
+    if found.needed is not None:
+        return (
+            f"{said} It takes {total} samples or more in this part of the calibration data, or a "
+            "larger risk."
+        )
+    said += " At this share of errors more samples would not help; allow more risk."
+    if found.samples >= least:
+        return said
+    return f"{said} Only from {total} samples on could fewer and surer answers be tried."
+
+
+def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
+    """Where the false-alarm rate of one calibration set lies, in 95 of 100: a beta law."""
+    from scipy.special import betaincinv
+
+    over = allowed(samples, false_alarm)
+    low, high = (float(betaincinv(over, samples + 1 - over, q)) for q in (0.025, 0.975))
+    return low, high
+
+
+def table(guard: "Guard") -> str:
+    """A row a group."""
+    rows = [
+        [
+            rule.group or "all",
+            _number(len(rule.scores)),
+            f"{rule.limit:.4g}",
+            f"{rule.coverage.answered / max(1, len(rule.scores)):.1%}"
+            if rule.coverage.holds
+            else "0 %",
+            str(rule.coverage.errors) if rule.coverage.holds else "-",
+            _rounded(rule.coverage.bound) if rule.coverage.holds else "-",
+            f"{rule.coverage.threshold:.4g}" if rule.coverage.holds else "never",
+        ]
+        for rule in guard.rules
+    ]
+    return text_table(COLUMNS, rows)
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of words."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    ]
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    """A wish, as it was written."""
+    return f"{100 * share:.10g} %"
+
+
+def _rounded(share: float, rounding: str = ROUND_CEILING) -> str:
+    """A bound in three digits that is still one."""
+    whole = Context(prec=12).create_decimal_from_float(100 * share)  # without what floats add
+    return f"{float(Context(prec=3, rounding=rounding).plus(whole)):.3g} %"
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

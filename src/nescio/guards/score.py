@@ -1,0 +1,291 @@
+"""A guard on inputs of any number: decisions into a file, in bounded memory, resumable."""
+
+import json
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from nescio.core import NescioError, digest, in_order
+from nescio.core.progress import progress as bar
+from nescio.data.readers import Stream, array_stream, open_stream
+from nescio.guards.decide import Guard
+from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
+from nescio.guards.guard_file import weights_digest
+from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
+
+BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+OWN = (
+    "sample",
+    "file",
+    "decision",
+    "label",
+    "probability",
+    "p_value",
+    "score",
+    "failure_score",
+    "rule",
+    "in_range",
+    "set",
+)  # columns of the table
+WORKERS = 8  # parts that are decided at a time, at most
+Words = Mapping[str, NDArray[np.str_]]  # columns by name
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a guard said about all inputs of a file."""
+
+    out: Path
+    inputs: int
+    decisions: Mapping[str, int]  # answer, unsure, outside
+    rules: Mapping[str, int]  # which rule spoke; those that never did are left out
+    out_of_range: int  # finite, with numbers that calibration data did not have
+    seconds: float | None = None  # None: all was there already
+    unreadable: int = 0  # files that could not be read, among those that are not finite
+
+    @property
+    def not_finite(self) -> int:
+        """Inputs that are, or lead to, NaN or infinite numbers."""
+        return self.rules.get("not finite", 0)
+
+    def __str__(self) -> str:
+        shares = [f"{n:>8}  {c:>12}  {c / self.inputs:8.2%}" for n, c in self.decisions.items()]
+        lines = [f"{self.inputs} inputs", *shares]
+        if self.not_finite:
+            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+        if self.unreadable:
+            lines.append(f"WARNING: {self.unreadable} of them are files that cannot be read")
+        if self.out_of_range:
+            lines.append(
+                f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
+                "data: are they scaled alike? The promises do not cover them"
+            )
+        if self.seconds is None:
+            return "\n".join([*lines, "all of it was there already"])
+        rate = self.inputs / max(self.seconds, 1e-9)
+        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs a second"])
+
+
+def score(
+    guard: Guard,
+    source: Any,
+    out: str | Path,
+    *,
+    batch_bytes: int = BATCH,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> Summary:
+    """Write the decisions of a guard about all inputs into a file, in their order.
+
+    source: an array (N, ...), a path (see `nescio.data.readers.open_stream`), or a stream.
+    out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
+    batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
+      the detector keeps, memory does not grow with the number of inputs.
+    resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
+      finished one is only read. Where either has changed, the run is refused. False: begin anew.
+
+    Rows have the number of the case, the file of an image, columns that the stream keeps, and the
+    columns of `Decisions`. Numbers in text have nine significant digits.
+    """
+    stream, out = _stream(source), Path(out)
+    _check(guard, stream, batch_bytes)
+    format_of(out)
+    size = max(1, batch_bytes // stream.sample_bytes)
+    size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
+    identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
+    there = finished(out, identity) if resume else None
+    if there is not None:
+        return _summary(out, there["inputs"], there, None)
+    table = begin(out, identity, resume=resume)
+    began = time.perf_counter()
+    with (
+        bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance,
+        quiet(),
+    ):
+        advance(table.rows, str)
+        for part in _parts(guard, stream, table):
+            table = table.add(part.text, part.rows, part.counts)
+            advance(part.rows, lambda: f"sample {table.rows}")  # noqa: B023
+    if not table.rows:
+        raise NescioError(f"{stream.name} holds no inputs; expected at least one")
+    if stream.total is not None and table.rows != stream.total:
+        raise NescioError(
+            f"{stream.name} gave {table.rows} inputs where {stream.total} were expected; was it "
+            f"changed meanwhile? If so, {ANEW}"
+        )
+    result = _summary(out, table.rows, table.counts, time.perf_counter() - began)
+    table.finish(
+        {
+            "inputs": result.inputs,
+            **table.counts,
+            "shares": {name: result.decisions[name] / result.inputs for name in DECISIONS},
+            "guarantees": list(guard.guarantees),
+        }
+    )
+    return result
+
+
+def fingerprint(guard: Guard) -> str:
+    """What tells a guard from any that decides differently."""
+    tensors: list[torch.Tensor] = []
+    said: list[object] = [guard.groups, guard.by, guard.names]
+    said += [guard.head.name, dict(guard.head.options)]
+    for part in (guard.map, guard.sets):
+        tensors += [] if part is None else [t for _, t in sorted(part.state.items())]
+        said.append(None if part is None else [part.name, dict(part.options)])
+    for one in (guard.detector, guard.failure):
+        if one is not None:
+            tensors += [t for state in one.states for _, t in sorted(state.items())]
+            read = [one.made.get(name) for name in ("pool", "output")]
+            said += [one.name, dict(one.options), one.layers, read]
+    for rule in guard.rules:
+        limits = [rule.limit, rule.coverage.threshold]
+        tensors += [rule.scores, torch.tensor(limits, dtype=torch.float64)]
+    if guard.range is not None:
+        tensors += [guard.range.low, guard.range.high]
+    said += [weights_digest(net) for net in guard.nets]
+    words = torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
+    return digest(words, *tensors)
+
+
+def _stream(source: Any) -> Stream:
+    if isinstance(source, Stream):
+        return source
+    return open_stream(source) if isinstance(source, (str, Path)) else array_stream(source)
+
+
+def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
+    if batch_bytes < 1:
+        raise NescioError(f"batch_bytes must be at least 1, got {batch_bytes}")
+    if guard.by == "groups":
+        raise NescioError(
+            "this guard was made with groups, which a file of inputs does not say; decide in "
+            "Python: guard(x, groups=...)"
+        )
+    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in OWN]
+    if taken:
+        raise NescioError(
+            f"decisions have a column {taken[0]!r} of their own; rename that of {stream.name}, or "
+            "keep others"
+        )
+    if guard.range is not None and stream.shape != guard.range.shape:
+        hint = ""
+        if stream.columns is not None:
+            hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+        elif stream.files is not None and len(guard.range.shape) == 3:
+            colors, height, width = guard.range.shape
+            size = height if height == width else (height, width)
+            mode = "gray" if colors == 1 else "color"
+            hint = f"; write {stream.name}:size={size}:mode={mode}"
+        raise NescioError(
+            f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
+            f"{guard.range.shape}{hint}"
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Decisions about some inputs, as they are written."""
+
+    text: bytes
+    rows: int
+    counts: Mapping[str, int]
+
+
+def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
+    """Decisions about all inputs that are left, in order.
+
+    Of several parts each has one thread: how many threads there are, or where a run was stopped,
+    does not change a bit of them.
+    """
+    write, _ = format_of(table.out)
+    free: SimpleQueue[Guard] = SimpleQueue()
+
+    def decide(block: tuple[int, Any, Words]) -> Part:
+        first, x, kept = block
+        own = free.get()
+        try:
+            found = own(x)
+        finally:
+            free.put(own)
+        text = write(_columns(stream, first, kept, found), first == 0)
+        return Part(text, len(found), _counts(stream, first, found))
+
+    blocks = _blocks(stream, table)
+    ahead = list(islice(blocks, 2))
+    threads = min(torch.get_num_threads(), WORKERS)
+    several = len(ahead) == 2 or table.rows > 0
+    if not several or threads == 1 or not _on_cpu(guard):
+        free.put(guard)
+        return map(decide, chain(ahead, blocks))
+    for _ in range(threads):
+        free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
+    return in_order(decide, chain(ahead, blocks), threads)
+
+
+def _blocks(stream: Stream, table: Table) -> Iterator[tuple[int, Any, Words]]:
+    """Inputs that are left, with the columns that are copied through."""
+    for first, x in stream.blocks(table.identity["part"], start=table.rows):
+        yield first, x, {} if stream.kept is None else stream.kept(first, len(x))
+
+
+def _on_cpu(guard: Guard) -> bool:
+    return all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
+
+
+def _twin(net: nn.Module) -> nn.Module:
+    """The same weights in other layers: a layer is read by one thread at a time."""
+    return deepcopy(net, {id(t): t for t in chain(net.parameters(), net.buffers())})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of a guard: what they say is counted in a summary, or in its guarantees."""
+    with warnings.catch_warnings():
+        for said in (
+            ".*outside the range of the calibration",
+            ".*NaN or infinite numbers: outside",
+            "the guard will leave every input unsure",
+            ".*calibration inputs are copies",
+        ):
+            warnings.filterwarnings("ignore", said, UserWarning)
+        yield
+
+
+def _columns(stream: Stream, first: int, kept: Words, found: Decisions) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
+    if stream.files is not None:
+        columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
+    return columns | dict(kept) | found.columns()
+
+
+def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:
+    decisions = np.bincount(found.decision.cpu().numpy(), minlength=len(DECISIONS)).tolist()
+    rules = np.bincount(found.rule.cpu().numpy(), minlength=len(RULE_NAMES)).tolist()
+    wrong = sum(first <= sample < first + len(found) for sample in tuple(stream.unreadable))
+    odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
+    return {
+        **dict(zip(DECISIONS, decisions, strict=True)),
+        **{f"rule: {name}": n for name, n in zip(RULE_NAMES, rules, strict=True) if n},
+        "out_of_range": odd,
+        **({"unreadable": wrong} if wrong else {}),
+    }
+
+
+def _summary(out: Path, inputs: int, counts: Mapping[str, Any], seconds: float | None) -> Summary:
+    rules = {name: counts[f"rule: {name}"] for name in RULE_NAMES if f"rule: {name}" in counts}
+    decisions = {name: counts[name] for name in DECISIONS}
+    wrong = counts.get("unreadable", 0)
+    return Summary(out, inputs, decisions, rules, counts["out_of_range"], seconds, wrong)

@@ -1,0 +1,197 @@
+"""Losses with OOD inputs beside the training batch: what CEDA, ACET and outlier exposure share."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nescio.attacks import Ascent
+from nescio.core import NescioError, Rng, derive, generator
+from nescio.data import OODSource
+from nescio.losses.loss import Batch, Loss
+from nescio.nets.stack import Forward
+
+# Attacks inside a training step: objectives on outputs `(M, B, C)`, and random starts.
+
+ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=..., high=...)"
+
+
+def top_odds(outputs: Tensor) -> Tensor:
+    """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1."""
+    top, label = outputs.max(-1, keepdim=True)
+    return top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+
+
+def label_odds(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Log-odds against the labels `(M, B)`."""
+    label = labels[..., None]
+    others = outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    return others - outputs.gather(-1, label)[..., 0]
+
+
+def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -> Tensor:
+    """Points `(M, B, ...)` of the balls, each member's from its own generator."""
+    samples, features = center[0].flatten(1).shape
+    draws = [torch.rand(samples, 1 + features, generator=g) for g in rng.generators("attack")]
+    return ascent.start(center, torch.cat(draws).to(center), scale=scale)
+
+
+# Inputs from outside beside the training batch: what the losses with an OOD source share.
+
+Form = Literal["max", "uniform"]
+APART = 1 << 40  # numbers of an endless OOD source between two members
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Beside(Forward):
+    """Runs other inputs in one batch with those of the first call, so that BatchNorm sees both."""
+
+    inner: Forward = field(kw_only=True)
+    others: Tensor = field(kw_only=True)  # (M, B', ...)
+    seen: list[Tensor] = field(default_factory=list, kw_only=True)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.seen or not torch.is_grad_enabled():
+            return self.inner(x)
+        both = self.inner(torch.cat([x, self.others], 1))
+        self.seen.append(both[:, x.shape[1] :])
+        return both[:, : x.shape[1]]
+
+
+def with_others(
+    base: Loss, forward: Forward, batch: Batch, rng: Rng, others: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The base loss `(M,)`, and the outputs on `others` from the same pass."""
+    joined = Beside(
+        forward.architecture, forward.tensors, forward.rng, inner=forward, others=others
+    )
+    in_dist = base(joined, batch, rng)
+    return in_dist, joined.seen[0] if joined.seen else forward(others)
+
+
+def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | None) -> Tensor:
+    """Which inputs from outside a step takes, `(M, B')`: `share` of its samples, at least one.
+
+    A function of (seed, member, step). An endless OOD source gives each member its own
+    inputs, none of them among the first 2^40. A finite one is walked through in even strides.
+    """
+    epoch, done = divmod(batch.step, batch.steps)
+    samples = batch.x.shape[1]
+    before = batch.points - samples if done == batch.steps - 1 else done * samples
+    first = round(share * (epoch * batch.points + before))
+    place = first + torch.arange(max(1, round(share * samples)))
+    if ood.size is None:
+        own = place if pool is None else place % pool
+        return torch.stack([own + APART * (1 + member) for member in rng.members])
+    size = pool or ood.size
+    starts = [derive(rng.seed, "ood", member) % size for member in rng.members]
+    own = (torch.tensor(starts)[:, None] + place * _stride(size)) % size
+    return own * ood.size // size  # a pool is spread evenly over all of the set
+
+
+def places(ood: OODSource, index: Tensor, pool: int) -> Tensor:
+    """Where in the pool the inputs with these numbers are."""
+    return index % APART if ood.size is None else -(-index * pool // ood.size)
+
+
+def _stride(size: int) -> int:
+    """A step that meets every number below `size` once, and is soon everywhere near."""
+    step = max(1, round(GOLDEN * size))
+    while math.gcd(step, size) > 1:
+        step += 1
+    return step
+
+
+def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
+    """Inputs `(M, B', ...)` by number."""
+    if tuple(ood.shape) != tuple(batch.x.shape[2:]):
+        raise NescioError(
+            f"the OOD source {ood.name!r} gives inputs of shape {tuple(ood.shape)}, "
+            f"the training inputs have {tuple(batch.x.shape[2:])}; they must agree"
+        )
+    return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.x)
+
+
+def sureness(outputs: Tensor, form: Form) -> Tensor:
+    """How sure outputs `(M, B', C)` are, `(M,)`: largest log-probability, or cross-entropy."""
+    total = outputs.logsumexp(-1)
+    if form == "max":
+        return (outputs.amax(-1) - total).mean(1)
+    return (total - outputs.mean(-1)).mean(1)
+
+
+def check(
+    base: Loss, ood: object, weight: float, form: str, share: float, pool: int | None
+) -> None:
+    """Refuse options that make no sense together."""
+    if not isinstance(ood, OODSource):
+        raise NescioError(
+            "outside must be an OOD source, such as data.outside.paper_noise(x), got "
+            f"{type(ood).__name__}; data.outside.another(z, name) makes one of inputs"
+        )
+    check_logits_head(base)
+    if not 0 <= weight < math.inf:
+        raise NescioError(f"weight must be a number from 0 up, got {weight}")
+    if not 0 < share < math.inf:
+        raise NescioError(f"share must be positive, got {share}")
+    if form not in ("max", "uniform"):
+        raise NescioError(f"form must be 'max' or 'uniform', got {form!r}")
+    if pool is not None and (isinstance(pool, bool) or not isinstance(pool, int) or pool < 1):
+        raise NescioError(f"pool must be a whole number from 1 up, or None, got {pool!r}")
+    if pool is not None and ood.size is not None and pool > ood.size:
+        raise NescioError(f"pool is {pool}, but {ood.name!r} has only {ood.size} inputs")
+
+
+def check_logits_head(base: Loss) -> None:
+    """Refuse a loss whose outputs are not class logits."""
+    if base.head.name != "categorical":
+        raise NescioError(f"this loss reads class logits; the {base.head.name} head has none")
+
+
+# Perturbations that a loss keeps between steps: a byte a number, in the memory of the run.
+
+LEVELS = 127  # from 0 to the radius
+BYTES = 4 << 30  # at most
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The perturbations of a pool of inputs, in multiples of radius / 127."""
+
+    levels: Tensor  # (M, P, ...) int8
+    radius: float
+
+    def recall(self, place: Tensor) -> Tensor:
+        """The perturbations of the inputs at `place` (M, B) in the pool."""
+        return self.levels[self._rows(place)] * (self.radius / LEVELS)
+
+    def store(self, place: Tensor, moves: Tensor) -> None:
+        """Keep the perturbations of the inputs at `place` (M, B), rounded."""
+        levels = (moves * (LEVELS / self.radius)).round_().clamp_(-LEVELS, LEVELS)
+        self.levels[self._rows(place)] = levels.to(torch.int8)
+
+    def _rows(self, place: Tensor) -> tuple[Tensor, Tensor]:
+        place = place.to(self.levels.device)
+        return torch.arange(len(place), device=place.device)[:, None], place
+
+
+def kept(batch: Batch, rng: Rng, name: str, size: int, radius: float) -> Kept:
+    """What the run keeps under `name` for `size` inputs; random in the cube at first."""
+    if name not in batch.memory:
+        shape = (size, *batch.x.shape[2:])
+        needed = len(rng.members) * math.prod(shape)
+        if needed > BYTES:
+            raise NescioError(
+                f"the kept perturbations need {needed / 2**30:.1f} GB; use a smaller pool, fewer "
+                "members at a time, or keep=False"
+            )
+        batch.memory[name] = torch.empty(
+            len(rng.members), *shape, dtype=torch.int8, device=batch.x.device
+        )
+        for member, own in zip(rng.members, batch.memory[name], strict=True):
+            source = generator(rng.seed, "kept", member)
+            own.copy_(torch.randint(-LEVELS, LEVELS + 1, shape, generator=source, dtype=torch.int8))
+    return Kept(batch.memory[name], radius)

@@ -1,0 +1,244 @@
+"""A trained model: M networks of one architecture, their stacked weights and their head."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import (
+    Head,
+    NescioError,
+    Prediction,
+    as_batch,
+    as_inputs,
+    load_tensors,
+    save_tensors,
+    write_json,
+)
+from nescio.core.registry import heads
+from nescio.nets.factory import made_by, rebuild
+from nescio.nets.stack import Stack
+from nescio.nets.standardize import is_scaled, scaled
+from nescio.version import VERSION
+
+FILE = "model.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Losses by epoch and member; NaN after a member has stopped."""
+
+    train: Tensor  # (E, M)
+    validation: Tensor | None = None  # (E, M)
+    stopped: tuple[int, ...] = ()  # epochs each member was trained
+    best: tuple[int, ...] = ()  # the epoch whose weights each member has
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """M trained networks; calling it on inputs gives a prediction with M members."""
+
+    net: nn.Module
+    tensors: Mapping[str, Tensor]  # (M, ...) by name, parameters and buffers
+    head: Head
+    history: History | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
+    seen: Tensor | None = None  # (n,) int64: hashes of the training inputs, ascending
+
+    def __repr__(self) -> str:
+        kind = type(self.net).__name__
+        return f"Model({self.members} member(s) of {kind}, {self.head.name}, {self.dtype})"
+
+    @cached_property
+    def architecture(self) -> Stack:
+        return Stack(self.net)
+
+    @property
+    def members(self) -> int:
+        """M, the number of networks."""
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return next(iter(self.tensors.values())).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number type of the weights."""
+        kinds = [t.dtype for t in self.tensors.values() if t.is_floating_point()]
+        return kinds[0] if kinds else torch.float32
+
+    @torch.no_grad()
+    def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
+        """Raw outputs `(M, N, O)`, computed `batch_size` samples at a time, where `x` lives.
+
+        uint8 images `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        """
+        x = as_inputs(x, dtype=self.dtype, keep_bytes=True)
+        with refusing_shapes(x):
+            batches = (as_batch(part, self.dtype) for part in x.to(self.device).split(batch_size))
+            chunks = [
+                self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
+                for part in batches
+            ]
+        return torch.cat(chunks, dim=1).contiguous()
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        x = x.to(self.device, self.dtype)
+        wide = x.expand(self.members, *x.shape)
+        return self.head(self.architecture(self.tensors, wide))
+
+    def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
+        outputs = self.outputs(x, batch_size=batch_size)
+        check_logits(outputs, self.head)
+        return self.head(outputs)
+
+    def member(self, index: int) -> nn.Module:
+        """One network as an ordinary module in evaluation mode, with its input scaling."""
+        if not -self.members <= index < self.members:
+            raise NescioError(f"member {index} of a model with {self.members} members")
+        net = deepcopy(self.net).to(device=self.device, dtype=self.dtype)
+        own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                own[name].copy_(tensor[index])
+        return net.eval()
+
+    def to(self, where: torch.device | torch.dtype | str) -> "Model":
+        """The same model on another device or in another number type; counters stay integers."""
+        moved = {
+            name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
+            for name, t in self.tensors.items()
+        }
+        return Model(self.net, moved, self.head, self.history, self.notes, self.seen)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
+        path = Path(folder) / FILE
+        manifest = self._manifest()
+        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
+        if self.history is not None:
+            tensors["history/train"] = self.history.train
+            if self.history.validation is not None:
+                tensors["history/validation"] = self.history.validation
+        if self.seen is not None:
+            tensors["seen"] = self.seen
+        save_tensors(path, tensors, manifest)
+        write_json(path.with_name("manifest.json"), manifest)
+        return path
+
+    def _manifest(self) -> dict[str, Any]:
+        standardized = is_scaled(self.net)
+        inner = self.net[1] if standardized else self.net  # type: ignore[index]
+        first = self.net[0].mean if standardized else None  # type: ignore[index]
+        history = self.history or History(torch.empty(0))
+        return {
+            "kind": "model",
+            "nescio": VERSION,
+            "members": self.members,
+            "net": made_by(inner),
+            "layers": str(inner),
+            "standardize": None if first is None else list(first.shape),
+            "head": {"name": self.head.name, "options": dict(self.head.options)},
+            "history": {"stopped": list(history.stopped), "best": list(history.best)},
+            "notes": dict(self.notes),
+        }
+
+    @classmethod
+    def load(cls, folder: str | Path, *, net: nn.Module | None = None) -> "Model":
+        """Read a saved model; a network that is not nescio's own must be passed as `net`."""
+        path = Path(folder)
+        path = path / FILE if path.is_dir() else path
+        if not path.exists() and path.with_name("checkpoint.safetensors").exists():
+            raise NescioError(f"{path.parent} holds an unfinished run; train it to the end first")
+        if net is not None and not isinstance(net, nn.Module):
+            raise NescioError(f"net must be an nn.Module, got {type(net).__name__}: make_net()?")
+        saved, manifest = load_tensors(path, "model")
+        weights, logs = _under("weights/", saved), _under("history/", saved)
+        try:
+            whole = rebuilt(manifest, net)
+            head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
+            epochs = {key: tuple(value) for key, value in manifest["history"].items()}
+            notes = manifest["notes"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
+        _check_weights(whole, weights, path)
+        history = None
+        if "train" in logs:
+            history = History(logs["train"], logs.get("validation"), **epochs)
+        return cls(whole, weights, head, history, notes, saved.get("seen"))
+
+
+def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
+    """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
+    inner = net if net is not None else rebuild(manifest["net"])
+    if net is None and str(inner) != manifest["layers"]:
+        raise NescioError(
+            "the network was changed after nescio made it, so it cannot be rebuilt from its "
+            "options; pass it: load(folder, net=make_net())"
+        )
+    if manifest["standardize"] is None:
+        return inner
+    one = torch.ones(manifest["standardize"])
+    return scaled(inner, one, one)
+
+
+@contextmanager
+def refusing_shapes(x: Tensor) -> Iterator[None]:
+    """Say which inputs a network did not take, in one line."""
+    try:
+        yield
+    except NescioError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        line = str(error).strip().split("\n")[0]
+        if "nference tensor" in line:
+            raise NescioError(
+                "the network's weights were made or loaded under torch.inference_mode, so nothing "
+                "about it has a gradient; make or load it outside"
+            ) from error
+        raise NescioError(
+            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {line}"
+        ) from error
+
+
+def check_logits(outputs: Tensor, head: Head) -> None:
+    """Refuse maps, and probabilities where logits are expected."""
+    if outputs.ndim != 3:
+        raise NescioError(
+            f"a network must return (samples, outputs), it returned {tuple(outputs.shape[1:])}"
+        )
+    if head.task == "classification" and outputs.shape[-1] < 2:
+        raise NescioError(
+            "the network has one output; give one logit for each class: for a single logit z, "
+            "torch.cat([torch.zeros_like(z), z], dim=1); for a regression give "
+            "head='fixed_variance'"
+        )
+    if head.name != "categorical" or outputs.shape[1] < 2 or (outputs < 0).any():
+        return
+    if (outputs.sum(-1) - 1).abs().max() < 1e-5:
+        raise NescioError(
+            "the network's outputs are probabilities already (a softmax at its end?); nescio "
+            "reads logits: leave the softmax out, or give their logarithm"
+        )
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+
+
+def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    expected = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+    wanted = {name: tuple(tensor.shape) for name, tensor in expected.items()}
+    found = {name: tuple(tensor.shape[1:]) for name, tensor in weights.items()}
+    if wanted != found:
+        differ = sorted(k for k in wanted | found if wanted.get(k) != found.get(k))
+        raise NescioError(f"{path} does not fit the network; these weights differ: {differ[:5]}")

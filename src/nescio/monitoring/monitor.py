@@ -1,0 +1,260 @@
+"""A conformal test martingale: an alarm for drift with bounded false alarms at all times."""
+
+import hashlib
+import math
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nescio.core import NescioError, derive, load_tensors, save_tensors
+from nescio.data import random_access
+from nescio.guards import Guard
+from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.monitoring.bets import COUNT, grow
+from nescio.monitoring.ranks import BLOCK, p_values
+
+# The highest values of a long series, in bounded memory.
+
+CELLS = 1024  # at most; when they are full, two become one
+
+
+@dataclass(frozen=True, eq=False)
+class Peaks:
+    """The highest value in each stretch of `stride` values; the last may be unfinished."""
+
+    heights: NDArray[np.float64]
+    stride: int
+
+    @classmethod
+    def none(cls) -> "Peaks":
+        """Of a series that has not begun."""
+        return cls(np.empty(0), 1)
+
+    @property
+    def highest(self) -> float:
+        """Of all values; 0 before the first, where a martingale's logarithm starts."""
+        return float(self.heights.max(initial=0.0))
+
+    def add(self, start: int, values: NDArray[np.float64]) -> "Peaks":
+        """With the values from number `start` on; the same however a series is cut."""
+        heights, stride, last = self.heights, self.stride, start + len(values) - 1
+        while last // stride >= CELLS:
+            even = np.append(heights, -np.inf) if len(heights) % 2 else heights
+            heights, stride = even.reshape(-1, 2).max(1), 2 * stride
+        grown = np.full(last // stride + 1, -np.inf)
+        grown[: len(heights)] = heights
+        np.maximum.at(grown, np.arange(start, last + 1) // stride, values)
+        return Peaks(grown, stride)
+
+    def points(self, seen: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The ends of the stretches, of `seen` values, and their heights."""
+        ends = np.arange(1, len(self.heights) + 1, dtype=np.int64) * self.stride
+        return np.minimum(ends, seen), self.heights
+
+
+# A conformal test martingale: an alarm for drift whose false alarms are bounded at all times.
+#
+# Each score of the stream is ranked among the calibration scores and all of the stream before it.
+# If nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem
+# 11.1), so no bet against them gains: by Ville's inequality the capital ever reaches
+# 1 / false_alarm with probability at most false_alarm.
+
+Floats = NDArray[np.float64]
+LEAST = 20  # calibration scores of a monitor
+PIECE = 128 * BLOCK  # scores in one go
+KIND, BETS = "monitor", 1  # the second goes up when the bets change
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Monitor:
+    """Where a stream of scores stands; `update` gives a new value, of the same size.
+
+    Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
+    then wait in `pending`: so results do not depend on how the stream is cut into batches.
+    """
+
+    false_alarm: float
+    seed: int
+    shard: tuple[int, int]  # which part of the calibration scores, of how many
+    source: str  # a digest of all calibration scores
+    edges: Floats  # of the bins, fixed beforehand
+    counts: NDArray[np.int64]  # of calibration and stream, by bin
+    logs: Floats  # of the capital of each bet
+    pending: NDArray[np.int64]  # bins
+    seen: int  # scores of the stream
+    log_martingale: float  # the capital now, 0 at the start
+    alarm: int | None  # the place in the stream, from 0, at which the capital first sufficed
+    peaks: Peaks
+
+    def __repr__(self) -> str:
+        alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
+        p = f"p-value {said(self.p_value)}"
+        return f"Monitor({self.seen} scores seen, {alarm}, {p}, false_alarm={self.false_alarm:g})"
+
+    @property
+    def threshold(self) -> float:
+        """What `log_martingale` must reach for an alarm."""
+        return -math.log(self.false_alarm)
+
+    @property
+    def p_value(self) -> float:
+        """Of no drift so far; it may be read at any time: 1 over the largest capital."""
+        return min(1.0, math.exp(-self.peaks.highest))
+
+    @property
+    def history(self) -> tuple[NDArray[np.int64], Floats]:
+        """How many scores were seen, and the highest `log_martingale` since the point before."""
+        return self.peaks.points(self.seen)
+
+    def update(self, scores: Numbers) -> "Monitor":
+        """The monitor after more scores, one or many; larger is further out."""
+        if np.size(scores) == 0:
+            return self
+        values, now = _scores("scores", scores), self
+        for start in range(0, len(values), PIECE):
+            now = _after(now, values[start : start + PIECE])
+        return now
+
+    def save(self, path: str | Path) -> None:
+        """Write the monitor to one file; a crash leaves the old file or the new one."""
+        arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
+        arrays |= {"pending": self.pending, "heights": self.peaks.heights}
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        names = ("false_alarm", "seed", "source", "seen", "log_martingale", "alarm")
+        plain = {name: getattr(self, name) for name in names}
+        manifest = {"kind": KIND, "shard": list(self.shard), "stride": self.peaks.stride, **plain}
+        save_tensors(Path(path), tensors, {**manifest, "bets": BETS})
+
+
+def monitor(
+    calibration_scores: Numbers | Guard,
+    *,
+    false_alarm: float = 0.01,
+    bins: int = 256,
+    seed: int = 0,
+    shard: int = 0,
+    shards: int = 1,
+) -> Monitor:
+    """A monitor for a stream of scores like these, of data that nothing was fitted on.
+
+    Of a guard, the scores of the samples of its promises, for a stream of `guard(x).score`.
+    A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
+    shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> quiet = monitor(rng.normal(size=1000)).update(rng.normal(size=5000))
+    >>> quiet.alarm is None
+    True
+    >>> quiet.update(rng.normal(3, 1, size=100)).alarm
+    5005
+    """
+    if isinstance(calibration_scores, Guard):
+        calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
+    scores = _scores("calibration_scores", calibration_scores)
+    _check(false_alarm, bins, shard, shards)
+    if len(scores) < LEAST * shards:
+        raise NescioError(
+            f"a monitor needs at least {LEAST} calibration scores"
+            f"{f' for each of {shards} shards' if shards > 1 else ''}, got {len(scores)}"
+        )
+    order = np.random.default_rng(derive(seed, "monitor edges")).permutation(len(scores))
+    share = min(len(scores) // 4, 4 * bins)
+    edges = _edges(scores[order[:share]], bins)
+    counted = scores[order[share:]][shard::shards]
+    return Monitor(
+        false_alarm=float(false_alarm),
+        seed=seed,
+        shard=(shard, shards),
+        source=hashlib.blake2b(scores.tobytes(), digest_size=8).hexdigest(),
+        edges=edges,
+        counts=np.bincount(_bins(edges, counted), minlength=len(edges) + 1),
+        logs=np.full(COUNT, -np.inf),
+        pending=np.empty(0, np.int64),
+        seen=0,
+        log_martingale=0.0,
+        alarm=None,
+        peaks=Peaks.none(),
+    )
+
+
+def load(path: str | Path) -> Monitor:
+    """Read a monitor that was saved; it goes on as if nothing had happened."""
+    tensors, manifest = load_tensors(Path(path), KIND)
+    if manifest.pop("bets", None) != BETS:
+        raise NescioError(f"{path} was written by a nescio with other bets; start a new monitor")
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+    peaks = Peaks(arrays.pop("heights"), manifest.pop("stride"))
+    manifest |= {"shard": tuple(manifest["shard"]), "peaks": peaks, **arrays}
+    return Monitor(**{field.name: manifest[field.name] for field in fields(Monitor)})
+
+
+def said(p_value: float) -> str:
+    """A p-value for people: below the smallest numbers, only that."""
+    return "< 1e-300" if p_value < 1e-300 else f"{p_value:.3g}"
+
+
+def _after(now: Monitor, scores: Floats) -> Monitor:
+    """The monitor after one piece of the stream."""
+    waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
+    start = now.seen - len(now.pending)  # a multiple of BLOCK
+    places = np.arange(start, start + len(waiting), dtype=np.int64)
+    uniform = random_access.rows(_stream(now), 0, places, 1, np.float64)[:, 0]
+    p, counts = p_values(now.counts, waiting, uniform)
+    capital, logs = grow(now.logs, start, p)
+    capital = capital[len(now.pending) :]
+    crossed = np.flatnonzero(capital >= now.threshold)
+    alarm = now.seen + int(crossed[0]) if now.alarm is None and len(crossed) else now.alarm
+    return replace(
+        now,
+        counts=counts[-1].copy(),
+        logs=logs[-1].copy(),
+        pending=waiting[len(waiting) // BLOCK * BLOCK :].copy(),
+        seen=now.seen + len(scores),
+        log_martingale=float(capital[-1]),
+        alarm=alarm,
+        peaks=now.peaks.add(now.seen, capital),
+    )
+
+
+def _stream(now: Monitor) -> int:
+    """The seed of the numbers that break ties."""
+    return derive(now.seed, "monitor ties", *now.shard)
+
+
+def _bins(edges: Floats, scores: Floats) -> NDArray[np.int64]:
+    return np.searchsorted(edges, scores, side="right").astype(np.int64)
+
+
+def _edges(scores: Floats, bins: int) -> Floats:
+    """Quantiles, the least and the greatest among them; beyond either is a bin of its own."""
+    ordered = np.sort(scores)
+    chosen = ordered[np.linspace(0, len(ordered) - 1, bins - 2).round().astype(int)]
+    return np.unique(np.append(chosen, np.nextafter(ordered[-1], np.inf)))
+
+
+def _scores(name: str, scores: Numbers) -> Floats:
+    values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
+    values = np.ascontiguousarray(values, np.float64)
+    if np.isnan(values).any():
+        place = int(np.isnan(values).argmax())
+        raise NescioError(
+            f"`{name}` holds NaN, first at {place}; a score says how far out: what has none, such "
+            "as an input that is not finite, is infinitely far, scores.nan_to_num(nan=math.inf)"
+        )
+    return values
+
+
+def _check(false_alarm: float, bins: int, shard: int, shards: int) -> None:
+    if not (isinstance(false_alarm, (int, float, np.floating)) and 0 < false_alarm < 1):
+        raise NescioError(f"`false_alarm` must be between 0 and 1, got {false_alarm!r}; try 0.01")
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 4 <= bins <= 4096:
+        raise NescioError(f"`bins` must be a whole number from 4 to 4096, got {bins!r}")
+    for name, value in {"shard": shard, "shards": shards}.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise NescioError(f"`{name}` must be a whole number, got {value!r}")
+    if not 0 <= shard < shards:
+        raise NescioError(f"`shard` must be in 0..{shards - 1} for {shards} shards, got {shard}")

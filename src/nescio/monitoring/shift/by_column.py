@@ -1,0 +1,173 @@
+"""Which columns have shifted: a test for each, corrected for their number."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.core import NescioError, derive
+from nescio.data import Columns, Table, learn_columns
+from nescio.data.encoding import Kind
+from nescio.metrics.multiple_tests import Correction, adjust
+from nescio.monitoring.shift.shift import Floats, as_batches, check_draws, permutation_p
+
+FEW = 5  # an expected count below this: tables are drawn instead of the chi-squared limit
+BLOCK = 1 << 22  # numbers of drawn tables at a time
+KS, CHI = "Kolmogorov-Smirnov", "chi-squared"
+
+
+@dataclass(frozen=True)
+class ColumnShift:
+    """One test of one column."""
+
+    column: str
+    test: str
+    statistic: float
+    p_value: float
+    adjusted: float  # for the number of tests
+
+
+@dataclass(frozen=True)
+class ColumnShifts:
+    """A test for every column, and one more where values are missing."""
+
+    rows: tuple[ColumnShift, ...]
+    correction: Correction
+    samples: tuple[int, int]  # before and after
+
+    @property
+    def p_value(self) -> float:
+        """Of no shift in any column: the smallest adjusted one."""
+        return min(row.adjusted for row in self.rows)
+
+    def shifted(self, level: float = 0.05) -> list[str]:
+        """Columns whose adjusted p-value is at most `level`, each once."""
+        return list(dict.fromkeys(row.column for row in self.rows if row.adjusted <= level))
+
+
+def by_column(
+    before: Any,
+    after: Any,
+    *,
+    columns: Columns | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    correction: Correction = "holm",
+    draws: int = 9999,
+    seed: int = 0,
+) -> ColumnShifts:
+    """Kolmogorov-Smirnov for continuous columns, chi-squared for levels and for missing values.
+
+    before, after: two `Table`s, or arrays `(N, F)` of which every column is continuous.
+    columns: kinds as learned before; without them they are those of `kinds`, or proposed from both
+    tables. Levels that only one table has are levels. Where an expected count is below 5, the
+    p-value is that of `draws` tables with the same margins, drawn by `seed`, not the limit's.
+    With ties, Kolmogorov-Smirnov gives too large p-values: no false alarms, fewer alarms.
+    """
+    check_draws(draws, "draws")
+    rng = np.random.default_rng(derive(seed, "by column"))
+    found: list[ColumnShift] = []
+    if isinstance(before, Table) and isinstance(after, Table):
+        pairs, samples = _of_tables(before, after, columns, kinds), (len(before), len(after))
+    elif isinstance(before, Table) or isinstance(after, Table):
+        raise NescioError("give two tables, or two arrays")
+    else:
+        first, second = as_batches(before, after, least=2)
+        names = [str(place) for place in range(first.shape[1])]
+        pairs = ((n, "continuous", x, y) for n, x, y in zip(names, first.T, second.T, strict=True))
+        samples = len(first), len(second)
+    for name, kind, one, two in pairs:
+        found += _tests(name, kind, one, two, draws, rng)
+    adjusted = adjust([row.p_value for row in found], correction)
+    rows = tuple(
+        ColumnShift(row.column, row.test, row.statistic, row.p_value, float(value))
+        for row, value in zip(found, adjusted, strict=True)
+    )
+    return ColumnShifts(rows, correction, samples)
+
+
+def _of_tables(
+    before: Table, after: Table, columns: Columns | None, kinds: Mapping[str, Kind] | None
+) -> Iterator[tuple[str, str, Any, Any]]:
+    """Name, kind and the values of both; NaN is missing."""
+    if columns is None:
+        names = before.names
+        if extra := [name for name in after.names if name not in names]:
+            raise NescioError(
+                f"after has columns that before lacks: {', '.join(extra)}; leave them out with "
+                "after.without, or give columns="
+            )
+        both = {
+            name: np.concatenate([_same(before, after, name), _same(after, before, name)])
+            for name in names
+        }
+        columns = learn_columns(Table(both), kinds)
+    for column in columns.columns:
+        one, two = (_same(*pair, column.name) for pair in ((before, after), (after, before)))
+        if column.kind == "continuous" and one.dtype.kind != "f":
+            raise NescioError(f"column {column.name!r} is continuous, but holds text; repair it")
+        yield column.name, column.kind, one, two
+
+
+def _same(table: Table, other: Table, name: str) -> NDArray[Any]:
+    """A column as text where it is text in either table."""
+    values = table[name]
+    if values.dtype.kind == "f" and other[name].dtype.kind != "f":
+        return np.array(["" if np.isnan(value) else f"{value:.15g}" for value in values])
+    return values
+
+
+def _tests(
+    name: str, kind: str, one: Any, two: Any, draws: int, rng: np.random.Generator
+) -> Iterator[ColumnShift]:
+    gone = [values == "" if values.dtype.kind != "f" else np.isnan(values) for values in (one, two)]
+    if kind != "continuous":
+        yield _chi(name, CHI, one, two, draws, rng)  # NaN and "" are levels
+        return
+    known = one[~gone[0]], two[~gone[1]]
+    if min(map(len, known)):
+        from scipy.stats import ks_2samp
+
+        with warnings.catch_warnings():  # where the exact law overflows, its limit is taken
+            warnings.simplefilter("ignore", RuntimeWarning)
+            result = ks_2samp(*known)
+        p_value = min(1.0, float(result.pvalue))
+        yield ColumnShift(name, KS, float(result.statistic), p_value, p_value)
+    if gone[0].any() or gone[1].any():
+        yield _chi(name, f"{CHI}, missing or not", gone[0], gone[1], draws, rng)
+
+
+def _chi(
+    name: str, test: str, one: Any, two: Any, draws: int, rng: np.random.Generator
+) -> ColumnShift:
+    """The chi-squared test of levels, exact in small tables."""
+    from scipy.stats import chi2
+
+    levels, place = np.unique(np.concatenate([one, two]), return_inverse=True)
+    counts = np.stack(
+        [np.bincount(part, minlength=len(levels)) for part in np.split(place, [len(one)])]
+    )
+    if len(levels) == 1:
+        return ColumnShift(name, test, 0.0, 1.0, 1.0)
+    expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
+    value = float((np.square(counts - expected) / expected).sum())
+    if expected.min() >= FEW:
+        p_value = float(chi2.sf(value, len(levels) - 1))
+    else:
+        p_value = permutation_p(value, _drawn(counts, expected, draws, rng))
+    return ColumnShift(name, test, value, p_value, p_value)
+
+
+def _drawn(counts: NDArray[Any], expected: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """The statistic of `draws` tables with the margins of `counts`."""
+    from scipy.stats import random_table
+
+    tables = random_table(counts.sum(1), counts.sum(0))
+    step = max(1, BLOCK // counts.size)
+    found = []
+    for start in range(0, draws, step):
+        some = tables.rvs(min(step, draws - start), random_state=rng)
+        found.append((np.square(some - expected) / expected).sum((1, 2)))
+    return np.concatenate(found)

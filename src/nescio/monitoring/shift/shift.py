@@ -1,0 +1,62 @@
+"""What a test of shift found, and the batches it reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nescio.core import NescioError, as_inputs
+from nescio.data import Table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A test of two batches: under no shift, p_value <= a happens in a share of at most a."""
+
+    test: str
+    statistic: float  # larger: further apart
+    p_value: float
+    samples: tuple[int, int]  # that the statistic was computed from, before and after
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def as_batches(before: Any, after: Any, *, least: int) -> tuple[Floats, Floats]:
+    """Two batches as rows `(N, F)` of one width, with at least `least` samples each."""
+    if isinstance(before, Table) or isinstance(after, Table):
+        raise NescioError(
+            "this test takes arrays; encode tables first: learn_columns(before).encode(after).x"
+        )
+    pair = [
+        as_inputs(given, name, dtype=torch.float64).flatten(1).cpu().numpy()
+        for given, name in ((before, "before"), (after, "after"))
+    ]
+    if pair[0].shape[1] != pair[1].shape[1]:
+        raise NescioError(
+            f"before has {pair[0].shape[1]} numbers per sample, after {pair[1].shape[1]}; they "
+            "must agree"
+        )
+    for name, rows in zip(("before", "after"), pair, strict=True):
+        if len(rows) < least:
+            raise NescioError(f"{name} has {len(rows)} samples; the test needs at least {least}")
+    return pair[0], pair[1]
+
+
+def check_draws(count: int, name: str = "permutations") -> int:
+    """A number of permutations: p-values are multiples of 1 / (count + 1)."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise NescioError(f"{name} must be a whole number from 1 up, got {count!r}")
+    return count
+
+
+def permutation_p(observed: float, drawn: Floats) -> float:
+    """The share of draws at least as large, the observed one counted among them: exact.
+
+    Rounding must not tell equal statistics apart, so a relative 1e-12 counts as equal.
+    """
+    slack = 1e-12 * max(abs(observed), float(np.abs(drawn).max(initial=0.0)))
+    return float((1 + (drawn >= observed - slack).sum()) / (1 + len(drawn)))

@@ -1,0 +1,175 @@
+"""Max pooling and convolutions of gray images whose gradients come quickly on a processor.
+
+PyTorch's max pooling over 2 x 2 windows takes longer than the convolution before it, and so do the
+gradients of a convolution from a single channel. Both are a few whole-array operations. A mode
+stands where layers and functional calls meet, so nothing of the user's network is replaced.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+Pair = tuple[int, int]
+Options = dict[str, Any]
+POOLS = (F.max_pool2d, torch.max_pool2d)
+PATCHES = 2  # a patch has at most so many times as many numbers as there are kernels
+KINDS = (torch.float32, torch.float64)
+
+
+class QuickImages(TorchFunctionMode):
+    """Within it, pooling and one-channel convolutions take the quick way, with the same values."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Options | None = None
+    ) -> Any:
+        options = kwargs or {}
+        if func in POOLS:
+            return _pool(func, *args, **options)
+        if func is torch.conv2d:
+            return _convolve(*args, **options)
+        return func(*args, **options)
+
+
+def _pool(
+    function: Any,
+    input: Tensor,
+    kernel_size: int | Pair,
+    stride: int | Pair | None = None,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    plain = _pair(padding) == (0, 0) and _pair(dilation) == (1, 1) and not return_indices
+    halves = _pair(kernel_size) == _pair(stride or kernel_size) == (2, 2)
+    whole = input.ndim == 4 and input.shape[2] % 2 == input.shape[3] % 2 == 0
+    if plain and halves and whole and _usual(input):
+        return _Pool.apply(input) if _followed(input) else _largest(input)  # type: ignore[no-untyped-call]
+    rest: Options = {} if function is torch.max_pool2d else {"return_indices": return_indices}
+    return function(input, kernel_size, stride or kernel_size, padding, dilation, ceil_mode, **rest)
+
+
+def _convolve(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair | str = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    gray = input.ndim == 4 and weight.shape[1] == groups == 1 and _usual(input)
+    if isinstance(padding, str) or not gray or _pair(dilation) != (1, 1):
+        return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    options = _pair(stride), _pair(padding)
+    if not _followed(input, weight, bias):
+        return _product(input, weight, bias, *options)[0]
+    out: Tensor = _FromOneChannel.apply(input, weight, bias, *options)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _pair(value: int | Pair) -> Pair:
+    return (value, value) if isinstance(value, int) else (value[0], value[-1])
+
+
+def _usual(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype in KINDS and x.is_contiguous()
+
+
+def _followed(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _largest(x: Tensor) -> Tensor:
+    rows = torch.maximum(x[..., ::2], x[..., 1::2])
+    return torch.maximum(rows[..., ::2, :], rows[..., 1::2, :])
+
+
+class _Pool(torch.autograd.Function):
+    """The largest of each 2 x 2 window; of equal ones the first, as in PyTorch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        left, right = x[..., ::2], x[..., 1::2]
+        rows = torch.maximum(left, right)
+        top, bottom = rows[..., ::2, :], rows[..., 1::2, :]
+        ctx.save_for_backward(right - left, bottom - top)
+        return torch.maximum(top, bottom)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Tensor:
+        across, down = ctx.saved_tensors
+        below = torch.ops.aten.threshold_backward(slope, down, 0)
+        rows = torch.stack([slope - below, below], -2).flatten(-3, -2)
+        right = torch.ops.aten.threshold_backward(rows, across, 0)
+        # The fastest way to lay two arrays side by side: as parts of complex numbers.
+        return torch.view_as_real(torch.complex(rows - right, right)).flatten(-2)
+
+
+class _FromOneChannel(torch.autograd.Function):
+    """A convolution `(B, 1, H, W) -> (B, O, h, w)`; its gradients are products with patches."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+    ) -> Tensor:
+        out, patches = _product(x, weight, bias, stride, padding)
+        ctx.save_for_backward(x, weight, patches if ctx.needs_input_grad[1] else None)
+        ctx.stride, ctx.padding = stride, padding
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, seen = ctx.saved_tensors
+        flat = slope.flatten(2)  # (B, O, hw)
+        inputs = weights = bias = None
+        if ctx.needs_input_grad[0]:
+            patches = (weight.flatten(1).T @ flat).unflatten(2, slope.shape[2:])  # (B, KL, h, w)
+            inputs = _add_up(patches, x.shape, weight.shape, ctx.stride, ctx.padding)
+        if ctx.needs_input_grad[1]:
+            if seen is None:
+                seen = _patches(x, weight.shape, ctx.stride, ctx.padding)
+            weights = torch.bmm(flat, seen.mT).sum(0).view_as(weight)
+        if ctx.needs_input_grad[2]:
+            bias = slope.sum((0, 2, 3))
+        return inputs, weights, bias, None, None
+
+
+def _product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+) -> tuple[Tensor, Tensor | None]:
+    """The convolution, and the patches if they were made: not where they dwarf the result."""
+    kernels = weight.flatten(1)
+    if kernels.shape[1] > PATCHES * len(kernels):
+        return torch.conv2d(x, weight, bias, stride, padding), None
+    patches = _patches(x, weight.shape, stride, padding)
+    sizes = zip(x.shape[2:], padding, weight.shape[2:], stride, strict=True)
+    shape = [(n + 2 * pad - k) // by + 1 for n, pad, k, by in sizes]
+    out = x.new_empty(len(x), len(kernels), *shape)  # no view: it may be changed in place
+    each = kernels.detach().expand(len(x), *kernels.shape)
+    start = kernels.new_zeros(()) if bias is None else bias.detach()[:, None]
+    torch.baddbmm(start, each, patches, out=out.flatten(2))
+    return out, patches
+
+
+def _patches(x: Tensor, shape: torch.Size, stride: Pair, padding: Pair) -> Tensor:
+    """What each weight of the kernel sees, `(B, KL, hw)`."""
+    (up, side), (kernel, width) = padding, shape[2:]
+    wide = F.pad(x[:, 0], (side, side, up, up))
+    seen = wide.unfold(1, kernel, stride[0]).unfold(2, width, stride[1]).permute(0, 3, 4, 1, 2)
+    return seen.reshape(len(x), kernel * width, -1)
+
+
+def _add_up(patches: Tensor, x: torch.Size, kernel: torch.Size, stride: Pair, pad: Pair) -> Tensor:
+    """The reverse of `_patches`: the sum of what falls on each pixel, `(B, 1, H, W)`."""
+    (samples, _, height, width), (high, wide) = x, patches.shape[2:]
+    out = patches.new_zeros(samples, height + 2 * pad[0], width + 2 * pad[1])
+    for place, part in enumerate(patches.unbind(1)):
+        row, column = divmod(place, kernel[3])
+        rows = slice(row, row + stride[0] * (high - 1) + 1, stride[0])
+        columns = slice(column, column + stride[1] * (wide - 1) + 1, stride[1])
+        out[:, rows, columns] += part
+    return out[:, None, pad[0] : pad[0] + height, pad[1] : pad[1] + width]

@@ -1,0 +1,275 @@
+"""M networks as one: weights `(M, ...)`, outputs `(M, N, O)` from one call.
+
+Sequences of linear layers run as batched products with features before samples, `(M, F, N)`: the
+products and the gradients of the weights then come out contiguous. Every other network runs member
+by member with the same result, images in the order that is fastest on a processor.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nescio.core import NescioError, Rng
+from nescio.nets.bayesian_mlp import VariationalLinear
+from nescio.nets.dropout import draw_mask, masks_from
+from nescio.nets.fast_images import QuickImages
+from nescio.nets.standardize import Standardize
+
+Tensors = Mapping[str, Tensor]
+Draws = Callable[[], Sequence[torch.Generator]] | None  # one a member; None: dropout is off
+Layer = Callable[[Tensors, Tensor, Draws], Tensor]
+
+ELEMENTWISE = (
+    nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.Sigmoid, nn.ELU, nn.Softplus, nn.Hardtanh,
+    nn.ReLU6, nn.Identity,
+)  # fmt: skip
+PIECE = 128  # images
+FRESH = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # ReLU may overwrite
+
+
+@torch.inference_mode(False)  # these weights may be attacked later
+def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
+    """Parameters and buffers of networks of one architecture, stacked to `(M, ...)`."""
+    states = [{**dict(net.named_parameters()), **dict(net.named_buffers())} for net in nets]
+    shapes = [{name: value.shape for name, value in state.items()} for state in states]
+    if not states or not states[0]:
+        raise NescioError("a network without weights cannot be trained or stacked")
+    for member, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise NescioError(
+                f"member {member} has other weights than member 0; the factory must return the "
+                "same architecture every time"
+            )
+    return {  # contiguous, whatever the networks' memory format: optimizers read memory
+        name: torch.stack([state[name].detach() for state in states]).contiguous()
+        for name in states[0]
+    }
+
+
+def _copy(net: nn.Module) -> nn.Module:
+    try:
+        return deepcopy(net)
+    except RuntimeError as error:
+        raise NescioError(
+            f"the network cannot be copied: {error}. Old-style weight_norm is one cause: use "
+            "torch.nn.utils.parametrizations.weight_norm, or make the network anew"
+        ) from error
+
+
+class Stack:
+    """The architecture of M networks, to be called with their stacked tensors."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = _copy(net)
+        for module in self.net.modules():
+            if hasattr(module, "inplace"):  # must reach neither the inputs nor the next member
+                setattr(module, "inplace", False)  # noqa: B010
+        self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
+        self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
+        known = self._layers is None and _known(self.net)
+        if known:
+            _rearrange(self.net)
+        # BatchNorm stands between convolutions of few weights, which then take 0.8 of the time.
+        self._last = known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
+
+    @property
+    def stacked(self) -> bool:
+        """Whether all members run in one product rather than in a loop."""
+        return self._layers is not None
+
+    def takes(self, features: Sequence[int]) -> bool:
+        """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
+        flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
+        scalings = [m.mean.shape for m in self.net.modules() if isinstance(m, Standardize)]
+        return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
+
+    def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
+        """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
+        if self._layers is None or not self.takes(x.shape[2:]):
+            return self._loop(tensors, x, rng)
+        draws = None if rng is None else cache(partial(rng.generators, "dropout"))
+        hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)
+        for layer in self._layers:
+            hidden = layer(tensors, hidden, draws)
+        return hidden.transpose(1, 2)
+
+    def _loop(self, tensors: Tensors, x: Tensor, rng: Rng | None) -> Tensor:
+        self.net.train(rng is not None)
+        generators = [None] * len(x) if rng is None else rng.generators("dropout")
+        slices = {name: tensor.unbind(0) for name, tensor in tensors.items()}
+        outputs = []
+        for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
+            own = {name: parts[member] for name, parts in slices.items()}
+            with (
+                nullcontext() if generator is None else masks_from(generator),
+                QuickImages() if inputs.ndim == 4 else nullcontext(),
+            ):
+                outputs.append(self._answer(own, inputs))
+        return torch.stack(outputs)
+
+    def _answer(self, own: dict[str, Tensor], x: Tensor) -> Tensor:
+        """The outputs of one network; images without gradients in pieces that fit the cache."""
+        whole = x.ndim != 4 or self.net.training or torch.is_grad_enabled()
+        answers = []
+        for part in [x] if whole else x.split(PIECE):
+            answer = torch.func.functional_call(self.net, own, (self._laid_out(part),))
+            if not isinstance(answer, Tensor):
+                kind = type(answer).__name__
+                raise NescioError(f"a network must return one tensor of outputs, not a {kind}")
+            answers.append(answer)
+        return answers[0] if len(answers) == 1 else torch.cat(answers)
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        """Color images with the channels last in memory, where that is faster."""
+        if not self._last or x.ndim != 4 or x.shape[1] == 1:
+            return x
+        return x.contiguous(memory_format=torch.channels_last)
+
+
+def _first(net: nn.Module) -> nn.Module:
+    """The first layer behind any input scaling."""
+    while isinstance(net, nn.Sequential) and len(net):
+        net = net[1] if len(net) > 1 and isinstance(net[0], Standardize) else net[0]
+    return net
+
+
+def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
+    """The layers as functions of stacked tensors, or None where a layer cannot be stacked."""
+    if _watched(module):
+        return None
+    kind = type(module)
+    if kind.forward is nn.Sequential.forward:
+        children = cast(dict[str, nn.Module], module._modules)  # as Sequential runs them
+        plans = [_plan(child, f"{prefix}{name}.") for name, child in children.items()]
+        return None if None in plans else [layer for plan in plans for layer in plan or []]
+    if kind is nn.Linear:
+        bias = f"{prefix}bias" if module.bias is not None else None
+        return [partial(_linear, f"{prefix}weight", bias)]
+    if kind is nn.ReLU:
+        return [_relu]
+    if kind in ELEMENTWISE:
+        return [lambda _, hidden, __: module(hidden)]
+    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
+        return []
+    if isinstance(module, nn.Dropout) and kind is nn.Dropout:
+        return [partial(_dropout, module.p)] if module.p else []
+    if kind is VariationalLinear:
+        return [partial(_variational, prefix)]
+    if kind is Standardize:
+        return [partial(_standardize, f"{prefix}mean", f"{prefix}scale")]
+    return None
+
+
+def _watched(module: nn.Module) -> bool:
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(hooks) or "forward" in vars(module)
+
+
+def _known(net: nn.Module) -> bool:
+    """Whether all layers are PyTorch's or nescio's own: no forward can take them apart."""
+    homes = ("torch.nn.", "nescio.nets.")
+    return all(type(m).__module__.startswith(homes) and not _watched(m) for m in net.modules())
+
+
+def _rearrange(net: nn.Module) -> None:
+    """Pool before ReLU, which gives the same from a quarter of the work, and ReLU in place."""
+    for block in net.modules():
+        if type(block) is not nn.Sequential:
+            continue
+        layers = block._modules
+        for first, second in pairwise(layers):
+            if type(layers[first]) is nn.ReLU and _pools(layers[second]):
+                layers[first], layers[second] = layers[second], layers[first]
+        for first, second in pairwise(layers):
+            fresh = type(layers[first]) in FRESH or _pools(layers[first])
+            if fresh and type(layers[second]) is nn.ReLU:
+                layers[second] = nn.ReLU(inplace=True)  # one of its own: it may be shared
+
+
+def _pools(layer: nn.Module) -> bool:
+    return type(layer) is nn.MaxPool2d and not layer.return_indices
+
+
+def _tied(net: nn.Module) -> bool:
+    """Whether a parameter or buffer stands in two places."""
+    every = [
+        *net.named_parameters(remove_duplicate=False),
+        *net.named_buffers(remove_duplicate=False),
+    ]
+    return len(every) > len({id(tensor) for _, tensor in every})
+
+
+def _linear(weight: str, bias: str | None, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
+    if bias is None:
+        return torch.bmm(t[weight], hidden)
+    return torch.baddbmm(t[bias][:, :, None], t[weight], hidden)
+
+
+def _relu(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
+    return torch.relu(hidden)
+
+
+def _relu_in_place(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
+    return torch.relu_(hidden)
+
+
+def _in_place(layers: list[Layer] | None) -> list[Layer] | None:
+    """ReLU directly after a linear layer may overwrite: a product's gradient needs no output."""
+    if layers is None:
+        return None
+    after = [None, *layers[:-1]]
+    fresh = [isinstance(layer, partial) and layer.func is _linear for layer in after]
+    return [_relu_in_place if ok and f is _relu else f for ok, f in zip(fresh, layers, strict=True)]
+
+
+def _dropout(p: float, _: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
+    if draws is None:
+        return hidden
+    features, samples = hidden.shape[1:]
+    masks = [draw_mask((samples, features), p, g, hidden) for g in draws()]
+    return hidden * torch.stack(masks).transpose(1, 2)
+
+
+def _variational(prefix: str, t: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
+    mean = torch.baddbmm(t[f"{prefix}bias_mean"][:, :, None], t[f"{prefix}weight_mean"], hidden)
+    if draws is None:
+        return mean
+    weight, bias = (F.softplus(t[f"{prefix}{part}_rho"]).square() for part in ("weight", "bias"))
+    spread = torch.baddbmm(bias[:, :, None], weight, hidden.square()).sqrt()
+    features, samples = mean.shape[1:]
+    noise = [torch.randn(samples, features, generator=g) for g in draws()]
+    return mean + spread * torch.stack(noise).transpose(1, 2).to(mean)
+
+
+def _standardize(mean: str, scale: str, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
+    shift, width = (t[name].reshape(len(t[name]), -1, 1) for name in (mean, scale))
+    return (hidden - shift) / width
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a loss sees of the networks: call it on inputs `(M, N, ...)`, or read the parameters."""
+
+    architecture: Stack
+    tensors: Tensors
+    rng: Rng | None = None  # None: evaluation, dropout off
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.architecture(self.tensors, x, self.rng)
+
+    def frozen(self) -> "Forward":
+        """The same networks in evaluation mode, with gradients for the inputs alone."""
+        return Forward(self.architecture, {name: t.detach() for name, t in self.tensors.items()})
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The trained weights by name, each `(M, ...)`, in the order of the network."""
+        return {name: self.tensors[name] for name in self.architecture.trained}

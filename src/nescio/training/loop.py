@@ -1,0 +1,297 @@
+"""The loop itself: steps, epochs, validation, early stopping, checkpoints, a clean stop."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, Rng, Schedule, as_batch, one_thread
+from nescio.core.progress import progress
+from nescio.data.augmentation import Augment, augment
+from nescio.losses import Batch, Loss
+from nescio.nets.dense import Dense
+from nescio.nets.stack import Forward, Stack, Tensors
+from nescio.training.checkpoint import State
+from nescio.training.optimizers import Optimizer, clip_members
+
+TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
+Pair = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that stays the same while the members train."""
+
+    loss: Loss
+    architecture: Stack
+    by_hand: Dense | None  # gradients in closed form, where network and loss allow it
+    data: Pair  # images may be bytes
+    held: Pair | None  # validation data
+    members: tuple[int, ...]
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    schedule: Schedule
+    clip: float | None
+    patience: int | None
+    seed: int
+    bootstrap: bool
+    augments: tuple[Augment, ...] = ()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number type of the network; bytes are converted to it a batch at a time."""
+        return next((p.dtype for p in self.architecture.net.parameters()), torch.float32)
+
+    @property
+    def steps(self) -> int:
+        """Steps an epoch; a single case left over joins the last batch (BatchNorm needs two)."""
+        whole, rest = divmod(len(self.data[0]), self.batch_size)
+        return max(1, whole + (rest > 1))
+
+    @property
+    def together(self) -> bool:
+        """Whether all members run in one go, rather than one after the other."""
+        return self.architecture.takes(self.data[0].shape[1:])
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds of what runs in one go, roughly: all members, or one in a loop."""
+        weights = sum(p.numel() for p in self.architecture.net.parameters())
+        return weights * (len(self.members) if self.together else 1) * self.batch_size
+
+
+class Saver:
+    """Writes checkpoints now and then, and when asked to stop."""
+
+    def __init__(self, path: Path | None, config: Mapping[str, Any], seconds: float) -> None:
+        self.path, self.config, self.seconds = path, config, seconds
+        self.last = time.monotonic()
+        self.stop = False
+
+    def after_step(self, state: State) -> None:
+        due = self.path is not None and time.monotonic() - self.last >= self.seconds
+        if (due or self.stop) and self.path is not None and state.sums.isfinite().all():
+            start = time.monotonic()
+            state.save(self.path, self.config)
+            self.last = time.monotonic()
+            self.seconds = max(self.seconds, 20 * (self.last - start))  # at most 5 % of the time
+        if self.stop:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Turn Ctrl-C into a stop after the step under way, so that the state is whole."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handler(*_: Any) -> None:
+            if self.stop:  # the second time: at once
+                raise KeyboardInterrupt
+            self.stop = True
+
+        before = signal.signal(signal.SIGINT, handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before or signal.default_int_handler)
+
+
+@contextmanager
+def _prepared(work: int) -> Iterator[None]:
+    """Settings of the process that make steps fast, put back afterwards."""
+    # A large block, freed untouched, makes the C library keep freed activations instead of
+    # returning them to the system after each step and faulting them in again.
+    block = torch.empty(31 << 18)
+    del block
+    with one_thread() if work < TINY else nullcontext():
+        yield
+
+
+def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
+    """Train from where `state` is to the end of `plan`; `state` changes in place."""
+    x = plan.data[0]
+    low, high = as_batch(x.amin(0), plan.dtype), as_batch(x.amax(0), plan.dtype)
+    with (
+        _prepared(plan.work),
+        saver.watching(),
+        progress(plan.epochs, "training", show=show) as bar,
+    ):
+        bar(state.epoch, str)
+        while state.epoch < plan.epochs and state.active:
+            rng = Rng(plan.seed, tuple(plan.members[i] for i in state.active))
+            orders = _orders(plan, rng.at(state.epoch))
+            while state.step < plan.steps:
+                _step(state, plan, _batch(state, plan, orders, low, high), rng)
+                if state.step < plan.steps:
+                    saver.after_step(state)
+            _end_epoch(state, plan)
+            bar(1, lambda: f"loss {state.train[state.epoch - 1].nanmean():.4g}")
+            saver.after_step(state)
+
+
+def _orders(plan: Plan, rng: Rng) -> Tensor | None:
+    """The order of the samples for each member, `(A, N)`; None for the whole set as it is."""
+    x = plan.data[0]
+    if plan.steps == 1 and not plan.bootstrap:
+        return None
+    orders = rng.orders(len(x))
+    if plan.bootstrap:  # a sample with replacement, the same in every epoch
+        orders = rng.at().choices(len(x)).gather(1, orders)
+    return orders.to(x.device)
+
+
+def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: Tensor) -> Batch:
+    x, y = plan.data
+    done, total = state.epoch * plan.steps + state.step, plan.epochs * plan.steps
+    if orders is None:
+        members = len(state.active)
+        chosen = x.expand(members, *x.shape), y.expand(members, *y.shape)
+    else:
+        start, last = state.step * plan.batch_size, state.step == plan.steps - 1
+        index = orders[:, start : None if last else start + plan.batch_size]
+        chosen = x[index], y[index]
+    images, targets = chosen
+    if plan.augments:
+        ids = tuple(plan.members[i] for i in state.active)
+        images = augment(plan.augments, images, Rng(plan.seed, ids, (state.epoch, state.step)))
+    return Batch(
+        as_batch(images, low.dtype),
+        targets,
+        len(x),
+        low,
+        high,
+        steps=plan.steps,
+        step=done,
+        total=total,
+        memory=state.memory,
+    )
+
+
+def _step(state: State, plan: Plan, batch: Batch, rng: Rng) -> None:
+    """One update of every active member."""
+    done = state.epoch * plan.steps + state.step
+    rate = plan.learning_rate * plan.schedule(done, plan.epochs * plan.steps)
+    rng = rng.at(state.epoch, state.step)
+    if plan.together:
+        losses = _update(plan, state.weights, state.optimizer, batch, rng, rate)
+    else:
+        losses = _one_by_one(state, plan, batch, rng, rate)
+    state.sums += losses * (batch.x.shape[1] / batch.points)
+    state.step += 1
+
+
+def _one_by_one(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float) -> Tensor:
+    """The same, member by member: activations and gradients of one at a time stay in the cache."""
+    losses, memories = [], []
+    for place in range(len(state.active)):
+        own = {name: tensor[place : place + 1] for name, tensor in state.weights.items()}
+        part, chance = batch.member(place), rng.member(place)
+        losses.append(_update(plan, own, state.optimizer.member(place), part, chance, rate))
+        memories.append(part.memory)
+    state.optimizer.steps += 1
+    for name in memories[0]:
+        if name not in batch.memory:  # from now on the members change their parts of it in place
+            batch.memory[name] = torch.cat([memory[name] for memory in memories])
+    return torch.cat(losses)
+
+
+def _update(
+    plan: Plan, weights: Tensors, optimizer: Optimizer, batch: Batch, rng: Rng, rate: float
+) -> Tensor:
+    """Move the weights of some members, in place; their losses."""
+    leaves = [weights[name].detach() for name in plan.architecture.trained]
+    if plan.by_hand is not None and plan.loss.slope is not None:
+        losses, slopes = plan.by_hand(weights, batch.x, batch.y, plan.loss.slope)
+    else:
+        for leaf in leaves:
+            leaf.requires_grad_()
+        trained = dict(zip(plan.architecture.trained, leaves, strict=True))
+        forward = Forward(plan.architecture, {**weights, **trained}, rng)
+        losses, slopes = _by_autograd(plan.loss, forward, batch, rng, leaves)
+    if plan.clip is not None:
+        slopes = clip_members(slopes, plan.clip)
+    optimizer.update(leaves, slopes, rate)
+    return losses
+
+
+def _by_autograd(
+    loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    losses = loss(forward, batch, rng)
+    # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
+    # for the outputs instead would import sympy, a second at the first step.)
+    inputs = [tensor for tensor, _ in batch.wanted]
+    every = torch.autograd.grad(losses.sum(), [*leaves, *inputs], allow_unused=True)
+    slopes, others = every[: len(leaves)], every[len(leaves) :]
+    for (_, take), slope in zip(batch.wanted, others, strict=True):
+        take(slope)
+    pairs = zip(leaves, slopes, strict=True)
+    filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
+    return losses.detach(), filled
+
+
+@torch.no_grad()
+def _end_epoch(state: State, plan: Plan) -> None:
+    if not math.isfinite(state.sums.sum().item()):
+        raise _lost(state, plan, state.sums, "the loss")
+    if len(state.active) == len(plan.members):
+        state.train[state.epoch] = state.sums
+    else:
+        state.train[state.epoch, state.active] = state.sums
+    state.sums.zero_()
+    if plan.held is not None:
+        _validate(state, plan, plan.held)
+    state.epoch, state.step = state.epoch + 1, 0
+
+
+def _lost(state: State, plan: Plan, values: Tensor, what: str) -> NescioError:
+    member = plan.members[state.active[int((~values.isfinite()).nonzero()[0])]]
+    return diverged(member, state.epoch, what)
+
+
+def diverged(member: int, epoch: int, what: str) -> NescioError:
+    """The error of a training that ran away: where it happened, and what to try."""
+    return NescioError(
+        f"{what} of member {member} became NaN or infinite in epoch {epoch}; try a smaller "
+        "learning_rate, clip=1.0, standardize=True, or a head with a larger floor"
+    )
+
+
+def _validate(state: State, plan: Plan, held: Pair) -> None:
+    index = torch.tensor(state.active, device=state.sums.device)
+    forward = Forward(plan.architecture, state.weights)
+    score = _held_out(plan.loss, forward, held, len(index), state.sums.dtype)
+    if not score.isfinite().all():
+        raise _lost(state, plan, score, "the validation score")
+    state.validation[state.epoch, index] = score
+    if plan.patience is None:
+        return
+    better = score < state.best_score[index]
+    winners = index[better]
+    state.best_score[winners] = score[better]
+    state.best_epoch[winners] = state.epoch
+    for name, tensor in state.weights.items():
+        state.best[name][winners] = tensor[better].detach()
+    late = state.epoch - state.best_epoch[index] >= plan.patience
+    if late.any():
+        state.stopped[index[late]] = state.epoch + 1
+        state.drop(late)
+
+
+def _held_out(loss: Loss, forward: Forward, held: Pair, members: int, dtype: torch.dtype) -> Tensor:
+    """Mean score of each member on held-out data, in evaluation mode, in bounded pieces."""
+    total = torch.zeros(members, dtype=dtype, device=held[0].device)
+    for x, y in zip(held[0].split(1024), held[1].split(1024), strict=True):
+        outputs = forward(as_batch(x, dtype).expand(members, *x.shape))
+        total += loss.score(outputs, y.expand(members, *y.shape)).flatten(1).sum(1)
+    return total / len(held[0])

@@ -1,0 +1,282 @@
+"""The one training loop: M members at once on stacked weights, resumable to the same bits."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import (
+    Head,
+    NescioError,
+    Schedule,
+    as_batch,
+    as_inputs,
+    as_targets,
+    check_labels,
+    digest,
+    hash_inputs,
+    load_manifest,
+    make_folder,
+    schedule_named,
+    seeded,
+)
+from nescio.data.augmentation import Augment, check_augments
+from nescio.losses import Loss, as_loss, nll
+from nescio.losses.loss import Step
+from nescio.models.model import FILE, History, Model
+from nescio.nets import standardized
+from nescio.nets.dense import dense
+from nescio.nets.stack import Stack, stack
+from nescio.training import checkpoint
+from nescio.training.checkpoint import State, check_same_run
+from nescio.training.loop import Pair, Plan, Saver, diverged
+from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import optimizer as fresh
+
+Data = tuple[Any, Any]
+
+
+def train(
+    make_net: Callable[[], nn.Module],
+    data: Data,
+    *,
+    loss: Loss | Step | None = None,
+    members: int | Sequence[int] = 1,
+    epochs: int = 100,
+    batch_size: int | None = 100,
+    optimizer: str = "adam",
+    learning_rate: float = 1e-3,
+    schedule: str | Schedule = "constant",
+    clip: float | None = None,
+    validation: Data | None = None,
+    patience: int | None = None,
+    standardize: bool = False,
+    bootstrap: bool = False,
+    augment: Augment | Sequence[Augment] = (),
+    seed: int = 0,
+    run: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    progress: bool | None = None,
+) -> Model:
+    """Train `members` networks at once and return them as one model.
+
+    make_net: a factory, called once a member; each call draws its own initial weights.
+    members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
+    data, validation: `(x, y)`; tensors or arrays. Labels are integers, regression targets floats.
+    Images `(N, C, H, W)` of uint8 stay bytes until the batch; 255 is 1.
+    loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
+    batch_size: samples a step; each member has its own order. None: all samples at once.
+    optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
+    clip: the largest gradient norm of a member. patience: epochs without a better validation score
+    after which a member stops; each member then has its best weights.
+    standardize: scale inputs by their training mean and deviation, as a layer of the model.
+    bootstrap: each member trains on its own sample of the samples, drawn with replacement.
+    augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
+    run: a folder for checkpoints; the same call with the same folder goes on where it stopped.
+    """
+    loss = nll() if loss is None else as_loss(loss)
+    ids = _member_numbers(members)
+    rule = schedule_named(schedule)
+    config: dict[str, Any] = {
+        "loss": loss.description,
+        "members": list(ids),
+        "epochs": _whole("epochs", epochs),
+        "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
+        "optimizer": optimizer,
+        "learning_rate": float(learning_rate),
+        "schedule": [rule(step, 16) for step in range(16)],  # what it does is what it is
+        "clip": None if clip is None else float(clip),
+        "patience": None if patience is None else _whole("patience", patience),
+        "standardize": standardize,
+        "bootstrap": bootstrap,
+        "seed": _whole("seed", seed),
+    }
+    _check_options(config, validation)
+    nets = _make(make_net, ids, config["seed"])
+    x, y = _check_data(data, nets[0], loss.head, "training data")
+    held = _check_data(validation, nets[0], loss.head, "validation data") if validation else None
+    held = None if held is None else (held[0].to(x.device), held[1].to(x.device))
+    if standardize:
+        floats = as_batch(x, _dtype(nets[0]))
+        nets = [standardized(net, floats) for net in nets]
+    nets = [net.to(x.device) for net in nets]
+    _check_outputs(nets[0], (x, y), held, loss.head)
+    augments = check_augments(augment, x.shape[1:])
+    config["augment"] = [step.description for step in augments]
+    folder = None if run is None else make_folder(Path(run))
+    if folder is not None:  # reading all the data is not free, so only where it is needed
+        config |= {"net": str(nets[0]), "data": digest(x, y)}
+        config |= {"validation": digest(*held) if held else None}
+        if (folder / FILE).exists():
+            return _finished(folder, config, nets[0], x.device)
+    architecture = Stack(nets[0])
+    plan = Plan(
+        loss=loss,
+        architecture=architecture,
+        by_hand=dense(architecture, x.shape[1:]),
+        data=(x, y),
+        held=held,
+        members=ids,
+        epochs=config["epochs"],
+        batch_size=min(config["batch_size"] or len(x), len(x)),
+        learning_rate=config["learning_rate"],
+        schedule=rule,
+        clip=config["clip"],
+        patience=config["patience"],
+        seed=config["seed"],
+        bootstrap=bootstrap,
+        augments=augments,
+    )
+    path = None if folder is None else folder / checkpoint.FILE
+    state = _start(path, config, nets, plan, optimizer)
+    run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
+    seen = hash_inputs(x).unique()  # so that a guard recognizes what the networks have seen
+    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config, seen)
+    if path is not None:
+        model.save(path.parent)
+        path.unlink(missing_ok=True)
+    return model
+
+
+def _member_numbers(members: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(members, Sequence):
+        return tuple(_whole("members", member) for member in members)
+    return tuple(range(_whole("members", members)))
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise NescioError(f"{name} must be a whole number, got {value!r}") from error
+
+
+def _check_options(config: Mapping[str, Any], validation: Data | None) -> None:
+    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
+        value = config[name]
+        if value is not None and not value > 0:
+            raise NescioError(f"{name} must be positive, got {value}")
+    if not config["members"] or len(set(config["members"])) < len(config["members"]):
+        raise NescioError("members must be positive: a number, or different member numbers")
+    if config["patience"] is not None and validation is None:
+        raise NescioError("patience needs validation data: validation=(x, y)")
+
+
+def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) -> list[nn.Module]:
+    if isinstance(make_net, nn.Module):
+        raise NescioError(
+            "the first argument must be a factory, called once a member: "
+            "train(lambda: nets.mlp(2, 3), ...), not a network"
+        )
+    nets = []
+    for member in members:
+        with seeded(seed, "start", member):
+            nets.append(make_net())
+        if not isinstance(nets[-1], nn.Module):
+            raise NescioError(f"the factory returned {type(nets[-1]).__name__}, not an nn.Module")
+    if len(set(map(id, nets))) < len(nets):
+        raise NescioError("the factory returned the same network twice; it must make a new one")
+    return nets
+
+
+def _check_data(data: Data, net: nn.Module, head: Head, name: str) -> Pair:
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise NescioError(f"{name} must be a pair (x, y)")
+    dtype = _dtype(net)
+    x = as_inputs(data[0], f"{name}: inputs", dtype=dtype, keep_bytes=True)
+    y = as_targets(data[1], len(x), task=head.task, dtype=dtype).to(x.device)
+    return x, y
+
+
+def _dtype(net: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in net.parameters()), torch.float32)
+
+
+@torch.no_grad()
+def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) -> None:
+    """One dry run, in evaluation mode: does the network fit the data and the head?"""
+    x, y = data
+    if held is not None and held[0].shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"validation inputs have shape {tuple(held[0].shape[1:])} per sample, training inputs "
+            f"{tuple(x.shape[1:])}"
+        )
+    if head.task == "classification" and (y == y[0]).all():
+        raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
+    was = net.training
+    try:
+        outputs = net.eval()(as_batch(x[:2], _dtype(net)))
+    except RuntimeError as error:
+        raise NescioError(
+            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {error}"
+        ) from error
+    net.train(was)
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(x[:2]):
+        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
+    for _, targets in (data, held or data):
+        if head.task == "classification":
+            check_labels(targets, outputs.shape[1], targets.shape)
+        elif outputs.shape[1] != head.width * targets.shape[1]:
+            raise NescioError(
+                f"{targets.shape[1]} target(s) with the {head.name} head need "
+                f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}"
+            )
+
+
+def _finished(
+    folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
+) -> Model:
+    manifest = load_manifest(folder / FILE, "model")
+    check_same_run(folder / FILE, manifest.get("notes", {}), config)
+    model = Model.load(folder, net=net[1] if config["standardize"] else net)  # type: ignore[index]
+    return model.to(device)
+
+
+def _start(
+    path: Path | None, config: Mapping[str, Any], nets: list[nn.Module], plan: Plan, name: str
+) -> State:
+    device = plan.data[0].device
+    if path is not None and path.exists():
+        return State.load(path, config, device)
+    members = len(nets)
+    weights = {key: tensor.to(device) for key, tensor in stack(nets).items()}
+    trained = [weights[key] for key, p in nets[0].named_parameters() if p.requires_grad]
+    if not trained:
+        raise NescioError("the network has no weights that require a gradient; nothing to train")
+    like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
+    nothing = torch.full((plan.epochs, members), torch.nan, **like)
+    return State(
+        weights,
+        fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
+        active=list(range(members)),
+        best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
+        train=nothing,
+        validation=nothing.clone(),
+        best_score=torch.full((members,), torch.inf, **like),
+        best_epoch=torch.zeros(members, dtype=torch.long, device=device),
+        stopped=torch.full((members,), plan.epochs, dtype=torch.long, device=device),
+        sums=torch.zeros(members, **like),
+        memory={},
+    )
+
+
+def _final(state: State, plan: Plan) -> dict[str, Tensor]:
+    final = {name: t.detach() for name, t in (state.best or state.weights).items()}
+    for name, tensor in final.items():
+        good = tensor.isfinite().flatten(1).all(1) if tensor.ndim > 1 else tensor.isfinite()
+        if not good.all():
+            member = plan.members[int((~good).nonzero()[0])]
+            raise diverged(member, plan.epochs - 1, f"the weights {name}")
+    return final
+
+
+def _history(state: State, held: Pair | None) -> History:
+    ran = int(state.stopped.max())
+    best = state.best_epoch if state.best else state.stopped - 1
+    validation = state.validation[:ran] if held is not None else None
+    stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
+    return History(state.train[:ran], validation, stopped, chosen)

@@ -1,0 +1,11 @@
+"""Data sets that only the papers read."""
+
+from nescio_papers.data.medical import diabetes_130 as diabetes_130
+from nescio_papers.data.medical import diabetes_table as diabetes_table
+from nescio_papers.data.medical import heart_disease as heart_disease
+from nescio_papers.data.medical import heart_disease_table as heart_disease_table
+from nescio_papers.data.mnist_c import corruptions as corruptions
+from nescio_papers.data.mnist_c import mnist_c as mnist_c
+from nescio_papers.data.sequences import japanese_vowels as japanese_vowels
+from nescio_papers.data.sequences import read_ts as read_ts
+from nescio_papers.data.uci import uci as uci

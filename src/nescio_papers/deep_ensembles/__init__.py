@@ -1,0 +1,1 @@
+"""The practical on deep ensembles."""

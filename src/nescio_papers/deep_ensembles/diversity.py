@@ -1,0 +1,217 @@
+"""What makes members differ: initial weights, batch order, bootstrap, or all of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from nescio.core import Regression, generator, mutual_information, seeded
+from nescio.data import Dataset, cubic, spiral
+from nescio.models.model import Model
+from nescio.report.plots.look import WIDTH, add_title, with_look
+from nescio_papers.deep_ensembles.cubic_world import (
+    EDGE,
+    cubic_held_out,
+    cubic_net,
+    regressor,
+    strip,
+)
+from nescio_papers.deep_ensembles.figures import dots
+from nescio_papers.deep_ensembles.spiral import corrected, scores
+from nescio_papers.deep_ensembles.spiral_world import classifier, says, spiral_net, square
+from nescio_papers.deep_ensembles.stats import Sample, judged, sample
+from nescio_papers.deep_ensembles.worlds import seeds
+from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.summary import table
+
+POINTS = 300  # an arm of the spiral, so that full batches are quick
+WAYS = ("initialization", "batch order", "bootstrap", "all three")
+SHUFFLED = "shuffled full batch"
+TEXT = """\
+*Initialization*: own initial weights, full batch, so nothing else differs. *Batch order*: the same
+initial weights for all, mini-batches in each member's own order. *Bootstrap*: the same initial
+weights, full batch, each member on its own sample with replacement. *Shuffled full batch* is what
+the practical's code does besides: the same initial weights, all points, in another order, which
+changes nothing but rounding. Six networks on the cubic (600 steps each way) and four on the spiral
+({points} points an arm).
+
+"""
+Rows = dict[str, dict[str, Sample]]
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """The spread of members on and off the data, by what makes them differ."""
+    del done
+    repeats = seeds(settings, 2 if settings.quick else 8)
+    ways = (*WAYS, SHUFFLED)
+    cubics = _rows({way: [_cubic(way, seed) for seed in repeats] for way in ways})
+    spirals = _rows({way: [_spiral(way, seed, settings) for seed in repeats[:3]] for way in WAYS})
+    numbers = {
+        world: {way: {key: one.numbers() for key, one in row.items()} for way, row in rows.items()}
+        for world, rows in (("regression", cubics), ("spiral", spirals))
+    }
+    first, order = cubics["initialization"], cubics["batch order"]
+    caption = (
+        "What makes members differ. Beyond the data of the cubic, initialization alone gives a "
+        f"spread of {first['spread_off']}, the order of mini-batches alone {order['spread_off']}; "
+        f"shuffling a full batch gives {cubics[SHUFFLED]['spread_off']}."
+    )
+    return Findings(
+        numbers,
+        {"diversity.png": _figure(cubics, spirals, settings)},
+        {"diversity.png": caption},
+        claims=_claims(cubics, spirals),
+        text=TEXT.format(points=POINTS) + _table(cubics, spirals),
+    )
+
+
+def same_start(make: Callable[[], nn.Module], seed: int) -> Callable[[], nn.Module]:
+    """A factory whose networks all have the same initial weights."""
+
+    def factory() -> nn.Module:
+        with seeded(seed, "same start"):
+            return make()
+
+    return factory
+
+
+def _cubic(way: str, seed: int) -> dict[str, float]:
+    data, (x, y) = cubic(seed=seed), cubic_held_out(seed)
+    said = _cubic_members(way, data, seed)
+    fresh, on, off = said(x), said(strip(0, EDGE)), said(strip(EDGE, 6))
+    return {
+        "spread_on": on.epistemic.sqrt().mean().item(),
+        "spread_off": off.epistemic.sqrt().mean().item(),
+        "nll": -fresh.log_prob(y).mean().item(),
+    }
+
+
+def _cubic_members(way: str, data: Dataset, seed: int) -> Callable[[torch.Tensor], Regression]:
+    same = same_start(cubic_net, seed)
+    if way == SHUFFLED:
+        orders = [torch.randperm(40, generator=generator(seed, "shuffle", m)) for m in range(6)]
+        alone = [
+            regressor(_shuffled(data, order), make=same, members=1, seed=seed) for order in orders
+        ]
+        return lambda x: type(alone[0](x)).pool([one(x) for one in alone])
+    make = cubic_net if way in ("initialization", "all three") else same
+    size = 10 if way in ("batch order", "all three") else None
+    bootstrap = way in ("bootstrap", "all three")
+    return regressor(data, make=make, batch_size=size, bootstrap=bootstrap, seed=seed)
+
+
+def _shuffled(data: Dataset, order: torch.Tensor) -> Dataset:
+    x, y = data.train
+    return Dataset(data.name, (x[order], y[order]), None, None, None)
+
+
+def _spiral(way: str, seed: int, settings: Settings) -> dict[str, float]:
+    data = spiral(seed=seed, points=POINTS)
+    assert data.test is not None
+    x, y = data.test
+    model = _spiral_members(way, data, seed, settings)
+    grid = square(60)
+    angle = torch.linspace(0, 6.2, 200)
+    places = {
+        "on": x,
+        "off": grid[grid.norm(dim=1) > 1.2],
+        "far": 10 * torch.stack([angle.sin(), angle.cos()], 1),
+    }
+    known = {
+        f"knowledge_{where}": mutual_information(says(model, place), base=settings.base)
+        for where, place in places.items()
+    }
+    accuracy, nll = scores(says(model, x), y)
+    means = {key: value.mean().item() for key, value in known.items()}
+    return {**means, "accuracy": accuracy, "nll": nll}
+
+
+def _spiral_members(way: str, data: Dataset, seed: int, settings: Settings) -> Model:
+    own = way in ("initialization", "all three")
+    make = spiral_net if own else same_start(spiral_net, seed)
+    bootstrap = way in ("bootstrap", "all three")
+    if way in ("initialization", "bootstrap"):
+        steps = 40 if settings.quick else 300
+        return corrected(data, seed, steps, make=make, bootstrap=bootstrap)
+    epochs = 10 if settings.quick else 40
+    return classifier(data, make=make, epochs=epochs, bootstrap=bootstrap, seed=seed)
+
+
+def _rows(found: Mapping[str, list[dict[str, float]]]) -> Rows:
+    return {
+        way: {key: sample(run[key] for run in runs) for key in runs[0]}
+        for way, runs in found.items()
+    }
+
+
+def _table(cubics: Rows, spirals: Rows) -> str:
+    cube, arms = ("spread_on", "spread_off", "nll"), ("knowledge_on", "knowledge_off", "nll")
+    header = ["what differs", "cubic: spread on the data", "beyond", "NLL"]
+    header += ["spiral: knowledge uncertainty on the data", "beyond", "NLL"]
+    rows = []
+    for way, row in cubics.items():
+        other = spirals.get(way)
+        cells = [str(other[key]) if other else "" for key in arms]
+        rows.append([way, *(str(row[key]) for key in cube), *cells])
+    return table(header, rows)
+
+
+def _claims(cubics: Rows, spirals: Rows) -> list[Claim]:
+    first, shuffled, order = (
+        cubics[way]["spread_off"] for way in ("initialization", SHUFFLED, "batch order")
+    )
+    score = cubics["bootstrap"]["nll"] - cubics["initialization"]["nll"]
+    known = {way: row["knowledge_off"] for way, row in spirals.items()}
+    return [
+        Claim(
+            "practical, section Ensembles, and its code",
+            "Random shuffling of the data points during training is a source of diversity.",
+            f"with full batches, as in the practical's code, shuffling gives a spread of "
+            f"{shuffled} beyond the data (rounding, which training amplifies), initialization "
+            f"{first}; with mini-batches the order alone gives {order}",
+            judged(shuffled.mean > 0.5 * first.mean, order.mean > 0.2 * first.mean),
+        ),
+        Claim(
+            "practical, regression answer 2",
+            "The random initialization of each network causes them to converge to different "
+            "functions.",
+            f"spread beyond the data by initialization alone {first}, by all three sources "
+            f"{cubics['all three']['spread_off']}; knowledge uncertainty beyond the disc "
+            f"{known['initialization']} and {known['all three']}; the bootstrap changes the NLL of "
+            f"the cubic by {score}",
+            judged(first.mean > 5 * cubics["initialization"]["spread_on"].mean, first.above),
+        ),
+    ]
+
+
+@with_look
+def _figure(cubics: Rows, spirals: Rows, settings: Settings) -> Figure:
+    figure = Figure(figsize=(WIDTH + 1, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    groups: dict[str, Any] = {
+        "on the data": [row["spread_on"] for row in cubics.values()],
+        "|x| from 4 to 6": [row["spread_off"] for row in cubics.values()],
+    }
+    dots(left, [way.replace(" ", "\n") for way in cubics], groups)
+    left.set_yscale("log")
+    left.set_ylabel("deviation of the members' means")
+    left.set_title("cubic, six members", loc="left")
+    groups = {
+        "fresh data": [row["knowledge_on"] for row in spirals.values()],
+        "square beyond radius 1.2": [row["knowledge_off"] for row in spirals.values()],
+        "radius 10": [row["knowledge_far"] for row in spirals.values()],
+    }
+    dots(right, [way.replace(" ", "\n") for way in spirals], groups)
+    right.set_ylabel(f"knowledge uncertainty in {settings.unit}")
+    right.set_title("spiral, four members", loc="left")
+    right.set_ylim(bottom=0)
+    left.set_ylim(top=5 * left.get_ylim()[1])
+    right.set_ylim(top=1.3 * right.get_ylim()[1])
+    for axis in (left, right):
+        axis.legend(loc="upper left", ncols=2)
+    alone, none = cubics["initialization"]["spread_off"], cubics[SHUFFLED]["spread_off"]
+    title = f"Beyond the data initialization alone gives a spread of {alone.mean:.2g}, shuffling a"
+    add_title(figure, f"{title} full batch {none.mean:.2g}")
+    return figure

@@ -1,0 +1,37 @@
+"""The deep-ensembles practical: its toy worlds, whole, as they were and corrected."""
+
+from nescio.core import one_thread
+from nescio.core.registry import experiments
+from nescio_papers.deep_ensembles import (
+    adversarial,
+    density,
+    diversity,
+    members,
+    regions,
+    regression,
+    spiral,
+)
+from nescio_papers.kit.experiment import Experiment, Part
+
+PARTS = {
+    "regression": ("The cubic by six networks, faithful and corrected", regression.run),
+    "spiral": ("The spiral by four networks, faithful and corrected", spiral.run),
+    "adversarial": ("What adversarial training changes", adversarial.run),
+    "density": ("Laplace against Gaussian density", density.run),
+    "members": ("How many members", members.run),
+    "diversity": ("What makes members differ", diversity.run),
+    "regions": ("Uncertainty by region of the spiral's world", regions.run),
+}
+
+
+@experiments.register
+def deep_ensembles() -> Experiment:
+    """The toy regression and spiral of the deep-ensembles practical, and its questions answered."""
+    return Experiment(
+        "deep-ensembles",
+        "Deep ensembles on toy data",
+        "Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
+        "no data, no extras",
+        (0.8, 4),
+        tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
+    )

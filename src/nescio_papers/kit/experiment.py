@@ -1,0 +1,178 @@
+"""What an experiment is: named parts, each from settings to findings; running them is shared.
+
+A part that is done is on disk and is not run again, so a stopped experiment goes on. A new paper is
+a new file beside this one, not new machinery.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nescio.core import NescioError, finite, make_folder, unknown, write_atomically, write_json
+from nescio.core.progress import progress
+from nescio_papers.kit.summary import summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VERDICTS = ("holds", "partly", "fails", "open")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller may choose; two runs with the same settings give the same numbers."""
+
+    quick: bool = False
+    seed: int = 0
+    bits: bool = False  # entropies in bits instead of nats
+    folder: Path | None = None  # of the run: a long part keeps unfinished work in folder / its name
+
+    @property
+    def base(self) -> float:
+        """The base of the logarithm for entropies."""
+        return 2.0 if self.bits else 2.718281828459045
+
+    @property
+    def unit(self) -> str:
+        """The name of the unit of entropies."""
+        return "bits" if self.bits else "nats"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a source that states a finding, and what was measured."""
+
+    source: str  # where it stands: "Ulmer and Cinà, section 6"
+    sentence: str
+    measured: str  # the number that supports or refutes it, in words
+    verdict: str  # "holds", "partly", "fails" or "open"
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise NescioError(f"a verdict is one of {', '.join(VERDICTS)}, got {self.verdict!r}")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published number beside ours."""
+
+    what: str
+    published: float | None
+    ours: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a part found: numbers, figures by file name, comparisons, claims, and some words."""
+
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, "Figure"] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)  # by the name of the figure
+    comparisons: Sequence[Comparison] = ()
+    claims: Sequence[Claim] = ()
+    text: str = ""  # Markdown
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of an experiment that can be run, and resumed, by itself."""
+
+    name: str
+    title: str
+    run: Callable[[Settings, "Done"], Findings]
+
+
+Done = Mapping[str, Mapping[str, Any]]  # numbers of the parts before, by the part's name
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A paper's figures and tables as a list of parts."""
+
+    name: str
+    title: str
+    source: str
+    needs: str  # data and extras
+    minutes: tuple[float, float]  # quick and full, on two cores
+    parts: tuple[Part, ...]
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    only: Sequence[str] = (),
+    show: bool | None = None,
+) -> Path:
+    """Run the parts that are not done, write results and summary; returns the summary's path."""
+    settings = settings or Settings()
+    names = [part.name for part in experiment.parts]
+    for name in only:
+        if name not in names:
+            raise NescioError(unknown("part", name, names))
+    folder = _claim(Path(folder), experiment, settings)
+    settings = replace(settings, folder=folder)
+    with progress(len(names), experiment.name, show=show) as advance:
+        done: dict[str, dict[str, Any]] = {}
+        for part in experiment.parts:
+            path = folder / f"{part.name}.json"
+            advance(0, lambda part=part: part.title)  # type: ignore[misc]
+            if path.exists():
+                done[part.name] = json.loads(path.read_text())
+            elif not only or part.name in only:
+                before = {name: found["numbers"] for name, found in done.items()}
+                done[part.name] = _run(part, settings, before, folder)
+            advance(1, lambda part=part: part.title)  # type: ignore[misc]
+    write_json(folder / "results.json", {"experiment": experiment.name, "parts": done})
+    write_atomically(folder / "summary.md", summary(experiment, settings, done))
+    return folder / "summary.md"
+
+
+def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
+    """Mark a folder as this experiment's, or refuse one that holds something else."""
+    path = make_folder(folder) / "experiment.json"
+    chosen = {"quick": settings.quick, "seed": settings.seed, "bits": settings.bits}
+    mine = {"experiment": experiment.name, "settings": chosen}
+    if path.exists():
+        theirs = json.loads(path.read_text())
+        if theirs != mine:
+            raise NescioError(
+                f"{folder} holds {theirs.get('experiment')} with {theirs.get('settings')}, not "
+                f"{experiment.name} with {mine['settings']}; choose another folder with --out"
+            )
+    else:
+        write_json(path, mine)
+    return folder
+
+
+def _run(part: Part, settings: Settings, before: Done, folder: Path) -> dict[str, Any]:
+    start = time.monotonic()
+    found = part.run(settings, before)
+    for name, figure in found.figures.items():
+        save_figure(figure, folder / name)
+    record = {
+        "title": part.title,
+        "numbers": found.numbers,
+        "figures": {name: found.captions.get(name, "") for name in found.figures},
+        "comparisons": [asdict(row) for row in found.comparisons],
+        "claims": [asdict(claim) for claim in found.claims],
+        "text": found.text,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+    write_json(folder / f"{part.name}.json", record)  # last: a part is done when this is there
+    clean: dict[str, Any] = finite(record)
+    return clean
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG, atomically."""
+    import io
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    write_atomically(path, buffer.getvalue())

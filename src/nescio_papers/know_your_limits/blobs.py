@@ -1,0 +1,177 @@
+"""Part `blobs`: entropy of a small ReLU network on nine blobs, and how its gradient falls away."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from nescio import nets
+from nescio.data import blobs as draw_blobs
+from nescio.geometry.pieces import monotone
+from nescio.metrics import accuracy
+from nescio.models.model import Model
+from nescio.report.plots.look import add_title, with_look
+from nescio.training.train import train
+from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.know_your_limits.models import Network, Pair, choose
+from nescio_papers.know_your_limits.shares import median, percent, share
+from nescio_papers.know_your_limits.surfaces import (
+    ENTROPY,
+    Field,
+    Grid,
+    boundary,
+    distance,
+    draw_data,
+    draw_slopes,
+    draw_values,
+    fields,
+    gradient_label,
+    titled,
+    top,
+)
+
+CLASSES = 9
+RING = 4.0  # the outer ring begins here, in the larger coordinate
+FIGURE = "figure-1.png"
+
+
+@cache
+def trained_blobs(seed: int, count: int) -> tuple[Model, Pair]:
+    """Networks from `count` starts on the same blobs; the first is the one that is drawn."""
+    data = draw_blobs(seed=1234 + seed)
+    model = train(
+        lambda: nets.mlp(2, CLASSES, widths=(5, 5)),
+        data.train,
+        epochs=100,
+        batch_size=8,
+        learning_rate=1e-3,
+        members=count,
+        seed=seed,
+        progress=False,
+    )
+    return model.to(torch.float64), data.train
+
+
+def _network(model: Model, which: int) -> Network:
+    return Network(choose(model, [which]), intercept=(0.0,) * CLASSES)
+
+
+def blobs(settings: Settings, done: Done) -> Findings:
+    """Figures 1a and 1c: entropy on [-5, 5]^2 and the norm of its gradient."""
+    del done
+    model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
+    network = _network(model, 0)
+    grid = Grid((-5, 5, -5, 5), 0.2 if settings.quick else 0.1)
+    field = fields(network, grid.points, [ENTROPY], settings.base)[ENTROPY]
+    numbers = _numbers(network, data, grid, field, settings.base)
+    starts = monotone(model, grid.points).monotone  # (M, N): no entry of V is exactly zero
+    numbers["zero_of_starts"] = [share(~of_start) for of_start in starts]
+    numbers["zero"] = numbers["zero_of_starts"][0]
+    caption = (
+        f"A 2-5-5-9 ReLU network on nine blobs. Left: predictive entropy; "
+        f"{percent(numbers['ring_below_tenth'])} of the outer ring (|x| > 4) is below a tenth of "
+        f"the maximum. Right: the norm of its gradient; the median is "
+        f"{numbers['gradient_box']:.2g} in the box of the data and "
+        f"{numbers['gradient_ring']:.2g} in the outer ring."
+    )
+    zero = 100 * float(np.mean(numbers["zero_of_starts"]))
+    note = f"mean of {model.members} starts; {numbers['zero'] * 100:.1f} for the one in the figure"
+    return Findings(
+        numbers=numbers,
+        figures={FIGURE: _figure(grid, field, data, settings, numbers)},
+        captions={FIGURE: caption},
+        comparisons=[Comparison("figure 1: points with a zero entry in V (%)", 6.3, zero, note)],
+        claims=_claims(numbers),
+        text="Entropy and gradient are computed from logits in float64. Nothing is added inside "
+        "the logarithm; it would decide the gradient far away.",
+    )
+
+
+def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float) -> dict[str, Any]:
+    x, most = grid.points, top(ENTROPY, base, CLASSES)
+    low, high = data[0].amin(0), data[0].amax(0)
+    box = ((x >= low) & (x <= high)).all(1).numpy()
+    ring = (x.abs().amax(1) > RING).numpy()
+    edge = distance(x, boundary(grid, network(x).labels.numpy()))
+    steep = ring & (field.slope > median(field.slope[box]))
+    return {
+        "accuracy": accuracy(network(data[0]).probs, data[1]),
+        "entropy_maximum": most,
+        "gradient_box": median(field.slope[box]),
+        "gradient_outside": median(field.slope[~box]),
+        "gradient_ring": median(field.slope[ring]),
+        "ring_below_tenth": share(field.value[ring] < 0.1 * most),
+        "ring_above_half": share(field.value[ring] > 0.5 * most),
+        "ring_steep": share(steep[ring]),
+        "edge_of_steep": median(edge[steep]),
+        "edge_of_ring": median(edge[ring]),
+    }
+
+
+@with_look
+def _figure(
+    grid: Grid, field: Field, data: Pair, settings: Settings, numbers: dict[str, Any]
+) -> Figure:
+    figure = Figure(figsize=(10.8, 5.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    images = (
+        draw_values(left, grid, field.value, field.value.max()),
+        draw_slopes(right, grid, field.slope),
+    )
+    labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
+    titles = "a  entropy", "c  norm of the gradient of the entropy"
+    for axis, image, label, title in zip((left, right), images, labels, titles, strict=True):
+        draw_data(axis, data, 14)
+        axis.set(xlabel="$x_1$", ylabel="$x_2$")
+        axis.set_title(title, loc="left")
+        figure.colorbar(image, ax=axis, label=label, shrink=0.85)
+    add_title(
+        figure,
+        f"Far from the nine blobs the network is sure: {percent(numbers['ring_below_tenth'])} of "
+        "the outer ring has less than a tenth of the possible entropy",
+    )
+    return figure
+
+
+def _claims(numbers: dict[str, Any]) -> list[Claim]:
+    falls = numbers["gradient_ring"] < 0.1 * numbers["gradient_box"]
+    near = numbers["edge_of_steep"] < 0.5 * numbers["edge_of_ring"]
+    starts = numbers["zero_of_starts"]
+    some = [value for value in starts if value > 0]
+    return [
+        Claim(
+            "Ulmer and Cinà, section 1",
+            "One can observe open areas of constant certainty stretching beyond the training data.",
+            f"{percent(numbers['ring_below_tenth'])} of the outer ring of figure 1a has an entropy "
+            "below a tenth of its maximum",
+            "holds" if numbers["ring_below_tenth"] > 0.25 else "partly",
+        ),
+        Claim(
+            "Ulmer and Cinà, caption of figure 1",
+            "Small perturbations in the input have a decreasing influence on the uncertainty of "
+            "the network as we stray away from the training data.",
+            f"median gradient norm {numbers['gradient_box']:.2g} in the box of the data, "
+            f"{numbers['gradient_outside']:.2g} outside, {numbers['gradient_ring']:.2g} where "
+            "|x| > 4",
+            "holds" if falls else "partly",
+        ),
+        Claim(
+            "Ulmer and Cinà, caption of figure 1",
+            "Exceptions to this are the model's decision boundaries.",
+            f"the {percent(numbers['ring_steep'])} of the outer ring that is steeper than the "
+            f"data's box lie {numbers['edge_of_steep']:.2f} from a decision boundary in the "
+            f"median, all of the ring {numbers['edge_of_ring']:.2f}",
+            "holds" if near else "partly",
+        ),
+        Claim(
+            "Ulmer and Cinà, footnote 6",
+            "Just around 6.3 % of plotted points in figure 1 possess a matrix V with at least one "
+            "zero entry, all located in the top right corner.",
+            f"{percent(numbers['zero'])} of the grid points for the network of the figure; over "
+            f"{len(starts)} starts {len(some)} networks have any, {percent(np.mean(starts))} of "
+            f"their points on average, {percent(max(starts))} at most",
+            "partly" if some else "fails",
+        ),
+    ]

@@ -1,0 +1,189 @@
+"""Part `flow-chart`: the paper's chain of statements, each with what became of it."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from nescio.report.plots.look import add_title, with_look
+from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.know_your_limits.models import ANCHORED, DROPOUT, ENSEMBLE, PLAIN
+from nescio_papers.know_your_limits.proofs import statements
+from nescio_papers.know_your_limits.rays import rays
+from nescio_papers.know_your_limits.shares import percent
+from nescio_papers.know_your_limits.statement import CORRECTED, FALSE, PRINTED
+from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
+
+FIGURE = "figure-2.png"
+FILLS = {PRINTED: "#d7ecf7", CORRECTED: "#fdf0cf", FALSE: "#f9d9c6"}  # pale Okabe and Ito
+EDGES = {PRINTED: "#0072B2", CORRECTED: "#B07A00", FALSE: "#D55E00"}
+LETTERS = 42  # in a line of a box
+HALF_WIDE, HALF_TALL = 0.42, 0.36  # of a box
+INK = "#444444"
+
+
+@dataclass(frozen=True)
+class Box:
+    """A statement: where it stands, what it says, what was found, and its verdict."""
+
+    place: tuple[float, float]  # center, in box widths and heights
+    name: str
+    says: str
+    found: str
+    verdict: str
+
+
+ARROWS = (
+    ("affine", "pup"), ("affine", "lemma1"), ("lemma1", "prop1"), ("pup", "prop1"),
+    ("softmax", "prop1"), ("prop1", "prop2"), ("prop1", "lemma3"), ("prop1", "lemma4"),
+    ("lemma4", "lemma5"), ("lemma4", "lemma6"), ("lemma4", "lemma7"), ("lemma6", "lemma7"),
+    ("lemma5", "theorem"), ("lemma6", "theorem"), ("lemma7", "theorem"),
+)  # fmt: skip
+
+
+def flow_chart(settings: Settings, done: Done) -> Findings:
+    """Figure 2 with a verdict in every box, from the exact checks and the trained networks."""
+    found = done.get("rays") or rays(settings, done).numbers
+    checked = done.get("statements") or statements(settings, done).numbers
+    boxes = _boxes(found, checked["statements"])
+    counts = {v: sum(box.verdict == v for box in boxes.values()) for v in FILLS}
+    shown = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
+    return Findings(
+        numbers={
+            "verdicts": {key: box.verdict for key, box in boxes.items()},
+            "counts": counts,
+        },
+        figures={FIGURE: _figure(boxes)},
+        captions={
+            FIGURE: f"The paper's statements and how they depend on each other: {shown}. "
+            "Lemmas 3 to 7 inherit the gap of Proposition 1; all six hold where one class alone "
+            "grows fastest. Verdicts are those of the exact checks in the table of statements."
+        },
+    )
+
+
+def _boxes(found: Mapping[str, Any], checked: Mapping[str, Any]) -> dict[str, Box]:
+    """What is said and found, by statement; the verdicts come from the checks."""
+    plain = found[PLAIN]
+    sure = plain["limits"]["sure of one class"]["mean"]
+
+    def gone(model: str, measure: str) -> str:
+        return f"{percent(found[model][measure]['gradient gone']['mean'])} of rays ({model})"
+
+    def still(model: str, measure: str) -> str:
+        return percent(found[model][measure]["still"]["mean"])
+
+    def off(key: str) -> str:
+        return f"{checked[key]['worst']:.0e}"
+
+    def stays(key: str) -> str:
+        return f"a counter-example keeps {checked[key]['miss']:.4f}"
+
+    texts = {
+        "affine": ((0, 0), "Piecewise affine", "a ReLU network is V x + a on each polytope",
+                   f"true to {off('affine')}; the printed product needs the index L - l on Phi"),
+        "softmax": ((2, 0), "Softmax, Lemma 9", "the softmax saturates: its derivatives go to 0",
+                    "with the other logits fixed; where two grow together, as in the proof, it "
+                    f"stays {checked['softmax']['miss']:.2f}"),
+        "pup": ((1, 0), "Lemma 2, PUP", "scaling one coordinate ends in one unbounded polytope",
+                f"true to {off('pup')} beyond the last breakpoint; x_d must not be 0"),
+        "lemma1": ((0, 1), "Lemma 1", "logits are strictly monotone if V has no zero entry",
+                   f"true to {off('lemma1')}; rays of the plain network that end at a zero entry: "
+                   f"{percent(plain['limits']['zero entry']['mean'])}"),
+        "prop1": ((1, 1), "Proposition 1", "no zero entry in V: the gradient of p goes to 0",
+                  f"{stays('prop1')}; one class alone must grow fastest"),
+        "prop2": ((2, 1), "Proposition 2", "no equal entries in column d: one class gets p = 1",
+                  "x_d must not be 0; below 0 the smallest entry wins; of the plain network's rays "
+                  f"{percent(sure)} end above 0.999"),
+        "lemma3": ((0, 2), "Lemma 3, max probability", "its gradient goes to 0",
+                   f"{stays('lemma3')}; gone on {gone(PLAIN, LEAST)}"),
+        "lemma4": ((1, 2), "Lemma 4, mean of networks", "the gradient of the mean p goes to 0",
+                   f"{stays('lemma4')}; true where Proposition 1 is, for every member"),
+        "lemma5": ((0, 3), "Lemma 5, class variance", "its gradient goes to 0",
+                   f"{stays('lemma5')}; gone on {gone(ENSEMBLE, VARIANCE)}"),
+        "lemma6": ((1, 3), "Lemma 6, entropy", "its gradient goes to 0",
+                   f"{stays('lemma6')}; p log p mends the proof; gone on {gone(DROPOUT, ENTROPY)}"),
+        "lemma7": ((2, 3), "Lemma 7, mutual information", "its gradient goes to 0",
+                   f"{stays('lemma7')}; gone on {gone(ANCHORED, INFORMATION)}"),
+        "theorem": ((1, 4), "Theorem 1", "every measure converges to a fixed value",
+                    f"true for all V, to {off('theorem')}: logits end affine; at rest: "
+                    f"{still(PLAIN, ENTROPY)} plain, {still(ANCHORED, INFORMATION)} anchored. A "
+                    "vanishing gradient alone does not prove it"),
+    }  # fmt: skip
+    return {key: Box(*text, checked[key]["verdict"]) for key, text in texts.items()}
+
+
+@with_look
+def _figure(boxes: Mapping[str, Box]) -> Figure:
+    figure = Figure(figsize=(13.2, 14), layout="constrained")
+    axis = figure.subplots()
+    axis.set(xlim=(-0.55, 2.55), ylim=(4.45, -0.45))
+    axis.axis("off")
+    for start, end in ARROWS:
+        _arrow(axis, boxes[start].place, boxes[end].place)
+    _around(axis, boxes["lemma3"].place, boxes["theorem"].place)
+    for box in boxes.values():
+        _draw_box(axis, box)
+    add_title(
+        figure,
+        "Values always converge; gradients vanish only where one class alone grows fastest",
+    )
+    return figure
+
+
+def _draw_box(axis: Any, box: Box) -> None:
+    x, y = box.place
+    axis.add_patch(
+        FancyBboxPatch(
+            (x - HALF_WIDE, y - HALF_TALL),
+            2 * HALF_WIDE,
+            2 * HALF_TALL,
+            boxstyle="round,pad=0,rounding_size=0.03",
+            facecolor=FILLS[box.verdict],
+            edgecolor=EDGES[box.verdict],
+            linewidth=2,
+            zorder=3,
+        )
+    )
+    says = textwrap.fill(box.says, LETTERS)
+    found = textwrap.fill(box.found.replace(" %", "\u00a0%"), LETTERS)
+    place: Any = {"ha": "center", "zorder": 4}
+    axis.text(x, y - 0.27, box.name, weight="bold", fontsize=12, va="center", **place)
+    axis.text(x, y - 0.2, says, fontsize=10.5, va="top", style="italic", **place)
+    axis.text(x, y - 0.03, found, fontsize=10.5, va="top", **place)
+    verdict = box.verdict.upper()
+    color = EDGES[box.verdict]
+    axis.text(x, y + 0.3, verdict, fontsize=10, weight="bold", color=color, va="center", **place)
+
+
+def _arrow(axis: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """An arrow between two boxes, from edge to edge."""
+    (x0, y0), (x1, y1) = start, end
+    dx, dy = x1 - x0, y1 - y0
+    reach = min(
+        HALF_WIDE / abs(dx) if dx else float("inf"), HALF_TALL / abs(dy) if dy else float("inf")
+    )
+    axis.annotate(
+        "",
+        (x1 - reach * dx, y1 - reach * dy),
+        (x0 + reach * dx, y0 + reach * dy),
+        arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.5},
+        zorder=2,
+    )
+
+
+def _around(axis: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """An arrow that leaves to the left, goes down beside the boxes, and enters from the left."""
+    (x0, y0), (x1, y1) = start, end
+    side = x0 - HALF_WIDE - 0.07
+    axis.plot([x0 - HALF_WIDE, side, side], [y0, y0, y1], color=INK, linewidth=1.5, zorder=2)
+    axis.annotate(
+        "",
+        (x1 - HALF_WIDE, y1),
+        (side, y1),
+        arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.5, "shrinkA": 0},
+        zorder=2,
+    )

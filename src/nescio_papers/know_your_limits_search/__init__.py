@@ -1,0 +1,1 @@
+"""The random search of Ulmer and Cinà (2021), appendix."""

@@ -1,0 +1,181 @@
+"""Random search in worker processes, with every finished trial on disk at once.
+
+A finished trial is a line of `trials.jsonl`, appended and synced by the parent process alone. Kill
+it at any moment: the same call goes on with the trials that are missing.
+"""
+
+import csv
+import io
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nescio.core import NescioError, make_folder, write_atomically, write_json
+from nescio.core.progress import progress
+from nescio_papers.know_your_limits_search.trial import (
+    RESULTS,
+    Ranges,
+    Record,
+    Task,
+    draw,
+    evaluate,
+)
+
+CONFIG, LEDGER = "search.json", "trials.jsonl"
+
+
+def random_search(
+    model: str,
+    folder: str | Path,
+    *,
+    trials: int = 200,
+    workers: int = 2,
+    seed: int = 0,
+    epochs: int = 20,
+    ranges: Ranges | None = None,
+    show: bool | None = None,
+) -> list[Record]:
+    """Evaluate the trials that `folder` lacks, write table.csv and table.json; the best is first.
+
+    model: "plain", "mc_dropout" or "bayes_by_backprop", on half-moons, by validation NLL.
+    """
+    for name, value in {"trials": trials, "workers": workers, "epochs": epochs}.items():
+        if value < 1:
+            raise NescioError(f"{name} must be at least 1, got {value}")
+    ranges = ranges or Ranges()
+    drawn = draw(model, ranges, trials=trials, seed=seed)
+    config = {"model": model, "seed": seed, "epochs": epochs, **asdict(ranges)}
+    folder = _claim(Path(folder), config)
+    done = _read(folder / LEDGER)
+    tasks = [Task(model, k, p, seed, epochs) for k, p in enumerate(drawn) if k not in done]
+    with progress(trials, f"search {model}", show=show) as advance:
+        advance(trials - len(tasks), lambda: _note(done))
+        for record in _evaluated(tasks, workers):
+            _append(folder / LEDGER, record)
+            done[record["trial"]] = record
+            advance(1, lambda: _note(done))
+    best_first = _sorted(done)
+    write_json(folder / "table.json", {"search": config, "trials": best_first})
+    write_atomically(folder / "table.csv", _csv(best_first))
+    return best_first
+
+
+def _claim(folder: Path, config: dict[str, Any]) -> Path:
+    """Mark a folder as this search's, or refuse one that holds something else."""
+    path = make_folder(folder) / CONFIG
+    if path.exists():
+        theirs, mine = json.loads(path.read_text()), json.loads(json.dumps(config))
+        differ = [f"{k}: {theirs.get(k)}, not {mine[k]}" for k in mine if theirs.get(k) != mine[k]]
+        if differ:
+            raise NescioError(
+                f"{folder} holds another search ({'; '.join(differ)}); choose another folder"
+            )
+    elif any(not found.name.startswith(".") for found in folder.iterdir()):
+        raise NescioError(f"{folder} holds other files; choose a new folder for the search")
+    else:
+        write_json(path, config)
+    return folder
+
+
+def _read(path: Path) -> dict[int, Record]:
+    """Finished trials by number; a last line that a kill left half written is cut off."""
+    if not path.exists():
+        return {}
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if end < len(content):
+        os.truncate(path, end)
+    try:
+        records = [json.loads(line) for line in content[:end].splitlines()]
+        return {record["trial"]: record for record in records}
+    except (ValueError, KeyError, TypeError) as error:
+        raise NescioError(f"{path} is damaged: {error}; choose another folder") from error
+
+
+def _append(path: Path, record: Record) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _evaluated(tasks: Sequence[Task], workers: int) -> Iterator[Record]:
+    """Records as they are finished; with one worker in this process."""
+    if workers == 1 or len(tasks) < 2:
+        yield from map(evaluate, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _begin)
+    try:
+        for future in as_completed([pool.submit(evaluate, task) for task in tasks]):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise NescioError(
+            "a worker process died; the same call goes on. In a script, call the search under "
+            "`if __name__ == '__main__':`, or with one worker"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """Set up a worker: one thread, Ctrl-C is the parent's, and no life after the parent's."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _sorted(done: dict[int, Record]) -> list[Record]:
+    """Best first; trials that broke down last."""
+    return sorted(done.values(), key=lambda r: (r["nll"] is None, r["nll"], r["trial"]))
+
+
+def _note(done: dict[int, Record]) -> str:
+    best = _sorted(done)[:1]
+    return f"best NLL {best[0]['nll']:.4f}" if best and best[0]["nll"] is not None else ""
+
+
+def report(records: Sequence[Record]) -> str:
+    """The best few trials, for the terminal."""
+    lines = [f"{len(records)} trials, the best:"]
+    for record in records[:5]:
+        given = ", ".join(f"{k} {_short(v)}" for k, v in record["parameters"].items())
+        nll, accuracy = _short(record["nll"]), _short(record["accuracy"])
+        lines.append(f"  NLL {nll}  accuracy {accuracy}  {given}")
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _csv(records: Sequence[Record]) -> str:
+    """One row a trial, one column a parameter."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    names = [name for name in records[0]["parameters"] if name != "widths"]
+    results = [*RESULTS, "seconds"]
+    writer.writerow(["trial", "layers", "widths", *names, *results])
+    for record in records:
+        given = record["parameters"]
+        widths = given["widths"]
+        row = [record["trial"], len(widths), " ".join(map(str, widths))]
+        writer.writerow([*row, *(given[n] for n in names), *(record[n] for n in results)])
+    return file.getvalue()

@@ -1,0 +1,82 @@
+"""A few rays worth looking at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nescio.models.model import Model
+from nescio_papers.relu_overconfidence.alphas import measured
+from nescio_papers.relu_overconfidence.measuring import Found
+from nescio_papers.relu_overconfidence.searches import by_bisection
+from nescio_papers.relu_overconfidence.worlds import CONV, MLP, members, wide
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One ray of one network, with what was found on it."""
+
+    title: str
+    model: Model  # float64
+    x: Tensor
+    exact: float
+    bisected: float
+    radius: float
+    misled: bool = False  # the bisection is not at the first crossing
+
+
+def chosen(found: Sequence[Found]) -> list[Example]:
+    """A usual and a late ray, one where the bisection is wrong, one that never gets there."""
+    conv, plain = ([f for f in found if f.name == name][-1] for name in (CONV, MLP))
+    return [
+        _by_rank(conv, 0.5),
+        _by_rank(conv, 0.95),
+        _by_rank(plain, 0.5),
+        _misled(found) or _by_rank(plain, 0.25),
+        _never(found) or _by_rank(plain, 0.95),
+    ]
+
+
+def _by_rank(found: Found, q: float) -> Example:
+    exact = found.each[0].exact
+    index = int(exact.argsort()[round(q * (len(exact) - 1))])
+    return _example(found, 0, found.noise[index], f"{100 * q:.0f} % quantile")
+
+
+def _misled(found: Sequence[Found]) -> Example | None:
+    """The ray on which a bisection is furthest from the first crossing."""
+    best: tuple[float, Found, int, Tensor] | None = None
+    for one in found:
+        for way, searches in one.searches.items():
+            for member, search in enumerate(searches):
+                ratio = torch.where(search.bisected.isinf(), 1.0, search.bisected / search.exact)
+                ratio = torch.where(search.bisection_wrong, ratio, 0.0)
+                index = int(ratio.argmax())
+                if ratio[index] > (best[0] if best else 0.0):
+                    best = (float(ratio[index]), one, member, one.ways[way][index])
+    return None if best is None else _example(*best[1:], "bisection misled", misled=True)
+
+
+def _never(found: Sequence[Found]) -> Example | None:
+    for one in found:
+        for member, alphas in enumerate(one.each):
+            for index in alphas.exact.isinf().nonzero()[:1, 0].tolist():
+                title = f"never: {alphas.reason[index]}"
+                return _example(one, member, one.noise[index], title)
+    return None
+
+
+def _example(found: Found, member: int, x: Tensor, title: str, *, misled: bool = False) -> Example:
+    model = wide(members(found.world.models[found.name], [member]))
+    alphas = measured(model, x[None])
+    bisected = by_bisection(model, x[None].double())
+    return Example(
+        f"{title}\n{found.name}, {found.world.name}",
+        model,
+        x.double(),
+        float(alphas.exact),
+        float(bisected),
+        float(alphas.radius),
+        misled,
+    )

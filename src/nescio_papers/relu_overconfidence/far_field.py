@@ -1,0 +1,155 @@
+"""Part `far-field`: how far noise must be scaled until ReLU networks are sure, and why RBF are not.
+
+Table 2 of Hein et al. (2019) with exact factors, their theorem 3.1 by exact limits, and their
+theorem 3.2 by an RBF network with its certificate.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nescio.calibration import scaled as scaled_by
+from nescio.geometry import first_confident, through_origin
+from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
+from nescio_papers.relu_overconfidence.alphas import LEVEL, median
+from nescio_papers.relu_overconfidence.certified import RBF, Certified, certified
+from nescio_papers.relu_overconfidence.directions import limits
+from nescio_papers.relu_overconfidence.examples import Example, chosen
+from nescio_papers.relu_overconfidence.far_field_claims import claims_of
+from nescio_papers.relu_overconfidence.far_field_figures import (
+    figure_of_alphas,
+    figure_of_distance,
+    figure_of_examples,
+)
+from nescio_papers.relu_overconfidence.far_field_tables import text_of
+from nescio_papers.relu_overconfidence.measuring import Budget, found_of
+from nescio_papers.relu_overconfidence.worlds import (
+    CONV,
+    DIGITS,
+    MLP,
+    MNIST,
+    World,
+    members,
+    wide,
+    worlds,
+)
+
+TEMPERATURE = 1000.0  # that of ODIN
+ALPHAS, EXAMPLES, DISTANCE = "alphas.png", "rays.png", "distance.png"
+
+
+def budget(settings: Settings, world: str) -> Budget:
+    """Fewer in a quick run."""
+    if settings.quick:
+        return Budget(60, 20, 40, 100) if world == DIGITS else Budget(40, 20, 20, 50)
+    return Budget(1000, 300, 200, 1000)
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """Factors, limits, searches and the certificate, with three figures."""
+    del done
+    places, seed = worlds(settings), settings.seed
+    size = {world.name: budget(settings, world.name) for world in places}
+    found = [
+        found_of(world, name, size[world.name], seed) for world in places for name in world.models
+    ]
+    rbf = certified(places[0], settings)
+    numbers: dict[str, Any] = {
+        "level": LEVEL,
+        "worlds": {
+            world.name: {f.name: f.numbers for f in found if f.world is world} for world in places
+        },
+        "limits": {
+            world.name: limits(world, size[world.name].directions, seed) for world in places
+        },
+        "temperature": _temperature(places[0], size[places[0].name].together, seed),
+        "rbf": rbf.numbers,
+    }
+    shown = chosen(found)
+    return Findings(
+        numbers=numbers,
+        figures={
+            ALPHAS: figure_of_alphas(found),
+            EXAMPLES: figure_of_examples(shown),
+            DISTANCE: figure_of_distance(rbf),
+        },
+        captions=_captions(numbers, shown, rbf),
+        comparisons=_comparisons(numbers),
+        claims=claims_of(numbers),
+        text=text_of(numbers),
+    )
+
+
+def _temperature(world: World, count: int, seed: int) -> dict[str, Any]:
+    """The same with logits divided by a thousand, for the first MLP."""
+    model = wide(members(world.models[MLP], [0]))
+    rays = through_origin(world.noise(count, seed))
+    scaled = scaled_by(model, 1 / TEMPERATURE, (0.0,) * 10)
+    before = first_confident(model, *rays, confidence=LEVEL, pooled=True)
+    after = first_confident(scaled, *rays, confidence=LEVEL, pooled=True)
+    return {
+        "temperature": TEMPERATURE,
+        "rays": len(rays[0]),
+        "median": {"before": median(before.factor), "after": median(after.factor)},
+        "never": after.factor.isinf().double().mean().item(),
+    }
+
+
+def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
+    if MNIST not in numbers["worlds"]:
+        found = numbers["worlds"][DIGITS][CONV]
+        note = "MNIST there, 8 x 8 digits here: no MNIST was at hand"
+        return [Comparison("median alpha, plain network", 1.5, found["median"], note)]
+    found = numbers["worlds"][MNIST][CONV]
+    rest = {name: numbers["worlds"][MNIST][name] for name in (CONV, MLP)}
+    error = 100 * (1 - sum(found["accuracy"]) / len(found["accuracy"]))
+    small = "two strided convolutions, four epochs; the paper's LeNet was trained for a hundred"
+    return [
+        Comparison("MNIST, test error, %", 0.51, error, small),
+        *(
+            Comparison(f"MNIST, median alpha, {name}", 1.5, one["median"], "99.9 % confidence")
+            for name, one in rest.items()
+        ),
+        *(
+            Comparison(
+                f"MNIST, scaled and cut to the box, above 95 %, {name}",
+                98.7,
+                100 * one["clipped_above"],
+                "per cent of noise images",
+            )
+            for name, one in rest.items()
+        ),
+        Comparison(
+            "MNIST, mean confidence on noise, convolutions",
+            0.463,
+            found["mean_confidence_at_1"],
+            "table 1",
+        ),
+    ]
+
+
+def _captions(numbers: dict[str, Any], shown: Sequence[Example], rbf: Certified) -> dict[str, str]:
+    first = numbers["worlds"][DIGITS][CONV]
+    beyond = numbers["rbf"]["beyond_the_radius"]
+    ensemble = first.get("ensemble", {}).get("never", 0.0)
+    wrong = [one for one in shown if one.misled]
+    apart = (
+        f" On the fourth ray the level is first reached at {wrong[0].exact:.3g}, and a bisection "
+        f"says {wrong[0].bisected:.3g}."
+        if wrong
+        else ""
+    )
+    return {
+        ALPHAS: "Share of noise images on which a network is 99.9 % sure after scaling by alpha; "
+        "thin: each training, thick: all, dashed: the average of all trainings, by their mixture. "
+        f"Convolutions on digits need a median factor of {first['median']:.3g}; their average "
+        f"never gets there on {100 * ensemble:.0f} % of images, as members disagree for ever.",
+        EXAMPLES: "Confidence along rays through noise images or in random directions, with the "
+        "exact first crossing (dot), what a bisection finds (cross) and the last breakpoint "
+        f"(dotted).{apart}",
+        DISTANCE: "Confidence by the distance to the nearest training image, along rays through "
+        "noise and test images of digits; bands are from the lowest to the highest. Beyond "
+        f"{rbf.radius:.3g} the certificate says that the RBF network is within "
+        f"{rbf.bound.epsilon:g} of 1/10; the largest difference seen there is "
+        f"{beyond['largest_gap']:.2g}, while convolutions have a mean confidence of "
+        f"{beyond['mean_confidence'][CONV]:.3f} (RBF {beyond['mean_confidence'][RBF]:.3f}).",
+    }

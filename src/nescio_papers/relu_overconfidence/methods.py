@@ -1,0 +1,150 @@
+"""How the networks of table 1 are trained: a network, options and losses for each block."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from nescio import losses, nets
+from nescio.attacks import Ascent
+from nescio.data import OODSource
+from nescio.data.augmentation import crops, mirrors
+from nescio.data.ood import mixture, paper_noise, patches, shapes, stored, strokes
+from nescio.losses import Loss
+
+PLAIN, CEDA, ACET = "plain", "CEDA", "ACET"
+NO_DECAY, LABELS = "plain, no decay", "adversarial labels"
+ACET_NOISE, CEDA_DRAWN = "ACET, noise only", "CEDA, drawn images too"  # what each half adds
+ACET_40 = "ACET, 40 steps"  # the paper's attack in each training step
+DECAY = 1e-4  # times the sum of all squared weights; the paper's 5e-4 is for 100 epochs
+POOL = 3000  # attacked images that take turns: few enough for each to come back
+KEPT: Mapping[str, Any] = {"attack": Ascent(0.3, 0), "free": 0.5, "ramp": 0.3}
+FORTY: Mapping[str, Any] = {"attack": Ascent(0.3, 40, 0.0075), "keep": False}
+
+MakeNet = Callable[[tuple[int, ...], int], nn.Module]  # shape of an image, classes
+MakeLoss = Callable[[Tensor, int], Loss]  # training images, seed of the noise
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How all networks of a block are made; epochs and batch size are in the budget."""
+
+    words: str  # what differs from the paper
+    net: MakeNet
+    options: Mapping[str, Any]  # of nescio.train
+    losses: Mapping[str, MakeLoss]  # by column
+    columns: tuple[str, ...] = (PLAIN, CEDA, ACET, NO_DECAY, LABELS)  # of the table
+
+
+def on_data(
+    loss: Callable[..., Loss] | None = None, *, decay: float = DECAY, **options: Any
+) -> MakeLoss:
+    """Cross-entropy, or what `loss` makes of it, with weight decay."""
+    whole = losses.nll() if loss is None else loss(losses.nll(), **options)
+    decayed = losses.weight_decay(whole, strength=decay) if decay else whole
+
+    def make(x: Tensor, seed: int) -> Loss:
+        del x, seed
+        return decayed
+
+    return make
+
+
+def on_noise(loss: Callable[..., Loss], *, decay: float = DECAY, **options: Any) -> MakeLoss:
+    """CEDA or ACET on the paper's noise, as many images as there are training images.
+
+    Where attacks are kept, a tenth of them, at most POOL, take turns.
+    """
+
+    def make(x: Tensor, seed: int) -> Loss:
+        kept = loss is losses.acet and options.get("keep", True)
+        noise = stored(paper_noise(x, seed=seed), pool_of(x) if kept else len(x))
+        whole = loss(losses.nll(), noise, pool=noise.size, **options)
+        return losses.weight_decay(whole, strength=decay) if decay else whole
+
+    return make
+
+
+def on_both(*, share: float, weight: float, pool: int, free: float, ramp: float) -> MakeLoss:
+    """ACET on some noise images, which take turns, and CEDA on as many as there are to train on.
+
+    The second half is never attacked: noise as it is stays in sight.
+    """
+
+    def make(x: Tensor, seed: int) -> Loss:
+        noise, size = paper_noise(x, seed=seed), pool_of(x, pool)
+        turns = stored(noise, size)
+        near = losses.acet(
+            losses.nll(), turns, pool=size, free=free, ramp=ramp, share=share, weight=weight
+        )
+        return losses.ceda(near, stored(noise, len(x)), share=0.5 - share, weight=weight)
+
+    return make
+
+
+def on_drawn(loss: Callable[..., Loss], *, decay: float = DECAY, **options: Any) -> MakeLoss:
+    """CEDA or ACET on noise and silhouettes, and CEDA on pen strokes and shuffled patches.
+
+    No OOD set of the test is among them. The last two are near the digits: they are not attacked.
+    Both losses see the same images, so that only the attack tells them apart.
+    Half as many images as in the paper are shown beside a training batch.
+    """
+
+    def make(x: Tensor, seed: int) -> Loss:
+        near, off = _far_drawn(x, seed), _near_drawn(x, seed)
+        attacked = loss(losses.nll(), near, share=0.35, weight=0.7, pool=near.size, **options)
+        whole = losses.ceda(attacked, off, share=0.15, weight=0.3)
+        return losses.weight_decay(whole, strength=decay)
+
+    return make
+
+
+def pool_of(x: Tensor, most: int = POOL) -> int:
+    """How many attacked images take turns, for training images `x`."""
+    return min(most, max(len(x) // 10, 128))
+
+
+def _far_drawn(x: Tensor, seed: int) -> OODSource:
+    kinds = [paper_noise(x, seed=seed), shapes(tuple(x.shape[1:]), seed=seed)]
+    return stored(mixture(kinds, (3, 2)), pool_of(x))
+
+
+def _near_drawn(x: Tensor, seed: int) -> OODSource:
+    shuffled = [patches(x, grid=grid, seed=seed) for grid in (2, 4, 7)]
+    kinds = [strokes(tuple(x.shape[1:]), seed=seed), *shuffled]
+    return stored(mixture(kinds, (3, 1, 1, 1)), max(1, round(0.3 * len(x))))
+
+
+MNIST = Recipe(
+    "a small strided network instead of a LeNet; ACET sees drawn images beside noise, and its "
+    "attack goes on from epoch to epoch",
+    nets.small_cnn,
+    {"learning_rate": 2e-3, "schedule": "cosine", "augment": [crops(2)]},
+    {
+        PLAIN: on_data(),
+        CEDA: on_noise(losses.ceda),
+        ACET: on_drawn(losses.acet, **KEPT),
+        ACET_NOISE: on_noise(losses.acet, **KEPT),
+        CEDA_DRAWN: on_drawn(losses.ceda),
+        NO_DECAY: on_data(decay=0.0),
+        LABELS: on_data(losses.adversarial_training, clean=0.5),
+        ACET_40: on_noise(losses.acet, **FORTY),
+    },
+    columns=(PLAIN, CEDA, ACET, ACET_NOISE, CEDA_DRAWN, NO_DECAY, LABELS),
+)
+COLOR = Recipe(
+    "a ResNet-8 on images of half the size, with a layer more, instead of a ResNet-20; smaller "
+    "weights of the noise; ACET sees noise as it is beside attacked noise, and its attack goes on "
+    "from epoch to epoch",
+    lambda shape, classes: nets.resnet(shape, classes, blocks=1, stem=2, hidden=128),
+    {"learning_rate": 3e-3, "schedule": "cosine", "augment": [crops(4), mirrors()]},
+    {
+        PLAIN: on_data(decay=0.0),
+        CEDA: on_noise(losses.ceda, decay=0.0, share=0.5, weight=0.2),
+        ACET: on_both(share=0.35, weight=0.2, pool=2000, free=0.1, ramp=0.3),
+    },
+    columns=(PLAIN, CEDA, ACET),
+)
+NUMBERS = replace(COLOR, options={**COLOR.options, "augment": [crops(4)]})  # never mirrored
+RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}

@@ -1,0 +1,35 @@
+"""Hein, Andriushchenko and Bitterwolf (2019): ReLU networks far away from the training data."""
+
+from nescio.core import one_thread
+from nescio.core.registry import experiments
+from nescio_papers.kit.experiment import Experiment, Part
+from nescio_papers.relu_overconfidence import acet_cost, far_field, figures, table_1, table_2
+from nescio_papers.relu_overconfidence.blocks import BLOCKS
+
+PARTS = {
+    "far-field": (
+        "Scaled noise with exact factors, and far limits (table 2)",
+        one_thread()(far_field.run),
+    ),
+    **{
+        block.part: (f"Off the data: networks trained on {name} (table 1)", table_1.part_of(name))
+        for name, block in BLOCKS.items()
+    },
+    "table-2": ("Scaled noise for the networks of table 1 (table 2)", table_2.run),
+    "figures": ("Noise, adversarial noise and adversarial samples (figures 2 to 4)", figures.run),
+    "acet-cost": ("What ACET costs", acet_cost.run),
+}
+
+
+@experiments.register
+def relu_overconfidence() -> Experiment:
+    """How sure ReLU networks are off the data and far away, and the remedies CEDA and ACET."""
+    return Experiment(
+        "relu-overconfidence",
+        "Why ReLU networks are sure of themselves far away from the data",
+        "Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence predictions "
+        "far away from the training data and how to mitigate the problem, CVPR 2019",
+        "no extras; the parts on images need data sets: see `nescio data list`",
+        (4, 240),
+        tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+    )

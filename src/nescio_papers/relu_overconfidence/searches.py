@@ -1,0 +1,115 @@
+"""What a bisection and a grid find in place of the first factor at which a network is sure.
+
+Confidence along a ray can go up and down. A bisection then finds some crossing of the level, not
+the first; a grid can step over one. Both are compared with the exact answer, ray by ray.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.geometry import first_confident, through_origin
+from nescio.models.model import Model
+from nescio_papers.relu_overconfidence.alphas import LEVEL, along, confidence, median
+from nescio_papers.relu_overconfidence.worlds import wide
+
+LAST = 1e6  # where the searches give up
+POINTS = 600  # of the grid
+SPACING = LAST ** (1 / (POINTS - 1))
+AT_ONCE = 20  # points of the grid
+HALVINGS = 48  # of log(1e6): to the last bits
+NEAR = 1e-6  # relative: two factors that agree in float64
+ROUGH = 1e-3  # the same where float32 rounds the confidence
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Factors found on the rays `t * x`, t >= 1, of N images; all `(N,)`."""
+
+    exact: Tensor
+    bisected: Tensor
+    grid: Tensor
+    falls: Tensor  # whether the confidence was seen below the level again further out
+
+    @property
+    def bisection_wrong(self) -> Tensor:
+        """Where the bisection is not at the first crossing."""
+        return differs(self.exact, self.bisected)
+
+    @property
+    def grid_wrong(self) -> Tensor:
+        """Where the grid is not within one step of the first crossing."""
+        return differs(self.exact, self.grid, spacing=SPACING, near=ROUGH)
+
+
+def searched(model: Model, x: Tensor) -> Search:
+    """All three on the same images; the grid in float32, the rest in float64."""
+    own, images = wide(model), x.double()
+    exact = first_confident(own, *through_origin(x), confidence=LEVEL, pooled=True).factor
+    found = by_bisection(own, images)
+    return Search(exact, found, by_grid(model, x), _falls(own, images, exact))
+
+
+def by_grid(model: Model, x: Tensor) -> Tensor:
+    """The first of 600 factors from 1 to a million, evenly on a log scale."""
+    found = torch.full((len(x),), torch.inf, dtype=torch.float64)
+    left = torch.arange(len(x))
+    for some in torch.from_numpy(np.geomspace(1, LAST, POINTS)).split(AT_ONCE):
+        images = torch.cat([along(x[left], t.expand(len(left)).to(x.dtype)) for t in some])
+        hits = (confidence(model, images) >= LEVEL).reshape(len(some), len(left))
+        hit = hits.any(0)
+        found[left[hit]] = some[hits.int().argmax(0)[hit]]
+        left = left[~hit]
+        if not len(left):
+            break
+    return found
+
+
+def by_bisection(model: Model, x: Tensor) -> Tensor:
+    """Halving between 1 and a million on a log scale, as if confidence could only grow."""
+    low, high = (torch.full((len(x),), end, dtype=torch.float64) for end in (1.0, LAST))
+    first, last = (confidence(model, along(x, t)) >= LEVEL for t in (low, high))
+    for _ in range(HALVINGS):
+        middle = (low * high).sqrt()
+        sure = confidence(model, along(x, middle)) >= LEVEL
+        low, high = torch.where(sure, low, middle), torch.where(sure, middle, high)
+    return torch.where(first, 1.0, torch.where(last, high, torch.inf))
+
+
+def differs(exact: Tensor, found: Tensor, *, spacing: float = 1.0, near: float = NEAR) -> Tensor:
+    """Whether a search is wrong: not within one step of its spacing above the exact factor."""
+    low, high = exact * (1 - near), exact * spacing * (1 + near)
+    both = exact.isinf() & found.isinf()
+    return ~both & ~((low <= found) & (found <= high))
+
+
+def _falls(model: Model, x: Tensor, factor: Tensor) -> Tensor:
+    """Whether one of 40 points up to a hundred times further is below the level again."""
+    found = torch.zeros(len(x), dtype=torch.bool)
+    rows = factor.isfinite().nonzero()[:, 0]
+    for more in np.geomspace(1.01, 100, 40) if len(rows) else ():
+        found[rows] |= confidence(model, along(x[rows], factor[rows] * more)) < LEVEL
+    return found
+
+
+def search_row(found: Sequence[Search]) -> dict[str, Any]:
+    """How often the searches are wrong, over several trainings."""
+    exact, bisected, grid = (
+        torch.cat([getattr(f, key) for f in found]) for key in ("exact", "bisected", "grid")
+    )
+    wrong = torch.cat([f.bisection_wrong for f in found])
+    missed = wrong & bisected.isinf() & exact.isfinite()
+    ratio = (bisected / exact)[wrong & bisected.isfinite()]
+    return {
+        "rays": len(exact),
+        "median": {"exact": median(exact), "bisection": median(bisected), "grid": median(grid)},
+        "bisection_wrong": int(wrong.sum()),
+        "bisection_says_never": int(missed.sum()),
+        "largest_ratio": ratio.max().item() if len(ratio) else 1.0,
+        "grid_wrong": int(torch.cat([f.grid_wrong for f in found]).sum()),
+        "falls_again": int(torch.cat([f.falls for f in found]).sum()),
+    }

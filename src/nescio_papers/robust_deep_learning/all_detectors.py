@@ -1,0 +1,162 @@
+"""All detectors on all OOD sets, for networks trained on MNIST, Fashion-MNIST and CIFAR-10."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+from nescio import detectors
+from nescio.detectors import Detector
+from nescio.detectors.activations import Activations
+from nescio.evaluation import DetectorComparison, compare_detectors
+from nescio.evaluation.compare import Absent
+from nescio.models.model import Model
+from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
+from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, out_data
+
+PART = "detectors"
+EARLY, LAST = "1", "6"  # the first ReLU, pooled over the image; that before the last layer
+COMBINED = "combined: knn, and mahalanobis of the first layer"
+WEIGHTS = (0.9, 0.1)  # the first layer speaks only where it is sure
+HELD = 10  # one of so many training images calibrates the combination
+KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
+Numbers = Mapping[str, Any]
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """A table of means over seeds for each block that is at hand."""
+    del done
+    numbers: dict[str, Any] = {}
+    texts = [
+        "Small convolutional networks, each detector with its defaults and fitted on the training "
+        "images. AUROC, and below FPR95 (the share of test images flagged where 95 % of the "
+        f"OOD data are caught): means over {budget(settings).seeds} trainings, ± their standard "
+        f"deviation. {COMBINED}: the nearest neighbor and the distance, by the harmonic mean of "
+        f"p-values with weights {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, calibrated on a tenth of the "
+        "training images, which its parts were not fitted on.",
+    ]
+    for name, block in BLOCKS.items():
+        in_dist = in_data(block, budget(settings))
+        if isinstance(in_dist, Absent):
+            numbers[name] = {"absent": in_dist.why}
+            texts.append(f"{name} is not at hand: {in_dist.why}.")
+            continue
+        numbers[name] = _block(settings, block, in_dist)
+        texts += _texts(name, numbers[name])
+    return Findings(numbers=numbers, text="\n\n".join(texts))
+
+
+def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
+    sizes = budget(settings)
+    model = trained(
+        settings,
+        PART,
+        slug(block.name),
+        in_dist,
+        epochs=sizes.epochs[block.name],
+        members=sizes.seeds,
+    )
+    tables = [_table(settings, block, in_dist, _member(model, i)) for i in range(model.members)]
+    first = tables[0].result
+    names = [n for n in first["detectors"] if all(n in t.result["detectors"] for t in tables)]
+    return {
+        "seeds": len(tables),
+        "accuracy": [accuracy(_member(model, i), in_dist) for i in range(model.members)],
+        "sets": first["sets"],
+        "groups": first["groups"],
+        "left_out": first["left_out"],
+        "detectors": {name: _means(tables, name) for name in names},
+    }
+
+
+def _member(model: Model, place: int) -> Model:
+    """One of the networks by itself."""
+    tensors = {name: tensor[place : place + 1] for name, tensor in model.tensors.items()}
+    return Model(model.net, tensors, model.head)
+
+
+def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> DetectorComparison:
+    sizes = budget(settings)
+
+    def make() -> DetectorComparison:
+        return compare_detectors(
+            model,
+            in_dist.test,
+            out_data(block, in_dist, sizes, settings.seed),
+            train=in_dist.train,
+            near=near(block),
+            detectors={"all": "all", COMBINED: combination()},
+            layers=[EARLY, LAST],
+            name=block.name,
+            resamples=0,
+            seed=settings.seed,
+            progress=False,
+        )
+
+    folder = folder_of(settings, PART) / f"{slug(block.name)}--{weights_digest(model)[:12]}"
+    return compared(folder, model, sizes, make)
+
+
+def combination() -> Callable[[Activations], Detector]:
+    """Neighbors before the last layer and a distance in the first, by p-values."""
+
+    def make(seen: Activations) -> Detector:
+        held = [place for place in range(seen.samples) if place % HELD == 0]
+        rest = [place for place in range(seen.samples) if place % HELD]
+        fitted = seen[rest]
+        parts = [detectors.knn(fitted, k=1), detectors.mahalanobis(fitted, layers=EARLY)]
+        return detectors.combined(parts, seen[held], rule="harmonic", weights=WEIGHTS)
+
+    return make
+
+
+def _means(tables: Sequence[DetectorComparison], name: str) -> dict[str, Any]:
+    parts = [table.result["detectors"][name] for table in tables]
+    rows = {
+        row: {key: _mean([p["rows"][row][key]["value"] for p in parts]) for key in KEYS}
+        for row in parts[0]["rows"]
+    }
+    means = {
+        group: {key: _mean([p["means"][group][key]["value"] for p in parts]) for key in KEYS}
+        for group in parts[0]["means"]
+    }
+    costs = {key: fmean(p[key] for p in parts) for key in ("fit_seconds", "score_seconds", "bytes")}
+    return {"rows": rows, "means": means, **costs}
+
+
+def _mean(values: Sequence[float]) -> dict[str, float | None]:
+    return {"value": fmean(values), "deviation": stdev(values) if len(values) > 1 else None}
+
+
+def _texts(name: str, part: Numbers) -> list[str]:
+    """AUROC and FPR95, best mean AUROC first, and what was left out."""
+    right = ", ".join(f"{100 * one:.2f} %" for one in part["accuracy"])
+    order = sorted(
+        part["detectors"],
+        key=lambda n: part["detectors"][n]["means"]["all"]["auroc"]["value"],
+        reverse=True,
+    )
+    sets, groups = part["groups"]["all"], list(part["groups"])
+    header = ["", *sets, *(f"mean, {group}" for group in groups)]
+    texts = [f"### Trained on {name}", f"Accuracy {right}."]
+    for key, title in (("auroc", "AUROC"), ("fpr_at_95_tpr", "FPR95")):
+        rows = []
+        for one in order:
+            found = part["detectors"][one]
+            cells = [*(found["rows"][row][key] for row in sets)]
+            cells += [found["means"][group][key] for group in groups]
+            rows.append([one, *map(_said, cells)])
+        texts += [title, table(header, rows)]
+    for row, entry in part["sets"].items():
+        if "absent" in entry:
+            texts.append(f"{row} is not at hand: {entry['absent']}.")
+    texts += [f"{one} left out: {why}" for one, why in part["left_out"].items()]
+    return texts
+
+
+def _said(number: Numbers) -> str:
+    spread = number["deviation"]
+    return f"{number['value']:.3f}" + ("" if spread is None else f" ± {spread:.3f}")

@@ -1,0 +1,175 @@
+"""Part `calibration`: reliability before and after temperature, and every other calibration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from nescio import calibration, metrics
+from nescio.calibration import Map
+from nescio.core import Categorical, Classification, NescioError
+from nescio.core.registry import calibrators
+from nescio.evaluation.compare import Absent
+from nescio.metrics import Reliability
+from nescio.report.plots.reliability_plot import reliability_diagram
+from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.kit.stores import slug
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import trained
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
+
+PART = "calibration"
+SOURCE = "lecture, Model Calibration in deep learning"
+DATA = ("MNIST", "CIFAR-10")
+HELD = 10  # one of so many training images calibrates
+BEFORE, USUAL = "before", "temperature"
+COLUMNS = {
+    "error": "error, %",
+    "nll": "NLL, nats",
+    "brier": "Brier",
+    "ece": "ECE, %",
+    "smooth_ece": "smooth ECE, %",
+    "mce": "largest gap, %",
+}
+BY_CLASS = {
+    f"{kind}, class by class": (kind, {"keep_argmax": False}) for kind in ("isotonic", "histogram")
+}
+SHARES = ("error", "ece", "smooth_ece", "mce")  # printed in per cent
+Numbers = Mapping[str, Any]
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """A diagram and a table for each data set at hand."""
+    del done
+    numbers: dict[str, Any] = {}
+    figures, captions, texts = {}, {}, [_INTRODUCTION]
+    for name in DATA:
+        in_dist = in_data(BLOCKS[name], budget(settings))
+        if isinstance(in_dist, Absent):
+            texts.append(f"{name} is not at hand: {in_dist.why}.")
+            continue
+        found, bins = _calibrated(settings, name, in_dist)
+        file = f"calibration-{slug(name)}.png"
+        numbers[name] = found
+        figures[file] = reliability_diagram(bins, title=f"{name}: accuracy against confidence")
+        captions[file] = (
+            f"{name}: reliability on the test images. Temperature {found['temperature']:.2f}, "
+            f"fitted on {found['held']:,} training images that the network did not see."
+        )
+        texts += [name, _table(found)]
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        claims=_claims(numbers) if numbers else [],
+        text="\n\n".join(texts),
+    )
+
+
+_INTRODUCTION = (
+    "One network a data set. A tenth of the training images is held out for the calibrations; all "
+    "numbers are of the test images. The intervals of the ECE take off some of what chance adds to "
+    "it, so they may lie below the value; they start above 0 only if calibrated answers would show "
+    "so large an error in 2.5 % of draws at most."
+)
+
+
+def held_out(in_dist: InData) -> tuple[InData, tuple[torch.Tensor, torch.Tensor]]:
+    """The data without every tenth training image, and those."""
+    x, y = in_dist.train
+    held = torch.arange(len(y)) % HELD == 0
+    return InData((x[~held], y[~held]), in_dist.test, in_dist.classes), (x[held], y[held])
+
+
+def _calibrated(
+    settings: Settings, name: str, in_dist: InData
+) -> tuple[dict[str, Any], dict[str, Reliability]]:
+    shown, held = held_out(in_dist)
+    epochs = budget(settings).epochs[name]
+    model = trained(settings, PART, slug(name), shown, epochs=epochs)
+    there, labels = _answers(model(held[0])), held[1]
+    test, truth = _answers(model(in_dist.test[0])), in_dist.test[1]
+    rows: dict[str, Any] = {BEFORE: _row(test, truth, settings)}
+    bins = {BEFORE: _reliability(test, truth)}
+    left_out = {}
+    for row, (kind, options) in ({kind: (kind, {}) for kind in calibrators} | BY_CLASS).items():
+        try:
+            fitted: Map = calibration.fit(kind, there, labels, **options)
+        except NescioError as error:  # few held-out images: a class without one
+            left_out[row] = str(error)
+            continue
+        rows[row] = _row(fitted(test), truth, settings)
+        if row == USUAL:
+            bins[f"after, temperature {fitted.temperature:.2f}"] = _reliability(fitted(test), truth)
+            rows[row]["temperature"] = fitted.temperature
+    slope = rows.get(USUAL, {}).get("temperature", float("nan"))
+    return {"held": len(labels), "temperature": slope, "rows": rows, "left_out": left_out}, bins
+
+
+def _answers(prediction: Any) -> Classification:
+    wide: Classification = prediction.to(torch.float64)
+    return Categorical(wide.member_log_probs)
+
+
+def _sure(prediction: Classification, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return prediction.probs.amax(-1), prediction.labels == labels
+
+
+def _reliability(prediction: Classification, labels: torch.Tensor) -> Reliability:
+    return metrics.reliability(*_sure(prediction, labels))
+
+
+def _row(prediction: Classification, labels: torch.Tensor, settings: Settings) -> dict[str, Any]:
+    sure, right = _sure(prediction, labels)
+    resamples = budget(settings).resamples
+    error = metrics.bootstrap_metric(metrics.ece, sure, right, resamples=resamples)
+    return {
+        "error": 1 - metrics.accuracy(prediction.probs, labels),
+        "nll": metrics.nll(prediction.probs, labels),
+        "brier": metrics.brier(prediction.probs, labels),
+        "ece": error.value,
+        "ece_low": error.low,
+        "ece_high": error.high,
+        "smooth_ece": metrics.smooth_ece(sure, right),
+        "mce": metrics.mce(sure, right),
+    }
+
+
+def _table(found: Numbers) -> str:
+    rows = []
+    for name, row in found["rows"].items():
+        cells = [f"{100 * row[k]:.2f}" if k in SHARES else f"{row[k]:.4f}" for k in COLUMNS]
+        place = list(COLUMNS).index("ece")
+        cells[place] += f" ({100 * row['ece_low']:.2f} to {100 * row['ece_high']:.2f})"
+        rows.append([name, *cells])
+    parts = [table(["", *COLUMNS.values()], rows)]
+    parts += [f"{name} left out: {why}." for name, why in found["left_out"].items()]
+    return "\n\n".join(parts)
+
+
+def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
+    """Are networks overconfident, and does one temperature repair it?"""
+    pairs = {
+        name: (found["rows"][BEFORE], found["rows"][USUAL])
+        for name, found in numbers.items()
+        if USUAL in found["rows"]
+    }
+    said = "; ".join(
+        f"{name}: ECE {100 * one['ece']:.2f} % ({100 * one['ece_low']:.2f} to "
+        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % "
+        f"({100 * two['ece_low']:.2f} to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, "
+        f"then {two['nll']:.3f}"
+        for name, (one, two) in pairs.items()
+    )
+    better = [two["ece_high"] < one["ece_low"] for one, two in pairs.values()]
+    verdict = "holds" if better and all(better) else "partly" if any(better) else "fails"
+    return [
+        Claim(
+            SOURCE,
+            "Modern neural networks are no longer well-calibrated. Simple solution to "
+            "over-confident prediction: temperature scaling.",
+            said or "no temperature could be fitted",
+            verdict if pairs else "open",
+        )
+    ]

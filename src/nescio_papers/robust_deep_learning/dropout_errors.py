@@ -1,0 +1,214 @@
+"""Test errors of dropout as usual and of MC dropout, over the number of passes."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from nescio import models, nets
+from nescio.core import kept
+from nescio.evaluation.compare import Absent
+from nescio.models.model import Model
+from nescio.report.plots.look import add_title, line, with_look
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import DROPOUT, trained, weights_digest
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
+
+PART, FIGURE = "mc-dropout", "mc-dropout-errors.png"
+SOURCE = "lecture, MCDropout: side note"
+DATA = ("MNIST", "CIFAR-10")
+SAMPLES = 500  # test images at a time
+EARLY = 0.2  # the rate in the convolutions, where all layers have dropout
+Numbers = Mapping[str, Any]
+
+
+def last_only(in_dist: InData) -> nn.Module:
+    """Dropout before the last layer."""
+    return nets.small_cnn(in_dist.shape, in_dist.classes, dropout=DROPOUT)
+
+
+def everywhere(in_dist: InData) -> nn.Module:
+    """Dropout before every layer but the first."""
+    layers: list[nn.Module] = []
+    for layer in nets.small_cnn(in_dist.shape, in_dist.classes, dropout=DROPOUT).children():
+        layers.append(layer)
+        if isinstance(layer, nn.ReLU) and len(layers) < 6:
+            layers.append(nn.Dropout(EARLY))
+    return nn.Sequential(*layers)
+
+
+def without(in_dist: InData) -> nn.Module:
+    """No dropout."""
+    return nets.small_cnn(in_dist.shape, in_dist.classes, dropout=0.0)
+
+
+NETWORKS = {
+    "no dropout": without,
+    "dropout before the last layer": last_only,
+    "dropout in all layers": everywhere,
+}
+
+
+def findings(settings: Settings) -> Findings:
+    """Errors of both ways for each data set at hand."""
+    found: dict[str, Any] = {}
+    missing = []
+    for name in DATA:
+        in_dist = in_data(BLOCKS[name], budget(settings))
+        if isinstance(in_dist, Absent):
+            missing.append(f"{name} is not at hand: {in_dist.why}.")
+            continue
+        found[name] = {kind: _errors(settings, name, kind, in_dist) for kind in NETWORKS}
+    if not found:
+        return Findings(text="\n\n".join(missing))
+    return Findings(
+        numbers=found,
+        figures={FIGURE: _figure(found)},
+        captions={FIGURE: _caption(found)},
+        claims=[_claim(found)],
+        text="\n\n".join([_text(found, budget(settings).seeds), *missing]),
+    )
+
+
+def networks(settings: Settings, name: str, kind: str, in_dist: InData) -> Model:
+    """The trained networks of a kind, one a seed."""
+    return trained(
+        settings,
+        PART,
+        f"{slug(name)}--{slug(kind)}",
+        in_dist,
+        epochs=budget(settings).epochs[name],
+        members=budget(settings).seeds,
+        make=NETWORKS[kind],
+    )
+
+
+def _errors(settings: Settings, name: str, kind: str, in_dist: InData) -> Numbers:
+    model, passes = networks(settings, name, kind, in_dist), budget(settings).passes
+    key = {"weights": weights_digest(model), "passes": passes, "test": len(in_dist.test[1])}
+    path = folder_of(settings, PART) / f"{slug(name)}--{slug(kind)}.json"
+
+    def measure() -> Numbers:
+        x, y = in_dist.test
+        members = [model.member(place) for place in range(model.members)]
+        usual = [_wrong(models.plain(net), x, y)[0] for net in members]
+        if kind == "no dropout":
+            return {"usual": usual, "sampled": None}
+        sampled = [
+            _wrong(models.mc_dropout(net, passes=passes, seed=settings.seed), x, y)
+            for net in members
+        ]
+        return {"usual": usual, "sampled": sampled}
+
+    found: Numbers = kept(path, key, measure)
+    return found
+
+
+def _wrong(predictor: Any, x: Tensor, y: Tensor) -> list[float]:
+    """The share of wrong labels of the mean of the first 1, 2, ... members."""
+    wrong = torch.zeros(0)
+    for part, labels in zip(x.split(SAMPLES), y.split(SAMPLES), strict=True):
+        probs = predictor(part).member_probs.double().cumsum(0)  # (T, n, C); a sum has that argmax
+        count = (probs.argmax(-1) != labels).sum(1).double()
+        wrong = count if not len(wrong) else wrong + count
+    return (wrong / len(y)).tolist()
+
+
+def over_seeds(sampled: Sequence[Sequence[float]], passes: int) -> list[float]:
+    """The error after so many passes, one a seed."""
+    return [run[passes - 1] for run in sampled]
+
+
+def _said(values: Sequence[float]) -> str:
+    spread = f" ± {100 * stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{100 * fmean(values):.2f}{spread}"
+
+
+def _steps(sampled: Sequence[Sequence[float]]) -> list[int]:
+    most = len(sampled[0])
+    return [step for step in (1, 2, 5, 10, 20, 50) if step < most] + [most]
+
+
+def _text(found: Mapping[str, Numbers], seeds: int) -> str:
+    parts = [
+        "Small convolutional networks; dropout of "
+        f"{DROPOUT} before the last layer, and of {EARLY} after the convolutions where all layers "
+        f"have it. Test error in %, mean of {seeds} trainings ± their standard deviation. As "
+        "usual: weights scaled, one pass. MC: the mean probabilities of T passes.",
+    ]
+    for name, kinds in found.items():
+        sampled = next(one["sampled"] for one in kinds.values() if one["sampled"])
+        steps = _steps(sampled)
+        rows = [
+            [kind, _said(one["usual"])]
+            + [_said(over_seeds(one["sampled"], t)) if one["sampled"] else "–" for t in steps]
+            for kind, one in kinds.items()
+        ]
+        parts += [name, table(["", "as usual", *(f"MC, T = {t}" for t in steps)], rows)]
+    return "\n\n".join(parts)
+
+
+def _caption(found: Mapping[str, Numbers]) -> str:
+    words = []
+    for name, kinds in found.items():
+        for kind, one in kinds.items():
+            if one["sampled"]:
+                end = over_seeds(one["sampled"], len(one["sampled"][0]))
+                words.append(f"{name}, {kind}: {_said(one['usual'])} as usual, {_said(end)} MC")
+    return "Test error in % over the number of passes. " + "; ".join(words) + "."
+
+
+def _claim(found: Mapping[str, Numbers]) -> Claim:
+    """Is the error of MC dropout below that of usual dropout, network by network?"""
+    gaps, words = [], []
+    for name, kinds in found.items():
+        for kind, one in kinds.items():
+            if one["sampled"]:
+                end = over_seeds(one["sampled"], len(one["sampled"][0]))
+                own = [100 * (b - a) for a, b in zip(one["usual"], end, strict=True)]
+                gaps += own
+                words.append(f"{name}, {kind}: {', '.join(f'{gap:+.2f}' for gap in own)}")
+    better = sum(gap < 0 for gap in gaps)
+    verdict = "holds" if better == len(gaps) else "partly" if better else "fails"
+    return Claim(
+        SOURCE,
+        "Dropout only propagates the mean; MC dropout propagates the whole distribution, and its "
+        "test error is lower.",
+        "error of MC dropout less that of usual dropout, in points, one a training: "
+        + "; ".join(words),
+        verdict,
+    )
+
+
+@with_look
+def _figure(found: Mapping[str, Numbers]) -> Figure:
+    figure = Figure(figsize=(10.8, 4.4), layout="constrained")
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    for axis, (name, kinds) in zip(axes, found.items(), strict=True):
+        for place, (kind, one) in enumerate(kinds.items()):
+            look = line(place)
+            axis.axhline(
+                100 * fmean(one["usual"]), color=look["color"], linestyle="--", linewidth=1.2
+            )
+            if one["sampled"]:
+                runs = 100 * torch.tensor(one["sampled"])
+                passes = torch.arange(1, runs.shape[1] + 1)
+                axis.fill_between(
+                    passes, runs.amin(0), runs.amax(0), color=look["color"], alpha=0.15
+                )
+                axis.plot(passes, runs.mean(0), color=look["color"], linewidth=1.8)
+            axis.plot([], [], color=look["color"], linewidth=1.8, label=kind)
+        steps = _steps(next(one["sampled"] for one in kinds.values() if one["sampled"]))
+        axis.set(title=name, xlabel="passes T", xscale="log")
+        axis.set_xticks(steps, list(map(str, steps)))
+        axis.minorticks_off()
+    axes[0].set_ylabel("test error in %")
+    axes[0].legend(fontsize=9)
+    add_title(figure, "Dashed: as usual, one pass. Lines: MC dropout, mean and range of trainings")
+    return figure

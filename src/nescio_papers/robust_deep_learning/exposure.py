@@ -1,0 +1,208 @@
+"""Outlier exposure with one OOD set, tested on all: the lecture's warning as a matrix."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from nescio import losses
+from nescio.evaluation import DetectorComparison, compare_detectors
+from nescio.evaluation.compare import Absent
+from nescio.models.model import Model
+from nescio.report.plots.look import add_title, label, with_look
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained
+from nescio_papers.robust_deep_learning.sets import (
+    BLOCKS,
+    NOISE,
+    Block,
+    budget,
+    in_data,
+    out_data,
+    shown_data,
+)
+
+PART = "exposure"  # the folder of its networks
+PLAIN = "nothing"
+NAMES = ("MNIST", "CIFAR-10")
+WEIGHT = 0.5
+SOURCE = "lecture, Relevance of using OOD training datasets?"
+Numbers = Mapping[str, Any]
+
+
+def findings(settings: Settings) -> Findings:
+    """A matrix for each block that is at hand."""
+    found: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    for name in NAMES:
+        in_dist = in_data(BLOCKS[name], budget(settings))
+        if isinstance(in_dist, Absent):
+            missing[name] = in_dist.why
+        else:
+            found[name] = _matrix(settings, BLOCKS[name], in_dist)
+    figures = {"exposure.png": drawn(found)} if found else {}
+    return Findings(
+        numbers={"blocks": found, "missing": missing},
+        figures=figures,
+        captions={
+            "exposure.png": "AUROC of the maximum probability after outlier exposure: a row is "
+            "what the network was shown, a column what it was tested on; framed where both are "
+            "of one source."
+        },
+        claims=[_claim(name, numbers) for name, numbers in found.items()],
+        text=_text(found, missing),
+    )
+
+
+def _matrix(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
+    """Networks shown nothing, or one OOD set, and their AUROCs on all of them."""
+    sizes, seed = budget(settings), settings.seed
+    absent: dict[str, str] = {}
+    rows: dict[str, dict[str, Any]] = {}
+    right: dict[str, float] = {}
+    for shown in (PLAIN, *block.outsets, NOISE):
+        loss = losses.nll()
+        if shown != PLAIN:
+            ood = shown_data(block, shown, in_dist, sizes, seed)
+            if isinstance(ood, Absent):
+                absent[shown] = ood.why
+                continue
+            loss = losses.outlier_exposure(loss, ood, weight=WEIGHT)
+        name = f"{slug(block.name)}--{slug(shown)}"
+        epochs = sizes.exposed_epochs[block.name]
+        model = trained(settings, PART, name, in_dist, epochs=epochs, loss=loss)
+        folder = folder_of(settings, PART) / f"{name}--table"
+        table = _compared(settings, block, in_dist, model, folder)
+        part = table.result["detectors"]["msp"]["rows"]
+        rows[shown] = {row: part[row]["auroc"] for row in table.result["groups"]["all"]}
+        right[shown] = accuracy(model, in_dist)
+    return {"rows": rows, "accuracy": right, "absent": absent}
+
+
+def _compared(
+    settings: Settings, block: Block, in_dist: InData, model: Model, folder: Any
+) -> DetectorComparison:
+    sizes = budget(settings)
+
+    def make() -> DetectorComparison:
+        return compare_detectors(
+            model,
+            in_dist.test,
+            out_data(block, in_dist, sizes, settings.seed),
+            detectors=["msp"],
+            name=block.name,
+            resamples=0,
+            seed=settings.seed,
+            progress=False,
+        )
+
+    return compared(folder, model, sizes, make)
+
+
+def _text(found: Numbers, missing: Mapping[str, str]) -> str:
+    lines = [
+        "Outlier exposure trained with one OOD set and tested on all. AUROC of the maximum "
+        "probability with its interval. Images that were shown are never tested on: of a set with "
+        "training and test images each part serves one purpose, of the others every other image. "
+        "Noise is uniform or of shuffled pixels, smoothed, from another seed in the test. "
+        "Each row is one training.",
+    ]
+    for name, part in found.items():
+        sets = list(part["rows"][PLAIN])
+        rows = [
+            [shown, *(_cell(cells[row], own=row == shown) for row in sets),
+             f"{100 * part['accuracy'][shown]:.2f} %"]
+            for shown, cells in part["rows"].items()
+        ]  # fmt: skip
+        lines.append(f"Trained on {name}; a row is what was shown beside it:")
+        lines.append(table(["shown", *sets, "accuracy"], rows))
+        lines += [f"{shown} is not at hand: {why}." for shown, why in part["absent"].items()]
+    lines += [f"{name} is not at hand: {why}." for name, why in missing.items()]
+    return "\n\n".join(lines)
+
+
+def _cell(number: Numbers, *, own: bool) -> str:
+    text = f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
+    return f"*{text}*" if own else text
+
+
+def gains(rows: Mapping[str, Mapping[str, Numbers]]) -> tuple[list[float], list[float]]:
+    """AUROC less that of the plain network: on the set that was shown, and on the others."""
+    plain = rows[PLAIN]
+    own: list[float] = []
+    other: list[float] = []
+    for shown, cells in rows.items():
+        if shown == PLAIN:
+            continue
+        for row, cell in cells.items():
+            (own if row == shown else other).append(cell["value"] - plain[row]["value"])
+    return own, other
+
+
+def losses_of(rows: Mapping[str, Mapping[str, Numbers]]) -> int:
+    """On how many sets that were not shown networks are worse than the plain one, by intervals."""
+    plain = rows[PLAIN]
+    return sum(
+        cell["high"] < plain[row]["low"]
+        for shown, cells in rows.items()
+        for row, cell in cells.items()
+        if shown not in (PLAIN, row)
+    )
+
+
+def _claim(name: str, part: Numbers) -> Claim:
+    own, other = gains(part["rows"])
+    sentence = "Performances strongly depend on the training vs testing OOD datasets."
+    if not own or not other:
+        return Claim(SOURCE, f"{sentence} ({name})", "fewer than two OOD sets are at hand", "open")
+    worse = losses_of(part["rows"])
+    return Claim(
+        SOURCE,
+        f"{sentence} ({name})",
+        f"mean gain of AUROC over the plain network: {fmean(own):+.3f} on the set that was shown, "
+        f"{fmean(other):+.3f} ({min(other):+.3f} to {max(other):+.3f}) on others; {worse} of "
+        f"{len(other)} others got worse by more than their intervals",
+        "holds" if fmean(own) > fmean(other) and worse else "partly" if worse else "fails",
+    )
+
+
+@with_look
+def drawn(found: Numbers) -> Figure:
+    """A matrix for each block, its numbers written in."""
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained")
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    for axis, (name, part) in zip(axes, found.items(), strict=True):
+        shown, sets = list(part["rows"]), list(part["rows"][PLAIN])
+        values = [[part["rows"][one][row]["value"] for row in sets] for one in shown]
+        image = axis.imshow(values, cmap="cividis", vmin=0.5, vmax=1, aspect="auto")
+        axis.set_xticks(range(len(sets)), _labels(sets), rotation=30, ha="right", fontsize=9)
+        axis.set_yticks(range(len(shown)), _labels(shown), fontsize=9)
+        axis.grid(visible=False)
+        for i, one in enumerate(shown):
+            for j, row in enumerate(sets):
+                dark = values[i][j] < 0.8
+                axis.text(j, i, f"{values[i][j]:.3f}", ha="center", va="center", fontsize=9,
+                          color="white" if dark else "black",
+                          fontweight="bold" if one == row else "normal")  # fmt: skip
+                if one == row:
+                    axis.add_patch(_frame(j, i))
+        axis.set_title(f"trained on {name}", loc="left")
+        axis.set_xlabel("tested on")
+        axis.set_ylabel("shown in training")
+        figure.colorbar(image, ax=axis, label="AUROC", shrink=0.9, extend="min")
+    add_title(figure, "Outlier exposure: shown one OOD set, tested on all")
+    return figure
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    return [label(name, 28) for name in names]
+
+
+def _frame(column: int, row: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)

@@ -1,0 +1,458 @@
+"""Which answers are wrong? Failure scores on one network, five times: the lecture's practical."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio import detectors, models, nets
+from nescio.calibration import fit_temperature
+from nescio.core import Categorical, Classification, NescioError, measures
+from nescio.detectors import Detector
+from nescio.detectors.activations import Activations
+from nescio.detectors.failure import (
+    CrossFit,
+    confidnet,
+    cross_fit,
+    log_odds_against,
+    recommended,
+    true_class_probability,
+)
+from nescio.detectors.observe import observe
+from nescio.evaluation.compare import Absent
+from nescio.evaluation.compare.failure_comparison import (
+    BASELINE,
+    NAMES,
+    FailureComparison,
+    compare_failures,
+)
+from nescio.models.model import Model
+from nescio.report.failure_table import THOUSANDTHS, TITLES
+from nescio.training.train import train
+from nescio_papers.kit.claims import judged
+from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.images import InData, all_images, spread
+from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import weights_digest
+
+PART = "failure"
+SOURCE = "lecture, Failure Prediction"
+DROPOUT = 0.3  # of the authors' network for MNIST
+HEAD_RATE, TUNING_RATE = 1e-4, 1e-5  # of ConfidNet; ten times these and the head is sure of all
+COOLED = "maximum probability, after temperature"
+MC, ENSEMBLE = "MC dropout", "ensemble of all seeds"
+PUBLISHED, STAGE_ONE = "ConfidNet, as published", "ConfidNet, stage one"
+CROSSED, RESIDUAL = "ConfidNet, cross-fitted", "ConfidNet, residual on the log-odds"
+TRUST = "trust score"
+PLAIN, RECOMMENDED = "recommended, no folds", "recommended, with folds"
+ORACLE = "true class probability (oracle)"
+SHOWN = (BASELINE, RECOMMENDED, TRUST, ENSEMBLE, MC, RESIDUAL, CROSSED, PUBLISHED)
+Numbers = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The sizes of a run."""
+
+    train: int
+    test: int
+    seeds: int
+    epochs: Mapping[str, int]  # by data
+    width: int  # of the network for MNIST
+    folds: int
+    heads: tuple[int, ...]
+    head_epochs: int
+    tuning_epochs: int
+    passes: int
+    resamples: int
+
+
+FULL = Budget(
+    train=60_000,
+    test=10_000,
+    seeds=5,
+    epochs={"MNIST": 10, "CIFAR-10": 12},
+    width=400,
+    folds=3,
+    heads=(400, 400, 400, 400),
+    head_epochs=5,
+    tuning_epochs=1,
+    passes=50,
+    resamples=300,
+)
+QUICK = Budget(
+    train=600,
+    test=200,
+    seeds=2,
+    epochs={"MNIST": 15, "CIFAR-10": 5},
+    width=32,
+    folds=2,
+    heads=(16, 16),
+    head_epochs=1,
+    tuning_epochs=1,
+    passes=5,
+    resamples=20,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A data set and the network for it."""
+
+    name: str
+    data: str
+    net: Callable[[InData, Budget], Callable[[], nn.Module]]
+    words: str
+
+
+def _mlp(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
+    return lambda: nets.mlp(in_dist.shape, in_dist.classes, widths=(sizes.width,), dropout=DROPOUT)
+
+
+def _cnn(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
+    del sizes
+    return lambda: nets.small_cnn(in_dist.shape, in_dist.classes, dropout=DROPOUT)
+
+
+BLOCKS = {
+    "MNIST": Block("MNIST", "mnist", _mlp, "a plain network with one hidden layer"),
+    "CIFAR-10": Block("CIFAR-10", "cifar10", _cnn, "a small convolutional network"),
+}
+
+
+def budget(settings: Settings) -> Budget:
+    """The sizes of this run."""
+    return QUICK if settings.quick else FULL
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """A table and pictures for each data set that is at hand."""
+    del done
+    numbers: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+    captions: dict[str, str] = {}
+    claims: list[Claim] = []
+    texts = [_introduction(budget(settings))]
+    for name, block in BLOCKS.items():
+        in_dist = images(block, budget(settings))
+        if isinstance(in_dist, Absent):
+            numbers[name] = {"absent": in_dist.why}
+            texts.append(f"{name} is not at hand: {in_dist.why}.")
+            continue
+        try:
+            tables = block_tables(settings, block, in_dist)
+        except NescioError as error:
+            if not settings.quick:  # there networks may be all wrong, or all right
+                raise
+            numbers[name] = {"absent": str(error)}
+            texts.append(f"{name} was not judged: {error}.")
+            continue
+        numbers[name] = _numbers(tables)
+        texts += [f"### {name}, {block.words}", *_texts(numbers[name])]
+        drawn, said = _pictures(name, tables[0])
+        figures |= drawn
+        captions |= said
+        claims += _claims(name, numbers[name])
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        claims=judged(settings, claims),
+        text="\n\n".join(texts),
+    )
+
+
+def images(block: Block, sizes: Budget) -> InData | Absent:
+    """The training and test images of a block, or what is missing."""
+    found = all_images(block.data)
+    if isinstance(found, Absent):
+        return found
+    return InData(spread(found.train, sizes.train), spread(found.test, sizes.test), found.classes)
+
+
+def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
+    """The networks, one a seed, and their fold networks; trained once and kept."""
+    sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
+    options: dict[str, Any] = {
+        "members": sizes.seeds,
+        "epochs": sizes.epochs[block.name],
+        "batch_size": 128,
+        "schedule": "cosine",
+        "seed": settings.seed,
+        "checkpoint_seconds": 60,
+        "progress": False,
+    }
+    make_net = block.net(in_dist, sizes)
+    model = train(make_net, in_dist.train, run=folder / "network", **options)
+    crossed = cross_fit(make_net, in_dist.train, folds=sizes.folds, run=folder / "folds", **options)
+    return model, crossed
+
+
+def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[FailureComparison]:
+    """A comparison for each seed, kept with what it was made from."""
+    sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
+    model, crossed = networks_of(settings, block, in_dist)
+    found = []
+    for member in range(model.members):
+        where = folder / f"seed-{member}"
+        mark = [weights_digest(model), *map(weights_digest, crossed.models), str(sizes)]
+        try:
+            kept = FailureComparison.load(where)
+            if kept.result.get("key") != mark:
+                raise NescioError("of other networks")
+        except NescioError:
+            kept = _compared(settings, block, in_dist, model, crossed.member(member), member)
+            kept.result["key"] = mark
+            kept.save(where, pictures=False)
+        found.append(kept)
+    return found
+
+
+def _compared(
+    settings: Settings,
+    block: Block,
+    in_dist: InData,
+    model: Model,
+    crossed: CrossFit,
+    member: int,
+) -> FailureComparison:
+    """All scores on one of the networks."""
+    sizes, net = budget(settings), model.member(member)
+    seen = observe(net, in_dist.train, inputs=True, progress=False)
+    test = observe(net, in_dist.test, inputs=True, progress=False)
+    held = Activations(logits=crossed.logits(), labels=crossed.y)
+    scores: dict[str, Detector | Tensor] = {
+        **_sampled(settings, in_dist, model, net, test),
+        **_heads(settings, block, seen, test, crossed, net, member),
+        **_distances(seen, test, crossed),
+        COOLED: detectors.msp(temperature=fit_temperature(Categorical(held.logits), crossed.y)),
+        ORACLE: -true_class_probability(Categorical(test.logits), test.known().long()),
+    }
+    return compare_failures(
+        test,
+        scores,
+        held=held,
+        name=block.name,
+        resamples=sizes.resamples,
+        seed=settings.seed,
+    )
+
+
+def _sampled(
+    settings: Settings, in_dist: InData, model: Model, net: nn.Module, test: Activations
+) -> dict[str, Tensor]:
+    """MC dropout and the ensemble: how sure are they of the network's answer, and their entropy."""
+    answers = test.logits[0].argmax(-1)
+    sampled = models.mc_dropout(net, passes=budget(settings).passes, seed=settings.seed)
+    found: dict[str, Tensor] = {}
+    for name, predictor in ((MC, sampled), (ENSEMBLE, model)):
+        parts = [(predictor(x), own) for x, own in _chunks(in_dist.test[0], answers)]
+        found[name] = torch.cat([log_odds_against(_classes(p), own) for p, own in parts])
+        found[f"{name}: entropy"] = torch.cat(
+            [measures.predictive_entropy(_classes(p)) for p, _ in parts]
+        )
+    return found
+
+
+def _chunks(x: Tensor, answers: Tensor) -> Any:
+    return zip(x.split(1000), answers.split(1000), strict=True)
+
+
+def _classes(prediction: Any) -> Classification:
+    assert isinstance(prediction, Classification)
+    return prediction
+
+
+def _heads(
+    settings: Settings,
+    block: Block,
+    seen: Activations,
+    test: Activations,
+    crossed: CrossFit,
+    net: nn.Module,
+    member: int,
+) -> dict[str, Tensor]:
+    """ConfidNet in all its forms."""
+    sizes = budget(settings)
+    folder = folder_of(settings, PART) / slug(block.name) / f"seed-{member}"
+    options: dict[str, Any] = {
+        "widths": sizes.heads,
+        "epochs": sizes.head_epochs,
+        "tuning_epochs": sizes.tuning_epochs,
+        "learning_rate": HEAD_RATE,
+        "tuning_rate": TUNING_RATE,
+        "seed": settings.seed + member,
+        "progress": False,
+    }
+    forms: dict[str, dict[str, Any]] = {
+        STAGE_ONE: {},
+        PUBLISHED: {"tuned": net},
+        CROSSED: {"crossed": crossed},
+        RESIDUAL: {"crossed": crossed, "residual": True},
+    }
+    return {
+        name: confidnet(
+            seen,
+            run=folder / slug(STAGE_ONE if name == PUBLISHED else name),
+            **options,
+            **form,
+        )(test)
+        for name, form in forms.items()
+    }
+
+
+def _distances(seen: Activations, test: Activations, crossed: CrossFit) -> dict[str, Tensor]:
+    """The trust score, and its two combinations with the log-odds from one search."""
+    odds = detectors.msp()(test).double()
+    near = detectors.trust_score(seen, normalize=True)(test).double()
+
+    def weighted(detector: Detector) -> Tensor:
+        first, second, level = detector.states[0]["weights"].unbind()
+        found: Tensor = first * odds + second * near + level
+        return found
+
+    return {
+        TRUST: detectors.trust_score(seen)(test),
+        PLAIN: weighted(recommended(seen)),
+        RECOMMENDED: weighted(recommended(seen, crossed=crossed)),
+    }
+
+
+def _numbers(tables: Sequence[FailureComparison]) -> dict[str, Any]:
+    first = tables[0].result
+    return {
+        "seeds": len(tables),
+        "error": [one.result["errors"] / one.result["samples"] for one in tables],
+        "temperature": [one.result["temperature"] for one in tables],
+        "sure_errors": {
+            when: fmean(float((t.confidence[when][t.wrong] >= 0.9).mean()) for t in tables)
+            for when in ("before", "after")
+        },
+        "scores": {name: _score(tables, name) for name in first["scores"]},
+    }
+
+
+def _score(tables: Sequence[FailureComparison], name: str) -> dict[str, Any]:
+    """Means over seeds, and the gains in AP of errors over the maximum probability."""
+    parts = [one.result["scores"][name] for one in tables]
+    found: dict[str, Any] = {
+        "metrics": {key: _mean([part["metrics"][key]["value"] for part in parts]) for key in NAMES},
+        "ap_error": [part["metrics"]["ap_error"] for part in parts],
+    }
+    if name != BASELINE:
+        found["gains"] = [part["difference"]["ap_error"] for part in parts]
+    return found
+
+
+def _mean(values: Sequence[float]) -> dict[str, float | None]:
+    return {"value": fmean(values), "deviation": stdev(values) if len(values) > 1 else None}
+
+
+def _introduction(sizes: Budget) -> str:
+    return (
+        f"{sizes.seeds} networks each; every score is judged by the errors of the same network. "
+        "Means over the networks, ± their standard deviation; in per cent, AURC in thousandths. "
+        "Gains are in AP of errors over the maximum probability (as log-odds), with the interval "
+        f"of {sizes.resamples} paired resamples of the test images. MC dropout and the ensemble: "
+        "the log-odds against the network's answer in their mean, or the entropy of that. "
+        "Recommended: the log-odds and the log trust score; without folds both have the same "
+        f"spread. {sizes.folds} fold networks a seed give the cross-fitted probabilities, the "
+        "weights of the recommended score, and the temperature. ConfidNet has heads of "
+        f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
+        f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
+        f"{TUNING_RATE:g}; no epoch is chosen by held-out errors."
+    )
+
+
+def _texts(part: Numbers) -> list[str]:
+    order = sorted(
+        part["scores"],
+        key=lambda n: part["scores"][n]["metrics"]["ap_error"]["value"],
+        reverse=True,
+    )
+    errors = ", ".join(f"{100 * one:.2f} %" for one in part["error"])
+    rows = [
+        [name, *(_said(part["scores"][name]["metrics"][key], key) for key in NAMES)]
+        for name in order
+    ]
+    gains = [
+        [name, *_gains(part["scores"][name]["gains"])]
+        for name in order
+        if "gains" in part["scores"][name]
+    ]
+    seeds = [f"network {i}" for i in range(part["seeds"])]
+    return [
+        f"Test error {errors}.",
+        table(["", *TITLES.values()], rows),
+        "Gain in AP of errors over the maximum probability, in points:",
+        table(["", "mean", "networks won", *seeds], gains),
+    ]
+
+
+def _said(number: Numbers, key: str) -> str:
+    scale, digits = (1000, 2) if key in THOUSANDTHS else (100, 2 if key == "ap_success" else 1)
+    spread_ = number["deviation"]
+    text = f"{scale * number['value']:.{digits}f}"
+    return text if spread_ is None else f"{text} ± {scale * spread_:.{digits}f}"
+
+
+def _gains(parts: Sequence[Numbers]) -> list[str]:
+    won = sum(part["value"] > 0 for part in parts)
+    cells = [
+        f"{100 * p['value']:+.1f} ({100 * p['low']:+.1f} to {100 * p['high']:+.1f})" for p in parts
+    ]
+    return [f"{100 * fmean(p['value'] for p in parts):+.1f}", f"{won} of {len(parts)}", *cells]
+
+
+def _pictures(name: str, found: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
+    one = slug(name)
+    figures = {
+        f"failure-{one}-precision-recall.png": found.precision_recall(SHOWN),
+        f"failure-{one}-risk-coverage.png": found.risk_coverage(SHOWN),
+        f"failure-{one}-histograms.png": found.histograms(),
+    }
+    said = (
+        f"Precision and recall of the errors of the first network on {name}.",
+        "The share of errors among the surest answers, against how many are answered.",
+        "Temperature moves right and wrong answers alike: they overlap as before.",
+    )
+    return figures, dict(zip(figures, said, strict=True))
+
+
+def _claims(name: str, part: Numbers) -> list[Claim]:
+    before, after = part["sure_errors"]["before"], part["sure_errors"]["after"]
+    cooled = part["scores"][COOLED]
+    gain = fmean(g["value"] for g in cooled["gains"])
+    solved = [g["low"] > 0 for g in cooled["gains"]]
+    return [
+        Claim(
+            SOURCE,
+            f"Calibration does not solve the overlap problem. ({name})",
+            f"errors at a probability of 90 % or above: {100 * before:.0f} % before, "
+            f"{100 * after:.0f} % after temperature; AP of errors {100 * gain:+.1f} points",
+            "fails" if all(solved) else "partly" if any(solved) else "holds",
+        ),
+        _better(
+            f"The maximum probability is a sub-optimal ranking confidence measure. ({name})",
+            RECOMMENDED,
+            part,
+        ),
+        _better(f"ConfidNet: learn the true class probability. ({name})", PUBLISHED, part),
+    ]
+
+
+def _better(sentence: str, name: str, part: Numbers) -> Claim:
+    gains = part["scores"][name]["gains"]
+    won, sure = sum(g["value"] > 0 for g in gains), sum(g["low"] > 0 for g in gains)
+    mean = 100 * fmean(g["value"] for g in gains)
+    return Claim(
+        SOURCE,
+        sentence,
+        f"{name}: {mean:+.1f} points of AP of errors over the maximum probability in the mean, "
+        f"above it for {won} of {len(gains)} networks, by the paired interval for {sure}",
+        "holds" if won == len(gains) and sure else "partly" if mean > 0 else "fails",
+    )

@@ -1,0 +1,81 @@
+"""Part `mc-dropout`: the lecture's examples with right values, its pictures and its errors."""
+
+from typing import Any
+
+import torch
+
+from nescio.core import Categorical, measures
+from nescio.evaluation.compare import Absent
+from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
+
+PASSES = 100
+MEASURES = ("variation_ratio", "predictive_entropy", "mutual_information")
+# (probability of the first class in even passes, in odd ones), and what the lecture prints
+EXAMPLES: dict[str, tuple[tuple[float, float], tuple[float, float, float]]] = {
+    "all equal to 1": ((1.0, 1.0), (0.0, 0.0, 0.0)),
+    "half-half": ((1.0, 0.0), (0.5, 0.5, 0.5)),
+    "all close to 0.5": ((0.51, 0.51), (0.0, 0.5, 0.0)),
+}
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """The three distributions, then test errors, then single digits."""
+    del done
+    values = examples(settings.base)
+    errors = dropout_errors.findings(settings)
+    in_dist = in_data(BLOCKS["MNIST"], budget(settings))
+    digits = (
+        Findings(text=f"MNIST is not at hand: {in_dist.why}.")
+        if isinstance(in_dist, Absent)
+        else dropout_digits.findings(settings, in_dist)
+    )
+    return Findings(
+        numbers={"examples": values, "errors": errors.numbers, "digits": digits.numbers},
+        figures={**errors.figures, **digits.figures},
+        captions={**errors.captions, **digits.captions},
+        comparisons=_comparisons(values),
+        claims=[*errors.claims, *digits.claims],
+        text="\n\n".join(filter(None, [_text(values, settings.unit), errors.text, digits.text])),
+    )
+
+
+def examples(base: float) -> dict[str, dict[str, float]]:
+    """The measures of the lecture's three distributions, entropies to the given base."""
+    found = {}
+    for name, (pair, _) in EXAMPLES.items():
+        first = torch.tensor(pair, dtype=torch.float64).repeat(PASSES // 2)
+        prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
+        found[name] = {one: _value(one, prediction, base) for one in MEASURES}
+    return found
+
+
+def _value(name: str, prediction: Categorical, base: float) -> float:
+    options: dict[str, Any] = {} if name == "variation_ratio" else {"base": base}
+    measure = getattr(measures, name)
+    return round(float(measure(prediction, **options)[0]), 12) + 0.0  # no -0, no rounding dust
+
+
+def _comparisons(values: dict[str, dict[str, float]]) -> list[Comparison]:
+    note = "the lecture's number is not the measure's"
+    return [
+        Comparison(f"{name}: {one}", said, values[name][one],
+                   "" if abs(said - values[name][one]) < 1e-9 else note)
+        for name, (_, printed) in EXAMPLES.items()
+        for one, said in zip(MEASURES, printed, strict=True)
+    ]  # fmt: skip
+
+
+def _text(values: dict[str, dict[str, float]], unit: str) -> str:
+    rows = [[name, *(f"{own[one]:.5g}" for one in MEASURES)] for name, own in values.items()]
+    header = ["", "variation ratio", f"predictive entropy ({unit})", f"mutual information ({unit})"]
+    return "\n\n".join(
+        [
+            "The lecture's three distributions, with the values that its formulas give. Predictive "
+            "entropy is the total uncertainty, not the aleatoric part; the variation ratio also "
+            "grows with noise in the data.",
+            table(header, rows),
+        ]
+    )

@@ -1,0 +1,83 @@
+"""Networks and comparisons of a run, each kept in a folder of its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from nescio import nets
+from nescio.core import NescioError, digest
+from nescio.evaluation import DetectorComparison
+from nescio.losses import Loss
+from nescio.models.model import Model
+from nescio.training.train import train
+from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.kit.stores import folder_of
+from nescio_papers.robust_deep_learning.sets import budget
+
+RATE = 2e-3
+DROPOUT = 0.5
+
+
+def trained(
+    settings: Settings,
+    part: str,
+    name: str,
+    in_dist: InData,
+    *,
+    epochs: int,
+    members: int = 1,
+    dropout: float = 0.0,
+    loss: Loss | None = None,
+    make: Callable[[InData], nn.Module] | None = None,
+) -> Model:
+    """Small convolutional networks on a block, or those of `make`, trained once and kept."""
+
+    def small(in_dist: InData) -> nn.Module:
+        return nets.small_cnn(in_dist.shape, in_dist.classes, dropout=dropout)
+
+    return train(
+        lambda: (make or small)(in_dist),
+        in_dist.train,
+        loss=loss,
+        members=members,
+        epochs=epochs,
+        batch_size=budget(settings).batch,
+        learning_rate=RATE,
+        schedule="cosine",
+        seed=settings.seed,
+        run=folder_of(settings, part) / name,
+        checkpoint_seconds=60,
+        progress=False,
+    )
+
+
+def compared(
+    folder: Path, model: Model, key: Any, make: Callable[[], DetectorComparison]
+) -> DetectorComparison:
+    """A comparison that was kept for the same weights and key, or a new one, kept."""
+    mark = [weights_digest(model), str(key)]
+    try:
+        found = DetectorComparison.load(folder)
+        if found.result.get("key") == mark:
+            return found
+    except NescioError:
+        pass  # there is none, or it is of another version
+    made = make()
+    made.result["key"] = mark
+    made.save(folder, pictures=False)
+    return made
+
+
+def weights_digest(model: Model) -> str:
+    """A fingerprint of the weights."""
+    return digest(*(tensor for _, tensor in sorted(model.tensors.items())))
+
+
+def accuracy(model: Model, in_dist: InData) -> float:
+    """The share of test images that the networks together get right."""
+    x, y = in_dist.test
+    prediction: Any = model(x)
+    return float((prediction.labels == y).double().mean())

@@ -1,0 +1,35 @@
+"""The lecture on robust deep learning: what a network does not know, and who tells."""
+
+from nescio.core.registry import experiments
+from nescio_papers.kit.experiment import Experiment, Part
+from nescio_papers.robust_deep_learning import (
+    all_detectors,
+    calibrating,
+    failure,
+    mc_dropout,
+    ood,
+    shift,
+)
+
+PARTS = {
+    "ood": ("Out-of-distribution detection: three scores, and outlier exposure", ood.run),
+    "detectors": ("All detectors on all OOD sets", all_detectors.run),
+    "calibration": ("Calibration: reliability before and after", calibrating.run),
+    "failure": ("Failure prediction: which answers are wrong?", failure.run),
+    "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
+    "shift": ("Under shift: what holds as digits move away", shift.run),
+}
+
+
+@experiments.register
+def robust_deep_learning() -> Experiment:
+    """Detectors, outlier exposure, calibration, failure prediction and MC dropout on images."""
+    return Experiment(
+        "robust-deep-learning",
+        "Robust deep learning: calibration, failure prediction, what a network does not know",
+        "Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang et al. "
+        "(2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
+        "data sets: see `nescio data list`; what is absent is left out",
+        (3, 150),
+        tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+    )

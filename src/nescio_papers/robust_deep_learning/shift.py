@@ -1,0 +1,296 @@
+"""What networks, ensembles, prediction sets and a guard do as digits move away from MNIST."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio import conformal, models, nets
+from nescio.calibration import temperature
+from nescio.core import kept
+from nescio.data import corruptions
+from nescio.data.dataset import Part
+from nescio.evaluation.answers import see
+from nescio.evaluation.compare import Absent
+from nescio.evaluation.under_shift import Along, accuracy_above, along, entropies
+from nescio.guards import Guard, guard
+from nescio.guards.score import quiet
+from nescio.models import Predictor
+from nescio.models.model import Model
+from nescio.report.plots import shift_plot as pictures
+from nescio.training.train import train
+from nescio_papers.kit.claims import judged
+from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.images import InData, all_images, evenly, loaded, spread
+from nescio_papers.kit.stores import folder_of
+from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
+from nescio_papers.robust_deep_learning.sets import BLOCKS
+from nescio_papers.robust_deep_learning.shift_streams import streams
+
+PART = "shift"
+SOURCE = "Lakshminarayanan et al., 2017, section 3.5"
+SINGLE, MC = "M = 1", "MC dropout"
+MEMBERS = (1, 5, 10)
+SHIFTS: Mapping[str, Callable[[], corruptions.Shifted]] = {
+    "rotation": corruptions.rotation,
+    "translation": corruptions.translation,
+    "gaussian_noise": corruptions.gaussian_noise,
+    "blur": corruptions.blur,
+    "contrast": corruptions.contrast,
+}
+OOD = ("letters without O, I, S, Z", "Fashion-MNIST")
+Numbers = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The sizes of a run."""
+
+    train: int
+    held: int  # images that calibrate
+    test: int
+    epochs: int
+    batch: int
+    passes: int
+    miss: float  # how often a set may miss the digit
+    false_alarm: float
+    risk: float
+
+
+FULL = Budget(50_000, 10_000, 6_000, 10, 128, 50, 0.001, 0.01, 0.01)
+QUICK = Budget(800, 300, 200, 3, 50, 5, 0.1, 0.05, 0.2)
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """Parts of MNIST that share no image."""
+
+    in_dist: InData  # trained on and tested with
+    held: Part  # calibrates
+
+
+def run(settings: Settings, done: Done) -> Findings:
+    """Curves for each shift, confident answers, entropies and streams with an alarm."""
+    del done
+    sizes = QUICK if settings.quick else FULL
+    digits = _digits(sizes)
+    if isinstance(digits, Absent):
+        why = digits.why
+        return Findings(numbers={"absent": why}, text=f"MNIST is not at hand: {why}.")
+    model = _trained(settings, sizes, digits)
+    subjects = _subjects(settings, sizes, model, digits)
+    watch = _guard(model, digits, sizes)
+    curves = {
+        name: _along(settings, sizes, subjects, watch, digits, name, weights_digest(model))
+        for name in SHIFTS
+    }
+    ood = _ood(settings, sizes, subjects, digits)
+    stream = streams(watch, digits.in_dist.test, seed=settings.seed)
+    figures = {
+        **{f"shift-{name}.png": pictures.curves(found) for name, found in curves.items()},
+        **ood.figures,
+        **stream.figures,
+    }
+    captions = {f"shift-{name}.png": _caption(found) for name, found in curves.items()}
+    return Findings(
+        numbers={
+            "curves": {name: found.result for name, found in curves.items()},
+            "ood": ood.numbers,
+            "streams": stream.numbers,
+        },
+        figures=figures,
+        captions={**captions, **ood.captions, **stream.captions},
+        claims=judged(settings, ood.claims),
+        text="\n\n".join([_text(sizes, curves), ood.text, stream.text]),
+    )
+
+
+def _digits(sizes: Budget) -> Digits | Absent:
+    found = all_images("mnist")
+    if isinstance(found, Absent):
+        return found
+    x, y = spread(found.train, sizes.train + sizes.held)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))
+    apart = min(sizes.held, len(x) // 3)
+    trained, held = ((x[rows], y[rows]) for rows in order.split([len(x) - apart, apart]))
+    return Digits(InData(trained, spread(found.test, sizes.test), found.classes), held)
+
+
+def _trained(settings: Settings, sizes: Budget, digits: Digits) -> Model:
+    in_dist = digits.in_dist
+    return train(
+        lambda: nets.small_cnn(in_dist.shape, in_dist.classes, dropout=DROPOUT),
+        in_dist.train,
+        members=max(MEMBERS),
+        epochs=sizes.epochs,
+        batch_size=sizes.batch,
+        learning_rate=RATE,
+        schedule="cosine",
+        seed=settings.seed,
+        run=folder_of(settings, PART) / "mnist",
+        checkpoint_seconds=60,
+        progress=False,
+    )
+
+
+def first(model: Model, members: int) -> Model:
+    """The first networks of an ensemble."""
+    tensors = {name: tensor[:members] for name, tensor in model.tensors.items()}
+    return Model(model.net, tensors, model.head)
+
+
+def _subjects(
+    settings: Settings, sizes: Budget, model: Model, digits: Digits
+) -> dict[str, Predictor]:
+    """One network, as it is and with a temperature, ensembles of it, and MC dropout."""
+    alone = first(model, 1)
+    return {
+        SINGLE: alone,
+        f"{SINGLE}, temperature": temperature(alone, digits.held),
+        **{f"M = {m}": first(model, m) for m in MEMBERS[1:]},
+        MC: models.mc_dropout(alone, passes=sizes.passes, seed=settings.seed),
+    }
+
+
+def _guard(model: Model, digits: Digits, sizes: Budget) -> Guard:
+    with quiet():  # few digits: it may answer nothing, which the curves show
+        return guard(
+            first(model, 1),
+            digits.held,
+            train=digits.in_dist.train,
+            false_alarm=sizes.false_alarm,
+            risk=sizes.risk,
+            progress=False,
+        )
+
+
+def _along(
+    settings: Settings,
+    sizes: Budget,
+    subjects: Mapping[str, Predictor],
+    watch: Guard,
+    digits: Digits,
+    name: str,
+    weights: str,
+) -> Along:
+    """The curves of one shift, measured once and kept."""
+    last = f"M = {max(MEMBERS)}"
+    calibrated: Any = partial(conformal.adaptive, miscoverage=sizes.miss)
+
+    def make() -> Any:
+        x, y = digits.held
+        rules = {who: {"adaptive sets": calibrated(subjects[who](x), y)} for who in (SINGLE, last)}
+        move, data = SHIFTS[name](), digits.in_dist.test
+        return dict(along(subjects, data, move, sets=rules, guards={"guard": watch}).result)
+
+    path = folder_of(settings, PART) / f"{name}.json"
+    return Along(kept(path, {"key": [weights, str(sizes)], "shift": name}, make))
+
+
+def _ood(
+    settings: Settings, sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits
+) -> Findings:
+    """Confident answers and entropies on digits and what is none, as far as it is at hand."""
+    del settings
+    x, y = digits.in_dist.test
+    in_dist = {name: see(predictor, x) for name, predictor in subjects.items()}
+    numbers: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+    captions: dict[str, str] = {}
+    claims: list[Claim] = []
+    texts = []
+    for place, row in enumerate(OOD):
+        found = loaded(BLOCKS["MNIST"].outsets[row].data, **BLOCKS["MNIST"].outsets[row].options)
+        if isinstance(found, Absent):
+            numbers[row] = {"absent": found.why}
+            texts.append(f"{row} is not at hand: {found.why}.")
+            continue
+        assert found.test is not None
+        images: Tensor = evenly(found.test[0], sizes.test)
+        other = {name: see(predictor, images) for name, predictor in subjects.items()}
+        confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in subjects}
+        spreads = {n: entropies(in_dist[n], other[n]) for n in subjects if n in (*_ensembles(), MC)}
+        files = f"confident-{place}.png", f"entropies-{place}.png"
+        figures[files[0]] = pictures.confident_answers(confident)
+        figures[files[1]] = pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row)
+        captions[files[0]] = f"MNIST and {row}: accuracy above a confidence, {row} always wrong."
+        captions[files[1]] = f"Predictive entropy of MNIST (filled) and {row} (line)."
+        medians = {
+            n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()
+        }
+        at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
+        numbers[row] = {"median_entropy": medians, "accuracy_above_0.9": at_nine}
+        claims += _claims(row, medians, at_nine)
+        rows = [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in subjects]
+        head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
+        texts.append(table(head, rows))
+    return Findings(numbers, figures, captions, (), claims, "\n\n".join(texts))
+
+
+def _ensembles() -> list[str]:
+    return [f"M = {m}" for m in MEMBERS]
+
+
+def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]) -> list[Claim]:
+    one, five, ten = (medians[name] for name in _ensembles())
+    ensemble, dropout = at_nine[_ensembles()[-1]], at_nine[MC]
+    return [
+        Claim(
+            SOURCE,
+            f"The entropy on inputs from unknown classes grows with the ensemble. ({row})",
+            f"median entropy {one:.3f} for M = 1, {five:.3f} for 5, {ten:.3f} for 10",
+            "holds" if one < five < ten else "partly" if one < ten else "fails",
+        ),
+        Claim(
+            SOURCE,
+            "Ensembles are more accurate than MC dropout on inputs that they are confident about, "
+            f"unknown classes counted as wrong. ({row})",
+            f"accuracy above a confidence of 0.9: M = 10 {_share(ensemble)}, MC dropout "
+            f"{_share(dropout)}",
+            "holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
+        ),
+    ]
+
+
+def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
+    lines = [
+        f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
+        f"{sizes.held:,} others calibrate the temperature, the sets "
+        f"({100 * (1 - sizes.miss):g} %) and the guard ({100 * sizes.false_alarm:g} % "
+        f"false alarms, {100 * sizes.risk:g} % errors); "
+        f"{sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the rest shows "
+        "what they are worth beyond.",
+    ]
+    for name, found in curves.items():
+        strengths = [f"{strength:g}" for strength in found.strengths]
+        rows = [
+            [f"accuracy, {who}", *map(_share, found.curve("predictors", who, "accuracy"))]
+            for who in found.result["predictors"]
+        ]
+        rows += [
+            [f"ECE, {who}", *map(_share, found.curve("predictors", who, "ece"))]
+            for who in found.result["predictors"]
+        ]
+        rows += [
+            [f"covered, {who}", *map(_share, found.curve("sets", who, "covered"))]
+            for who in found.result["sets"]
+        ]
+        rows += [
+            [f"guard, {key}", *map(_share, found.curve("guards", "guard", key))]
+            for key in ("risk", "answered", "unsure", "ood")
+        ]
+        lines += [f"### {name.replace('_', ' ')}", table(["strength", *strengths], rows)]
+    return "\n\n".join(lines)
+
+
+def _caption(found: Along) -> str:
+    return f"{found.result['shift'].replace('_', ' ')}, {found.result['description']}."
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{100 * value:.1f} %"

@@ -1,0 +1,143 @@
+"""Crops and mirrors: a loop as oracle, members apart, bytes stay bytes."""
+
+import pytest
+import torch
+from torch import nn
+
+from nescio import NescioError, train
+from nescio.core import Rng
+from nescio.data.augmentation import Augment, augment, check_augments, crops, mirrors
+
+IMAGES = (40, 2, 5, 6)
+
+
+def shifted(image, down, right):
+    """The image moved, pixel by pixel; zeros come in."""
+    moved = torch.zeros_like(image)
+    _, height, width = image.shape
+    for row in range(height):
+        for column in range(width):
+            if 0 <= row - down < height and 0 <= column - right < width:
+                moved[:, row, column] = image[:, row - down, column - right]
+    return moved
+
+
+def bytes_or_floats(dtype):
+    return torch.randint(1, 256, IMAGES, dtype=torch.uint8).to(dtype)
+
+
+@pytest.mark.parametrize("pad", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_a_crop_is_one_of_all_shifts(pad, dtype):
+    x = bytes_or_floats(dtype)
+    moved = crops(pad).change(x, torch.Generator().manual_seed(0))
+    assert moved.dtype == dtype
+    assert moved.shape == x.shape
+    spots = range(-pad, pad + 1)
+    met = set()
+    for image, found in zip(x, moved, strict=True):
+        hits = [(d, r) for d in spots for r in spots if torch.equal(shifted(image, d, r), found)]
+        assert len(hits) == 1
+        met.update(hits)
+    assert len(met) > min(20, len(spots) ** 2 // 2)
+
+
+def test_all_shifts_come_equally_often():
+    x = torch.zeros(9000, 1, 3, 3)
+    x[:, 0, 1, 1] = 1
+    moved = crops(1).change(x, torch.Generator().manual_seed(0))
+    share = moved.mean(0)[0]
+    torch.testing.assert_close(share, torch.full((3, 3), 1 / 9), rtol=0, atol=0.012)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_about_half_of_the_images_are_mirrored(dtype):
+    x = torch.randint(0, 256, (2000, 2, 3, 4), dtype=torch.uint8).to(dtype)
+    moved = mirrors().change(x, torch.Generator().manual_seed(0))
+    assert moved.dtype == dtype
+    same = (moved == x).flatten(1).all(1)
+    turned = (moved == x.flip(3)).flatten(1).all(1)
+    assert (same ^ turned).all()
+    assert 0.46 < turned.float().mean() < 0.54
+
+
+def test_members_draw_apart_and_each_as_it_would_alone():
+    steps = [crops(2), mirrors()]
+    x = bytes_or_floats(torch.uint8).expand(3, *IMAGES)
+    together = augment(steps, x, Rng(1, (0, 4, 7), (2, 3)))
+    assert not torch.equal(together[0], together[1])
+    for place, member in enumerate((0, 4, 7)):
+        alone = augment(steps, x[:1], Rng(1, (member,), (2, 3)))
+        assert torch.equal(alone[0], together[place])
+
+
+def test_a_change_is_a_function_of_seed_member_epoch_and_step():
+    x = bytes_or_floats(torch.float32)[None]
+    base = Rng(1, (0,), (2, 3))
+    first = augment([crops(2)], x, base)
+    assert torch.equal(first, augment([crops(2)], x, base))
+    for other in (Rng(2, (0,), (2, 3)), Rng(1, (0,), (2, 4)), Rng(1, (0,), (3, 3))):
+        assert not torch.equal(first, augment([crops(2)], x, other))
+
+
+def test_the_images_given_stay_as_they_are():
+    x = bytes_or_floats(torch.float32)
+    before = x.clone()
+    for step in (crops(2), mirrors()):
+        step.change(x, torch.Generator().manual_seed(0))
+    assert torch.equal(x, before)
+
+
+def made():
+    return nn.Sequential(nn.Flatten(), nn.Linear(60, 2)).double()
+
+
+def test_training_sees_augmented_bytes_as_floats():
+    """The same as training on the floats, member by member."""
+    x, y = torch.randint(0, 256, IMAGES, dtype=torch.uint8), torch.arange(40) % 2
+    options = {"epochs": 3, "batch_size": 10, "augment": [crops(1), mirrors()], "progress": False}
+    bytes_ = train(made, (x, y), members=2, **options)
+    floats = train(made, (x.double() / 255, y), members=[1], **options)
+    torch.testing.assert_close(bytes_.tensors["1.weight"][1], floats.tensors["1.weight"][0])
+    still = train(made, (x, y), members=2, **{**options, "augment": ()})
+    assert not torch.equal(still.tensors["1.weight"], bytes_.tensors["1.weight"])
+
+
+def test_another_augmentation_is_another_run(tmp_path):
+    x, y = torch.rand(IMAGES).double(), torch.arange(40) % 2
+    train(made, (x, y), epochs=1, augment=crops(1), run=tmp_path)
+    with pytest.raises(NescioError, match="augment: .*crops.* there"):
+        train(made, (x, y), epochs=1, augment=crops(2), run=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("steps", "features", "said"),
+    [
+        (crops(1), (6,), r"needs images .* got inputs \(6,\)"),
+        ([mirrors()], (3, 3), "needs images"),
+        ("crops", (1, 5, 5), "takes crops"),
+        ([crops], (1, 5, 5), "takes crops"),
+        (5, (1, 5, 5), "takes crops"),
+        (crops(5), (1, 5, 9), r"crops\(5\) .* images of 5 x 9"),
+    ],
+    ids=["vector", "matrix", "name", "not called", "number", "wide"],
+)
+def test_bad_steps_are_refused(steps, features, said):
+    with pytest.raises(NescioError, match=said):
+        check_augments(steps, features)
+
+
+@pytest.mark.parametrize("pad", [0, -1, 1.5, True])
+def test_a_pad_is_a_whole_number(pad):
+    with pytest.raises(NescioError, match="pad must be a whole number from 1 up"):
+        crops(pad)
+
+
+def test_steps_come_alone_or_in_a_list_and_nothing_is_none():
+    one = crops(2)
+    assert check_augments(one, (1, 5, 5)) == (one,)
+    assert check_augments([one, mirrors()], (1, 5, 5))[0] is one
+    assert check_augments((), (3,)) == ()
+    assert check_augments(None, (3,)) == ()
+    own = Augment("darker", lambda x, source: x * 0.5)
+    assert check_augments(own, (1, 5, 5)) == (own,)

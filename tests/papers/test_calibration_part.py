@@ -1,0 +1,43 @@
+"""Calibration in the lecture: what is held out, and the numbers of a row."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import log_loss
+
+from nescio.core import Categorical
+from nescio_papers import Settings
+from nescio_papers.kit.images import InData
+from nescio_papers.robust_deep_learning import calibrating
+
+
+def test_held_out_images_are_not_trained_on():
+    x, y = torch.arange(40.0).reshape(40, 1, 1, 1), torch.arange(40) % 4
+    shown, (held, labels) = calibrating.held_out(InData((x, y), (x[:2], y[:2]), 4))
+    assert sorted([*shown.train[0].flatten().tolist(), *held.flatten().tolist()]) == list(range(40))
+    assert (len(held), len(shown.train[1])) == (4, 36)
+    assert labels.tolist() == y[::10].tolist()
+
+
+def test_a_row_agrees_with_scikit_learn():
+    rng = torch.Generator().manual_seed(0)
+    logits = torch.randn(1, 500, 3, generator=rng, dtype=torch.float64)
+    labels = torch.randint(3, (500,), generator=rng)
+    prediction = Categorical(logits)
+    row = calibrating._row(prediction, labels, Settings(quick=True))
+    assert row["nll"] == pytest.approx(log_loss(labels, prediction.probs.numpy()))
+    assert row["error"] == pytest.approx((prediction.labels != labels).double().mean().item())
+    one_hot = np.eye(3)[labels]
+    expected = ((prediction.probs.numpy() - one_hot) ** 2).sum(1).mean()
+    assert row["brier"] == pytest.approx(expected)
+    assert row["ece_low"] < row["ece_high"]
+
+
+def test_the_claim_is_judged_by_intervals():
+    def found(high):
+        after = {"ece": 0.01, "ece_low": 0.005, "ece_high": high, "nll": 0.5}
+        before = {"ece": 0.1, "ece_low": 0.08, "ece_high": 0.12, "nll": 0.7}
+        return {"MNIST": {"rows": {"before": before, "temperature": after}}}
+
+    assert calibrating._claims(found(0.02))[0].verdict == "holds"
+    assert calibrating._claims(found(0.09))[0].verdict == "fails"
