@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from nescio.evaluation.compare.failure_comparison import BASELINE, FailureComparison
 
 from nescio.core import NescioError
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.failure_comparison import BASELINE, FailureComparison
 from nescio_papers import Settings
 from nescio_papers.kit.experiment import VERDICTS
 from nescio_papers.robust_deep_learning import failure

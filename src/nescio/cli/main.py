@@ -190,7 +190,7 @@ def audit(
         if columns is not None and findings.guard is not None:
             notes = {**findings.guard.notes, "columns": list(columns)}
             findings = replace(findings, guard=replace(findings.guard, notes=notes))
-    findings.result["command"] = ["nescio", *sys.argv[1:]]
+    findings = findings.with_command(["nescio", *sys.argv[1:]])
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 
@@ -256,8 +256,8 @@ def compare(
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
 
     Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Those that a paired
-    test does not set apart from the best have a star. Writes detectors.txt, .md, .tex, .json,
-    roc.png, histograms.png and the scores into the folder --out.
+    test does not set apart from the best have a star. Writes comparison.txt, .md, .tex,
+    .json, roc.png, histograms.png and the scores into the folder --out.
 
     \b
     nescio compare
@@ -288,7 +288,7 @@ def compare(
             note=lambda text: click.echo(text, err=True),
             **options,
         )
-    found.result["command"] = ["nescio", *sys.argv[1:]]
+    found = found.with_about(command=("nescio", *sys.argv[1:]))
     click.echo(str(found))
     click.echo(f"tables and pictures: {found.save(out)}")
 

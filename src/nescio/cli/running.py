@@ -31,11 +31,11 @@ from nescio.data.readers import is_table
 from nescio.detectors import tuned_odin
 from nescio.detectors.observe.network import Output
 from nescio.detectors.observe.pooling import Pool
-from nescio.evaluation import Audit, DetectorComparison, audit, compare_detectors
+from nescio.evaluation import Audit, Comparison, audit, compare
 from nescio.evaluation.answers import quality, see
 from nescio.evaluation.audit.audit import RAYS, STEPS, check_attack
-from nescio.evaluation.compare.contestants import TUNING
-from nescio.evaluation.compare.scored import observe_given
+from nescio.evaluation.compare.scoring import observe_given
+from nescio.evaluation.compare.subjects import TUNING
 from nescio.models import Predictor, mc_dropout
 from nescio.models.mc_dropout import MCDropout
 from nescio.models.model import Model
@@ -227,7 +227,7 @@ def compare_files(
     resamples: int = 500,
     seed: int = 0,
     note: Callable[[str], None] = print,
-) -> DetectorComparison:
+) -> Comparison:
     """Compare detectors of a network on files: what `nescio compare NETWORK` does.
 
     near, ood: OOD data, those near the in-distribution data and the others; what stands in both is
@@ -255,22 +255,21 @@ def compare_files(
         close |= {name: None} if place < len(near) else {}
     inner = _innermost(net)
     where: Output = int(output) if output is not None and output.isdigit() else output
-    predictors = {} if inner is net else {"predictor": net}
+    subjects = {"network": inner} | ({} if inner is net else {"predictor": net})
     if passes is not None:
-        predictors["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
+        subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
     if tune is not None:
         name, given = ood_named(tune, shape, x, count=TUNING, seed=seed + 1)
         held = observe_given(inner, name, given, pool=pool, output=where)[:TUNING]
         chosen[f"odin, tuned on {name}"] = lambda seen: tuned_odin(seen[:TUNING], held, name=name)
-    return compare_detectors(
-        inner,
+    return compare(
+        subjects,
         test,
         others,
         train=fitted,
         near=tuple(close),
         detectors=chosen,
-        predictors=predictors,
         layers=list(layer) or None,
         pool=pool,
         output=where,

@@ -25,7 +25,7 @@ from nescio.data.readers.stream import chosen_columns, first_of, listed
 from nescio.data.table import is_number, number
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.evaluation.compare.contestants import contestants
+from nescio.evaluation.compare.subjects import candidates
 
 ALL = 1 << 30  # samples of a block: all of them
 
@@ -84,7 +84,7 @@ def said_columns(stream: Stream, columns: Sequence[str] | None) -> str | None:
 
 def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
-    (found,) = contestants([text], members=1, vectors=True)
+    (found,) = candidates([text], members=1, vectors=True)
     return found.ready
 
 

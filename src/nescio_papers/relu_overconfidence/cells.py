@@ -6,7 +6,7 @@ A killed run goes on: a network from its checkpoint, the table from the first ce
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from nescio.core import Prediction, digest, kept, make_folder, write_json
+from nescio.core.results import DataSet, Row
 from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe
@@ -132,11 +133,15 @@ def cell(
         given = probe.make(found.model, in_dist) if isinstance(probe, Stronger) else probe
         none = isinstance(given, Tensor) and not len(given)
         rows = {row: Absent(text) if none else given}
-        table = compare({column: found.remembering}, in_dist.test, rows, progress=False, **options)
+        subject = {column: found.remembering}
+        table = compare(subject, in_dist.test, rows, task="confidence", progress=False, **options)
         if isinstance(probe, Stronger):  # as many inputs as each network gets wrong
-            table.result["sets"][row] = {"description": text}
+            own = DataSet(name=row, kind="adversarial", description=text)
+            sets = tuple(own if one.name == row else one for one in table.sets)
+            table = replace(table, sets=sets)
         if none:
-            table.result["predictors"][column]["rows"][row] = {"samples": 0}
-        return table.result
+            count = Row(subject=column, data=row, metric="samples", value=0.0)
+            table = replace(table, rows=(*table.rows, count))
+        return table.to_json()
 
-    return Comparison(kept(path, key, make))
+    return Comparison.from_json(kept(path, key, make))

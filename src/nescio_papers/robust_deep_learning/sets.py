@@ -136,7 +136,7 @@ def in_data(block: Block, sizes: Budget) -> InData | Absent:
 
 
 def out_data(block: Block, in_dist: InData, sizes: Budget, seed: int) -> dict[str, Any]:
-    """OOD sets to test on, as `compare_detectors` takes them; noise is the last."""
+    """OOD sets to test on, as `compare` takes them; noise is the last."""
     rows: dict[str, Any] = {}
     for name, outset in block.outsets.items():
         found = _parts(outset)

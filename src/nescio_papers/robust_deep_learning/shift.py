@@ -12,11 +12,12 @@ from torch import Tensor
 from nescio import conformal, models, nets
 from nescio.calibration import temperature
 from nescio.core import kept
+from nescio.core.results import from_json, to_json
 from nescio.data import corruptions
 from nescio.data.dataset import Part
 from nescio.evaluation.answers import see
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.under_shift import Along, accuracy_above, along, entropies
+from nescio.evaluation.under_shift import ShiftCurves, accuracy_above, entropies, under_shift
 from nescio.guards import Guard, guard
 from nescio.guards.score import quiet
 from nescio.models import Predictor
@@ -26,6 +27,7 @@ from nescio.training.train import train
 from nescio_papers.kit.claims import judged
 from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
 from nescio_papers.kit.images import InData, all_images, evenly, loaded, spread
+from nescio_papers.kit.nested import curves_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
@@ -99,7 +101,7 @@ def run(settings: Settings, done: Done) -> Findings:
     captions = {f"shift-{name}.png": _caption(found) for name, found in curves.items()}
     return Findings(
         numbers={
-            "curves": {name: found.result for name, found in curves.items()},
+            "curves": {name: curves_of(found) for name, found in curves.items()},
             "ood": ood.numbers,
             "streams": stream.numbers,
         },
@@ -177,7 +179,7 @@ def _along(
     digits: Digits,
     name: str,
     weights: str,
-) -> Along:
+) -> ShiftCurves:
     """The curves of one shift, measured once and kept."""
     last = f"M = {max(MEMBERS)}"
     calibrated: Any = partial(conformal.adaptive, miscoverage=sizes.miss)
@@ -186,10 +188,11 @@ def _along(
         x, y = digits.held
         rules = {who: {"adaptive sets": calibrated(subjects[who](x), y)} for who in (SINGLE, last)}
         move, data = SHIFTS[name](), digits.in_dist.test
-        return dict(along(subjects, data, move, sets=rules, guards={"guard": watch}).result)
+        return to_json(under_shift(subjects, data, move, sets=rules, guards={"guard": watch}))
 
     path = folder_of(settings, PART) / f"{name}.json"
-    return Along(kept(path, {"key": [weights, str(sizes)], "shift": name}, make))
+    stored = kept(path, {"key": [weights, str(sizes)], "shift": name}, make)
+    return from_json(ShiftCurves, stored, str(path))
 
 
 def _ood(
@@ -257,7 +260,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
     ]
 
 
-def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
+def _text(sizes: Budget, curves: Mapping[str, ShiftCurves]) -> str:
     lines = [
         f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
         f"{sizes.held:,} others calibrate the temperature, the sets "
@@ -269,27 +272,26 @@ def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
     for name, found in curves.items():
         strengths = [f"{strength:g}" for strength in found.strengths]
         rows = [
-            [f"accuracy, {who}", *map(_share, found.curve("predictors", who, "accuracy"))]
-            for who in found.result["predictors"]
+            [f"accuracy, {who}", *map(_share, found.curve(who, "accuracy"))]
+            for who in found.subjects("accuracy")
         ]
         rows += [
-            [f"ECE, {who}", *map(_share, found.curve("predictors", who, "ece"))]
-            for who in found.result["predictors"]
+            [f"ECE, {who}", *map(_share, found.curve(who, "ece"))] for who in found.subjects("ece")
         ]
         rows += [
-            [f"covered, {who}", *map(_share, found.curve("sets", who, "covered"))]
-            for who in found.result["sets"]
+            [f"covered, {who}", *map(_share, found.curve(who, "covered"))]
+            for who in found.subjects("covered")
         ]
         rows += [
-            [f"guard, {key}", *map(_share, found.curve("guards", "guard", key))]
+            [f"guard, {key}", *map(_share, found.curve("guard", key))]
             for key in ("risk", "answered", "unsure", "ood")
         ]
         lines += [f"### {name.replace('_', ' ')}", table(["strength", *strengths], rows)]
     return "\n\n".join(lines)
 
 
-def _caption(found: Along) -> str:
-    return f"{found.result['shift'].replace('_', ' ')}, {found.result['description']}."
+def _caption(found: ShiftCurves) -> str:
+    return f"{found.shift.replace('_', ' ')}, {found.description}."
 
 
 def _share(value: float | None) -> str:
