@@ -103,7 +103,7 @@ def test_audit_of_a_users_network(folder: Path, weights: str) -> None:
     assert result.exit_code == 0, result.output
     found = json.loads((folder / "a" / "audit.json").read_text())
     assert set(found["predictors"]) == {"network", "MC dropout"}
-    assert found["sets"]["moved"] == 60
+    assert [s["samples"] for s in found["sets"] if s["name"] == "moved"] == [60]
     assert "<svg" in (folder / "a" / "audit.html").read_text()
 
 
@@ -114,17 +114,21 @@ def test_compare_of_a_users_network(folder: Path) -> None:
     result = nescio(*words, "--passes", "4", "--tune", "permuted", "--resamples", "10")
     assert result.exit_code == 0, result.output
     assert "48 samples train, 6 test" in result.output
-    found = json.loads((folder / "c" / "detectors.json").read_text())
+    found = json.loads((folder / "c" / "comparison.json").read_text())
     measures = ("log_odds", "predictive_entropy", "mutual_information")
     sampled = [f"MC dropout: {measure}" for measure in measures]
     names = ["knn,k=3", "energy", "odin, tuned on permuted", *sampled]
-    assert list(found["detectors"]) == names
-    assert found["groups"] == {
-        "all": ["uniform", "mixed", "moved"], "near": ["uniform", "mixed"], "far": ["moved"],
+    subjects = {one["name"]: one for one in found["subjects"]}
+    sets = {one["name"]: one for one in found["sets"]}
+    assert list(subjects) == names
+    assert {name: one["of"] for name, one in sets.items() if one["of"]} == {
+        "mean, all": ["uniform", "mixed", "moved"], "mean, near": ["uniform", "mixed"],
+        "mean, far": ["moved"],
     }  # fmt: skip
-    assert found["sets"]["moved"]["samples"] == 60
-    assert found["sets"]["mixed"]["samples"] == found["samples"] == 6
-    assert found["detectors"]["odin, tuned on permuted"]["tuned"]["on"] == "permuted"
+    assert sets["moved"]["samples"] == 60
+    assert sets["mixed"]["samples"] == found["samples"] == 6
+    assert subjects["odin, tuned on permuted"]["tuned"]["on"] == "permuted"
+    assert found["command"][0] == "nescio"
     assert (folder / "c" / "roc.png").stat().st_size > 10_000
     assert (folder / "c" / "histograms.png").stat().st_size > 10_000
 
@@ -137,8 +141,8 @@ def test_compare_of_a_network_that_returns_a_dictionary(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     plain = ["compare", own(folder), *words[2:], "--out", "d"]
     assert nescio(*plain).exit_code == 0
-    both = [json.loads((folder / out / "detectors.json").read_text()) for out in "cd"]
-    areas = [one["detectors"]["energy"]["rows"]["moved"]["auroc"] for one in both]
+    both = [json.loads((folder / out / "comparison.json").read_text()) for out in "cd"]
+    areas = [[r for r in one["rows"] if r["metric"] == "auroc"] for one in both]
     assert areas[0] == areas[1]
 
 
@@ -169,9 +173,10 @@ def test_compare_of_digits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     words = ["--detector", "energy", "--detector", "knn", "--resamples", "0", "--passes", "3"]
     result = nescio("compare", *words)
     assert result.exit_code == 0, result.output
-    found = json.loads((folder / "nescio-compare" / "detectors.json").read_text())
-    assert found["groups"]["near"] == ["two digits in one", "quarters of digits"]
-    assert len(found["detectors"]) == 5
+    found = json.loads((folder / "nescio-compare" / "comparison.json").read_text())
+    near = [one["name"] for one in found["sets"] if one["kind"] == "near"]
+    assert near == ["two digits in one", "quarters of digits"]
+    assert len(found["subjects"]) == 5
     assert "MC dropout: mutual_information" in result.output
 
 

@@ -12,8 +12,8 @@ def test_temperature_score_and_risk(trusted):
     assert advice(trusted.typed)[1:] == [
         "The recommended score finds errors better than the log-odds, gain in AP of errors +10.0 "
         "(+9.5 to +10.5): keep it.",
-        "Answering the most confident 50 % leaves 1 % errors, 60 % leaves 5 %; answering all leaves "
-        "10.0 % (measured, not guaranteed).",
+        "Answering the most confident 50 % leaves 1 % errors, 60 % leaves 5 %; answering all "
+        "leaves 10.0 % (measured, not guaranteed).",
     ]
 
 
