@@ -106,7 +106,8 @@ def test_compare_takes_predictors_whose_answers_have_gradients():
     x, y = images(30)
     net = network()
     answer = lambda z: nescio.Categorical(net(z)[None])  # noqa: E731
-    table = nescio.compare({"mine": answer}, (x, y), {"other": 1 - x}, resamples=0)
+    others = {"other": 1 - x}
+    table = nescio.compare({"mine": answer}, (x, y), others, task="confidence", resamples=0)
     assert table.rows
 
 

@@ -13,6 +13,7 @@ from nescio import metrics as metrics
 from nescio import models as models
 from nescio import nets as nets
 from nescio.calibration.saving import load as load
+from nescio.core import Results as Results
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core.errors import NescioError as NescioError
@@ -21,7 +22,6 @@ from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import DoubleExponential as DoubleExponential
 from nescio.core.prediction import Gaussian as Gaussian
 from nescio.core.prediction import Prediction as Prediction
-from nescio.core.results import Results as Results
 from nescio.detectors.activations import Activations as Activations
 from nescio.detectors.observe import observe as observe
 from nescio.detectors.observe import scorer as scorer

@@ -307,7 +307,7 @@ def test_a_remedy_has_the_users_own_network(folder: Path) -> None:
     result = nescio(*words, "--rays", "0", "--attack-steps", "2", "--ood", "other.npz")
     assert result.exit_code == 0, result.output
     found = json.loads((folder / "a" / "audit.json").read_text())
-    assert found["sets"]["other.npz"] == 60
+    assert [s["samples"] for s in found["sets"] if s["name"] == "other.npz"] == [60]
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
     assert load(folder / "a" / "ceda", net=net).members == 1
 

@@ -3,7 +3,8 @@
 import pytest
 
 from nescio.report import audit_page, audit_words
-from nescio.report.audit_words import compared, headline, percent, verdict
+from nescio.report.audit_words import compared, headline, verdict
+from nescio.report.render import percent
 
 
 def test_a_predictor_that_is_surer_far_away_is_told_so(result):
@@ -75,7 +76,13 @@ def test_without_ood_sets_the_sentence_ends_early(smallest):
 
 @pytest.mark.parametrize(
     ("share", "words"),
-    [(1.0, "100 %"), (0.99999, "over 99.9 %"), (0.9994, "99.9 %"), (0.0, "0.0 %")],
+    [
+        (1.0, "100 %"),
+        (0.99999, "over 99.9 %"),
+        (0.9994, "99.9 %"),
+        (0.0, "0 %"),
+        (0.0001, "under 0.1 %"),
+    ],
 )
 def test_what_rounds_to_all_is_not_called_all(share, words):
     assert percent(share) == words

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from nescio.core.errors import NescioError
 from nescio.core.files import finite, write_atomically
 from nescio.core.registry import unknown
@@ -212,6 +214,8 @@ def _typed(kind: Any, value: Any) -> Any:
                        for one in fields(kind) if one.name in value})  # type: ignore[operator]  # fmt: skip
     if origin in (Union, UnionType):
         return _typed(next(one for one in inner if one is not NoneType), value)
+    if origin is np.ndarray:
+        return np.array(value, dtype=get_args(inner[1])[0])
     if origin is tuple:
         return tuple(_typed(inner[0], one) for one in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):

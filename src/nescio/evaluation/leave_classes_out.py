@@ -12,7 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    DataSet,
     NescioError,
+    Results,
+    Row,
     as_inputs,
     as_targets,
     digest,
@@ -20,7 +23,6 @@ from nescio.core import (
     make_folder,
 )
 from nescio.core.progress import progress as bar
-from nescio.core.results import DataSet, Results, Row
 from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
 from nescio.evaluation.compare.compare import compare
@@ -283,7 +285,7 @@ def _notes(
     notes = [
         f"{len(found)} split{'s' * (len(found) > 1)}, without the classes "
         f"{', '.join(map(_classes, found))}; mean accuracy on the known classes "
-        f"{100 * accuracy:.1f} %.",
+        f"{100 * accuracy:.1f} %."
     ]
     if len(found) > 1:
         notes.append(

@@ -15,16 +15,21 @@ from torch import Tensor
 from nescio.conformal import Intervals, Sets, binomial_interval
 from nescio.core import (
     Classification,
+    DataSet,
     NescioError,
     Prediction,
     Regression,
+    Results,
+    Row,
     as_inputs,
     as_targets,
     check_labels,
+    from_json,
+    read_json,
+    to_json,
     unknown,
     write_json,
 )
-from nescio.core.results import DataSet, Results, Row, from_json, read_json, to_json
 from nescio.data.corruptions import Shifted
 from nescio.evaluation.answers import SAMPLES, Seen, quality
 from nescio.metrics import Interval

@@ -12,7 +12,7 @@ from nescio.evaluation.audit.findings import (
     Scaling,
 )
 from nescio.report.audit_tables import followed
-from nescio.report.render import known
+from nescio.report.render import known, percent
 
 # What to do after an audit, in a few sentences: scaling, temperature, failure score, risk.
 
@@ -380,16 +380,6 @@ def _beside(value: float | None, other: float | None) -> str:
     a, b = known(value), known(other)
     gap = "" if a is None or b is None else f" ({round(100 * (a - b), 1) + 0.0:+.1f})"
     return f"{percent(value)}{gap}"
-
-
-def percent(value: float | None) -> str:
-    """A share in per cent; what only rounds to all of it does not read as all of it."""
-    share = known(value)
-    if share is None:
-        return "an unknown share"
-    if 0.9995 <= share < 1:
-        return "over 99.9 %"
-    return "100 %" if share == 1 else f"{100 * share:.1f} %"
 
 
 def _misled(part: OnSet) -> bool:

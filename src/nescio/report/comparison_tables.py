@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from nescio.core import NescioError, unknown
-from nescio.core.results import DataSet
+from nescio.core import DataSet, NescioError, unknown
 from nescio.evaluation.compare.comparison import MEAN, Comparison
 from nescio.report.render import METRICS, Cell, Group, Page, Table, cell_of, decimal
 

@@ -3,7 +3,7 @@
 import shlex
 
 from nescio.evaluation.audit.findings import Findings, GuardFindings, OnTest
-from nescio.report.render import known
+from nescio.report.render import percent
 
 LISTED = 4  # OOD sets in the sentence; the table has them all
 
@@ -19,7 +19,7 @@ def guard_sentence(found: Findings) -> str:
         return f"{_nothing(guard)} {_where(guard, 'All its guard can say is what is OOD')}"
     said = (
         f"At {_short(guard.false_alarm)} false alarms this network can answer "
-        f"{_percent(guard.test.answered.value)} of inputs like its test data with at most "
+        f"{percent(guard.test.answered.value)} of inputs like its test data with at most "
         f"{_short(guard.risk)} errors (confidence {_short(guard.confidence)})"
     )
     abstained = _abstained(guard, found)
@@ -40,12 +40,12 @@ def guard_notes(found: Findings) -> list[str]:
     if test.risk is not None:
         notes.append(
             f"There {test.errors:,} of its {_count(test):,} answers are wrong: "
-            f"{_percent(test.risk.value)} ({_percent(test.risk.low)} to "
-            f"{_percent(test.risk.high)}); {_short(guard.risk)} was guaranteed."
+            f"{percent(test.risk.value)} ({percent(test.risk.low)} to "
+            f"{percent(test.risk.high)}); {_short(guard.risk)} was guaranteed."
         )
     notes.append(
-        f"Of these samples {_percent(test.ood.value)} are called OOD ({_percent(test.ood.low)} to "
-        f"{_percent(test.ood.high)}); {_short(guard.false_alarm)} was guaranteed, on average over "
+        f"Of these samples {percent(test.ood.value)} are called OOD ({percent(test.ood.low)} to "
+        f"{percent(test.ood.high)}); {_short(guard.false_alarm)} was guaranteed, on average over "
         "calibration sets."
     )
     return notes
@@ -89,7 +89,7 @@ def _nothing(guard: GuardFindings) -> str:
         f"At {_short(guard.false_alarm)} false alarms there is no share of inputs that this "
         f"network can be shown to answer with at most {_short(guard.risk)} errors (confidence "
         f"{_short(guard.confidence)}): {errors} among the {shown.answered:,} most confident of "
-        f"{shown.samples:,} samples show at most {_percent(shown.bound)}."
+        f"{shown.samples:,} samples show at most {percent(shown.bound)}."
     )
     if guard.enough is None:
         return f"{said} More samples would not help: it errs too often; allow more risk."
@@ -107,7 +107,7 @@ def _abstained(guard: GuardFindings, found: Findings) -> str:
     ]
     verbs = ["it abstains on ", *[""] * LISTED]
     return ", ".join(
-        f"of {where} {verb}{_percent(share)}"
+        f"of {where} {verb}{percent(share)}"
         for (where, share), verb in zip(sets[:LISTED], verbs, strict=False)
     )
 
@@ -138,15 +138,3 @@ def _count(test: OnTest) -> int:
 
 def _short(share: float) -> str:
     return f"{100 * share:g} %"
-
-
-def _percent(value: float | None) -> str:
-    """A share in per cent; what only rounds to all or nothing does not read so."""
-    share = known(value)
-    if share is None:
-        return "an unknown share"
-    if share in (0, 1):
-        return f"{100 * share:.0f} %"
-    if share >= 0.9995:
-        return "over 99.9 %"
-    return "under 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"

@@ -170,6 +170,18 @@ def decimal(
     return missing if number is None else f"{round(scale * number, digits) + 0.0:{sign}.{digits}f}"
 
 
+def percent(value: float | None) -> str:
+    """A share in per cent; what only rounds to all or nothing does not read so."""
+    share = known(value)
+    if share is None:
+        return "an unknown share"
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    if share >= 0.9995:
+        return "over 99.9 %"
+    return "under 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
+
+
 def shown(cell: Cell | str, style: Style) -> str:
     """A cell as text."""
     if isinstance(cell, str):

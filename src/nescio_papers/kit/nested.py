@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nescio.core.results import to_json
+from nescio.core import to_json
 from nescio.evaluation import Comparison, ShiftCurves
 
 COUNTS = ("samples", "blind", "fit_seconds", "score_seconds_per_1000", "bytes")  # no intervals

@@ -13,8 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nescio.core import Prediction, digest, kept, make_folder, write_json
-from nescio.core.results import DataSet, Row
+from nescio.core import DataSet, Prediction, Row, digest, kept, make_folder, write_json
 from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from nescio import conformal, models, nets
 from nescio.calibration import temperature
-from nescio.core import kept
-from nescio.core.results import from_json, to_json
+from nescio.core import from_json, kept, to_json
 from nescio.data import corruptions
 from nescio.data.dataset import Part
 from nescio.evaluation.answers import see

@@ -12,14 +12,15 @@ from torch import Tensor, nn
 from nescio import data as sets
 from nescio.core import (
     NescioError,
+    Results,
     as_inputs,
     as_targets,
     make_folder,
+    to_json,
     write_atomically,
     write_json,
 )
 from nescio.core.progress import Advance, progress
-from nescio.core.results import Results, to_json
 from nescio.data.ranges import units_of
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
@@ -29,7 +30,6 @@ from nescio.evaluation.audit.held_out_section import (
     BASELINE,
     GUARDS,
     RECOMMENDED,
-    bins,
     calibration,
     failure,
 )
@@ -47,6 +47,7 @@ from nescio.evaluation.audit.ood_section import (
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
+from nescio.metrics import reliability
 from nescio.models import Predictor, plain
 from nescio.training.loop import Pair
 
@@ -280,7 +281,7 @@ class _Plan:
             members=in_dist.members,
             classes=in_dist.log_probs.shape[1],
             test=test,
-            reliability=bins(in_dist.confidence, in_dist.labels == y.cpu()),
+            reliability=reliability(in_dist.confidence, in_dist.labels == y.cpu()),
             ood=ood,
             scaling=scaling,
             confidence_histograms=histograms,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nescio.core.results import DataSet, Results, Row
+from nescio.core import DataSet, Results, Row
 from nescio.evaluation.under_shift import ShiftCurves
-from nescio.metrics import Interval
+from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
 
 Number = float | None  # None where it is unknown
@@ -54,16 +54,6 @@ class Scaling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bins:
-    """The bins of a reliability diagram; an empty one has no confidence and no accuracy."""
-
-    edges: tuple[float, ...]
-    count: tuple[int, ...]
-    confidence: tuple[Number, ...]
-    accuracy: tuple[Number, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Calibrated:
     """How well confidence agrees with accuracy."""
 
@@ -71,7 +61,7 @@ class Calibrated:
     brier: float
     ece: Interval
     smooth_ece: float
-    reliability: Bins
+    reliability: Reliability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +149,7 @@ class PredictorFindings:
     members: int
     classes: int
     test: Quality
-    reliability: Bins
+    reliability: Reliability
     ood: Mapping[str, OnSet]
     scaling: Scaling | None = None
     confidence_histograms: Mapping[str, tuple[int, ...]]

@@ -14,7 +14,6 @@ from nescio.calibration import Map, fit
 from nescio.core import NescioError, generator
 from nescio.evaluation.answers import SAMPLES, Seen, as_classification, quality
 from nescio.evaluation.audit.findings import (
-    Bins,
     Calibrated,
     CalibrationFindings,
     FailureFindings,
@@ -87,18 +86,7 @@ def _calibrated(logs: Tensor, y: Tensor, seed: int) -> Calibrated:
             metrics.ece, confidence, right, resamples=RESAMPLES, seed=seed
         ),
         smooth_ece=metrics.smooth_ece(confidence, right),
-        reliability=bins(confidence, right),
-    )
-
-
-def bins(confidence: Tensor, right: Tensor) -> Bins:
-    """The bins of a reliability diagram as numbers."""
-    found = metrics.reliability(confidence, right)
-    return Bins(
-        edges=tuple(found.edges.tolist()),
-        count=tuple(found.count.tolist()),
-        confidence=tuple(found.confidence.tolist()),
-        accuracy=tuple(found.accuracy.tolist()),
+        reliability=metrics.reliability(confidence, right),
     )
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from nescio import data, metrics
 from nescio.attacks import Ascent, confidence, leaking, pgd
-from nescio.core import NescioError, as_inputs, derive, generator
-from nescio.core.results import DataSet
+from nescio.core import DataSet, NescioError, as_inputs, derive, generator
 from nescio.data.corruptions import Shifted, feature_scaling, rotation
 from nescio.data.random_access import Indices
 from nescio.data.ranges import Units, near, noise, units_of

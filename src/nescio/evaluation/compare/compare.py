@@ -56,7 +56,7 @@ def compare(
     TPR in the paper's sense (the share of OOD data taken for test data where 95 % of the test data
     are accepted). "errors": how well does each find the errors of the network? AP of errors and
     successes, AUROC, FPR, AURC and excess AURC, and paired differences from the maximum
-    probability. Each is measured on every sample once.
+    probability.
 
     subjects: an `nn.Module`, a nescio model, a list of modules, or several by name. Detectors read
     the first. The others by name are ranked by `measures`; in the task "confidence" all are.

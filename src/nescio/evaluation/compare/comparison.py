@@ -12,14 +12,20 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.core import (
+    DataSet,
     NescioError,
+    Results,
+    Row,
+    from_json,
     load_tensors,
     make_folder,
+    merged,
+    read_json,
     save_tensors,
+    to_json,
     unknown,
     write_atomically,
 )
-from nescio.core.results import DataSet, Results, Row, from_json, merged, read_json, to_json
 from nescio.version import VERSION
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 
 from nescio.calibration import fit_temperature
-from nescio.core import Categorical, NescioError
-from nescio.core.results import DataSet, Row
+from nescio.core import Categorical, DataSet, NescioError, Row
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.extra_score import EXTRA, without_score

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nescio.core import NescioError, unknown
+from nescio.core import DataSet, NescioError, Row, unknown
 from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
-from nescio.core.results import DataSet, Row
 from nescio.data import OODSource
 from nescio.detectors.observe.network import networks
 from nescio.evaluation.compare.areas import Areas, Rule, mean_areas

@@ -4,11 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nescio.evaluation.audit.findings import Bins, Findings, RayFindings, RiskCurve
+from nescio.evaluation.audit.findings import Findings, RayFindings, RiskCurve
 from nescio.metrics import Reliability
 from nescio.report import audit_words
 from nescio.report.audit_tables import calibrated, far_kinds, followed
@@ -27,21 +26,15 @@ def reliability_diagrams(found: Findings) -> Figure:
     parts = calibrated(found)
     for name, one in found.predictors.items():
         if not parts:
-            panels[name] = _bins(one.reliability)
+            panels[name] = one.reliability
         elif name in parts:
             before, after = parts[name].before, parts[name].after
             if before is not None:
-                panels[name] = _bins(before.reliability)
+                panels[name] = before.reliability
             if name == next(iter(parts)) and after is not None:
-                panels[f"{name}, temperature"] = _bins(after.reliability)
+                panels[f"{name}, temperature"] = after.reliability
     figure: Figure = reliability_diagram(panels, title=audit_words.calibration(found))
     return figure
-
-
-def _bins(found: Bins) -> Reliability:
-    """The bins as arrays; an empty one has no mean."""
-    mean, share = (np.array(one, dtype=np.float64) for one in (found.confidence, found.accuracy))
-    return Reliability(np.array(found.edges), np.array(found.count), mean, share)
 
 
 # Plots of how confidence is spread; a panel a predictor.
