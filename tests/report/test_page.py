@@ -127,7 +127,7 @@ def test_plots_are_loaded_only_when_drawn():
 def test_the_attack_is_explained_where_there_is_one(attacked):
     words = "".join(Reader(audit_page(attacked.typed)).words)
     assert words.count("adversarial noise (radius 0.3, 50 steps)") >= 3  # two tables, the footer
-    assert "Adversarial noise is noise, moved to where the predictor is surest" in words
+    assert "Adversarial noise is noise, moved to where the predictor is most confident" in words
     assert "no adversarial noise. a Closed has no method answer(x)" in words
     assert "200 adversarial noise (radius 0.3, 50 steps)" in words
 

@@ -44,19 +44,19 @@ THRESHOLDS = tuple(step / 10 for step in range(10))
 class Confident:
     """Among inputs with at least a confidence: the share answered rightly, and how many they are.
 
-    Every input from outside counts as wrong. Where no input is left, accuracy is NaN.
+    Every OOD input counts as wrong. Where no input is left, accuracy is NaN.
     """
 
     thresholds: NDArray[np.float64]
     accuracy: NDArray[np.float64]
-    answered: NDArray[np.float64]  # share of all inputs, inside and outside
-    answered_ood: NDArray[np.float64]  # share of those from outside
+    answered: NDArray[np.float64]  # share of all inputs, test and OOD
+    answered_ood: NDArray[np.float64]  # share of the OOD inputs
 
 
 def accuracy_above(
     in_dist: Seen, labels: Tensor, ood: Seen, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> Confident:
-    """Accuracy on inputs of at least each confidence; those from outside have no right answer."""
+    """Accuracy on inputs of at least each confidence; OOD inputs have no right answer."""
     levels = np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not levels.size or not (levels.min() >= 0 and levels.max() <= 1):
         raise NescioError(f"thresholds must be one or more numbers from 0 to 1, got {thresholds}")
@@ -75,7 +75,7 @@ def _at_least(values: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArr
     return len(values) - np.searchsorted(np.sort(values), levels, side="left")
 
 
-# Histograms of the predictive entropy, inside and outside (Lakshminarayanan et al., 2017).
+# Histograms of the predictive entropy of test and OOD inputs (Lakshminarayanan et al., 2017).
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Entropies:
 
 
 def entropies(in_dist: Seen, ood: Seen, *, bins: int = 40) -> Entropies:
-    """How the predictive entropy is spread over inputs from inside and from outside."""
+    """How the predictive entropy is spread over test inputs and OOD inputs."""
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}")
     classes = in_dist.log_probs.shape[1]

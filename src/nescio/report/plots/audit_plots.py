@@ -37,7 +37,7 @@ def reliability_diagrams(found: Findings) -> Figure:
     return figure
 
 
-# Plots of how confidence is spread; a panel a predictor.
+# Plots of how confidence is spread; one panel per predictor.
 
 BLUE, VERMILLION = COLORS[:2]
 ROW = 1.25  # from base line to base line, where all samples in one bin have height 1
@@ -87,7 +87,7 @@ def _bars(axis: Axes, base: float, counts: Sequence[int], color: str) -> None:
     axis.text(1.02, base + 0.05, f"{100 * shares[-1]:.0f} %", **place)
 
 
-# Risk against coverage in an audit: errors among the surest answers.
+# Risk against coverage in an audit: errors among the most confident answers.
 
 TOP = 1.25  # of the largest error rate at full coverage
 FIRST = 0.02  # of coverage: where a single error is not yet a rate

@@ -77,9 +77,9 @@ def png(figure: Figure) -> bytes:
 
 
 def curve(in_dist: Array, ood: Array) -> tuple[Array, Array]:
-    """Shares of inside and outside at or above falling thresholds, from (0, 0) to (1, 1)."""
+    """Shares of test and OOD scores at or above falling thresholds, from (0, 0) to (1, 1)."""
     ends = np.unique(np.concatenate([in_dist, ood]))[::-1]
-    if len(ends) > POINTS:  # even in rank among the inside scores, closest at the top
+    if len(ends) > POINTS:  # even in rank among the test scores, closest at the top
         tops = np.unique(np.geomspace(1, len(in_dist), POINTS // 2).astype(int))
         spread = np.linspace(0, len(ood) - 1, POINTS // 2).astype(int)
         picked = [np.sort(in_dist)[::-1][tops - 1], np.sort(ood)[spread], ends[-1:]]
