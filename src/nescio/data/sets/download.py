@@ -27,7 +27,7 @@ MEGABYTE = 1_000_000
 WAITS = (1.0, 5.0, 15.0)  # seconds before another try; the first try waits for nobody
 SECONDS = 30.0  # without a byte, after which a connection counts as lost
 Note = Callable[[str], None]
-Verdict = Literal["ok", "missing", "damaged"]
+Verdict = Literal["ok", "present", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,13 @@ def verify(name: str, folder: str | Path | None = None) -> list[Checked]:
     if above is None:
         raise NescioError(f"say where to look: set {SETTING} to a folder, or give --folder data")
     where = home(name, folder) or above / known.folders[0]
-    there = [(path, f) for f in (*known.files, *known.others) if (path := locate(where, f.name))]
-    judged = [check(path, file) for path, file in there]
-    return judged + [Checked(where / file.name, "missing") for file in missing(known, where)]
+    listed = [(path, f) for f in (*known.files, *known.others) if (path := locate(where, f.name))]
+    unlisted = sorted(set(_matching(known, where)) - {path for path, _ in listed})
+    return [
+        *(check(path, file) for path, file in listed),
+        *(Checked(path, "present", "no published checksum") for path in unlisted),
+        *(Checked(where / file.name, "missing") for file in missing(known, where)),
+    ]
 
 
 def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in part", "no"]:
@@ -84,9 +88,8 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
     known, where = entry(name), home(name, folder)
     if where is None or not any(where.iterdir()):
         return "no"
-    whole = [other for other in known.others if not other.part]
-    there = [locate(where, other.name) is not None for other in whole]
-    if all(_has(where, file) for file in known.files) or (there and all(there)):
+    unpacked = [locate(where, other.name) is not None for other in known.others]
+    if all(_has(where, file) for file in known.files) or (unpacked and all(unpacked)):
         return "yes"
     return "no" if len(missing(known, where)) == len(known.files) else "in part"
 
@@ -94,10 +97,21 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
 def missing(known: Entry, where: Path) -> list[File]:
     """The published files that are not there, unless others serve in their place."""
     lack = [file for file in known.files if not _has(where, file)]
-    packed = {other.name for other in known.others} & {_plain(file) for file in known.files}
-    if packed:  # each stands for its own packed file
-        return lack
-    return [] if any(locate(where, other.name) for other in known.others) else lack
+    if lack == list(known.files) and _in_their_place(known, where):
+        return []
+    return lack
+
+
+def _in_their_place(known: Entry, where: Path) -> bool:
+    """Whether there are files in another layout than the published one, whole or in part."""
+    unpacked = {_plain(file) for file in known.files}
+    others = [other for other in known.others if other.name not in unpacked]
+    return any(_matching(known, where)) or any(locate(where, other.name) for other in others)
+
+
+def _matching(known: Entry, where: Path) -> list[Path]:
+    """Files that are read although they are published nowhere."""
+    return [path for pattern in known.patterns for path in where.glob(pattern)]
 
 
 def _has(where: Path, file: File) -> bool:

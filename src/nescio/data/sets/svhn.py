@@ -8,7 +8,7 @@ import torch
 
 from nescio.core import NescioError
 from nescio.core.registry import datasets
-from nescio.data.dataset import Dataset, Part, hold_out, only_tests
+from nescio.data.dataset import Dataset, Part, from_parts
 from nescio.data.images import as_images
 from nescio.data.readers.arrays import demand, read_array, read_arrays, targets
 from nescio.data.sets.catalogue import data_folder, lacking, locate
@@ -28,10 +28,7 @@ def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) ->
     """
     where = data_folder("svhn", folder)
     train, test = _published(where) or _crops(where)
-    if train is None:
-        return only_tests("svhn", test, 10)
-    train, held_out = hold_out(train, validation, seed)
-    return Dataset("svhn", train, held_out, test, classes=10)
+    return from_parts("svhn", train, test, classes=10, validation=validation, seed=seed)
 
 
 def _published(where: Path) -> tuple[Part | None, Part] | None:
