@@ -203,7 +203,7 @@ def _learn(
             f"column {name!r} is ordinal and text: give its order, levels={{{name!r}: [...]}}"
         )
     if kind == "categorical":
-        return Column(name, kind, order, proposed=proposed)
+        return Column(name=name, kind=kind, levels=order, proposed=proposed)
     places, _, unseen = _places(order, values)
     return Column(name, kind, order, *_moments(np.where(unseen, np.nan, places)), proposed)
 

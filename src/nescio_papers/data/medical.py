@@ -170,4 +170,4 @@ def _dataset(
         (columns.encode(table.rows(own)).x, y) for own, (_, y) in zip(rows, parts, strict=True)
     ]
     train, validation, test = encoded
-    return Dataset(name, train, validation, test, classes=2)
+    return Dataset(name=name, train=train, validation=validation, test=test, classes=2)

@@ -23,9 +23,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
 from nescio_papers.deep_ensembles.figures import pairs, show_map
 from nescio_papers.deep_ensembles.spiral import scores
 from nescio_papers.deep_ensembles.spiral_world import RADIUS, distance, says, spiral_runs, square
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import fast_gradient, seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, verdict
 
 UNCERTAIN = 0.5  # nats
 NAMES = ("plain", "adversarial")
@@ -37,9 +36,8 @@ the trained ensemble, or the single network. Intervals are 95 % of the mean over
 Table = dict[str, Sample]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both worlds with and without adversarial training."""
-    del done
     cubics = [_table(_cubic, settings, cubic_runs(settings, way)) for way in (False, True)]
     spirals = [_table(_spiral, settings, spiral_runs(settings, way)) for way in (False, True)]
     numbers: dict[str, Any] = {
@@ -66,7 +64,14 @@ def run(settings: Settings, done: Done) -> Findings:
         "adversarial-maps.png": "Total uncertainty without and with adversarial training, and the "
         "difference: within the disc the boundaries are wider, outside it only elsewhere.",
     }
-    return Findings(numbers, figures, captions, (), _claims(cubics, spirals), TEXT)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=(),
+        claims=_claims(cubics, spirals),
+        text=TEXT,
+    )
 
 
 def _table(measure: Any, settings: Settings, runs: Any) -> Table:
@@ -164,7 +169,9 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             "NLL of a single network under attack of the same radius: "
             f"{before['single_attacked_nll']} without, {after['single_attacked_nll']} with; of the "
             f"ensemble {before['attacked_nll']} and {after['attacked_nll']}",
-            judged(change["single_attacked_nll"].below, change["single_attacked_nll"].mean < 0),
+            verdict=verdict(
+                change["single_attacked_nll"].below, change["single_attacked_nll"].mean < 0
+            ),
         ),
         Claim(
             "practical, section Adversarial training",
@@ -172,7 +179,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"accuracy of the spiral ensemble under attack {plain['attacked_accuracy']} without "
             f"and {trained['attacked_accuracy']} with (difference {gained}); NLL under attack "
             f"{plain['attacked_nll']} and {trained['attacked_nll']}",
-            judged(gained.above and gained.mean > 0.01, shift["attacked_nll"].below),
+            verdict=verdict(gained.above and gained.mean > 0.01, shift["attacked_nll"].below),
         ),
         Claim(
             "practical, regression answer 1",
@@ -181,7 +188,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"{gap[1]} with; its noise on the data {before['noise_on']} and {after['noise_on']}, "
             f"for a true 3; on the spiral the ensemble's NLL on fresh data goes from "
             f"{plain['nll']} to {trained['nll']}",
-            judged((gap[1] - gap[0]).below and gap[1].mean < 0.1, (gap[1] - gap[0]).below),
+            verdict=verdict((gap[1] - gap[0]).below and gap[1].mean < 0.1, (gap[1] - gap[0]).below),
         ),
         Claim(
             "practical, regression answer 1",
@@ -189,14 +196,16 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             "vicinity of the data points.",
             f"the band grows by a factor {wider[0]} on the data and {wider[1]} for |x| from 4 "
             f"to 4.5; the ensemble's NLL on fresh data changes by {change['nll']}",
-            judged(change["band_on"].above and change["nll"].below, change["band_on"].above),
+            verdict=verdict(
+                change["band_on"].above and change["nll"].below, change["band_on"].above
+            ),
         ),
         Claim(
             "practical, classification answer 4",
             "Adversarial training smoothes the decision boundaries.",
             f"length of the boundary within the disc: {plain['boundary_disc']} without, "
             f"{trained['boundary_disc']} with (difference {shift['boundary_disc']})",
-            judged(shift["boundary_disc"].below, shift["boundary_disc"].mean < 0),
+            verdict=verdict(shift["boundary_disc"].below, shift["boundary_disc"].mean < 0),
         ),
         Claim(
             "practical, classification answer 4",
@@ -204,7 +213,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"share with more than {UNCERTAIN} nats of total uncertainty: in the disc "
             f"{plain['uncertain_disc']} without and {trained['uncertain_disc']} with, in the "
             f"rest of the square {plain['uncertain_outside']} and {trained['uncertain_outside']}",
-            judged(
+            verdict=verdict(
                 shift["uncertain_disc"].above and shift["uncertain_outside"].above,
                 shift["uncertain_disc"].above,
             ),
@@ -216,7 +225,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"mean confidence where the attack succeeds: {plain['confidence_when_fooled']} "
             f"without, {trained['confidence_when_fooled']} with; within {RADIUS} of a training "
             f"point: {plain['confidence_near_data']} and {trained['confidence_near_data']}",
-            judged(
+            verdict=verdict(
                 trained["confidence_when_fooled"].mean < 0.6,
                 shift["confidence_when_fooled"].below,
             ),

@@ -15,7 +15,7 @@ from nescio.data import Dataset, cubic
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio_papers.deep_ensembles.worlds import SHARE, fast_gradient, seeds, train, warm_cosine
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 WIDTHS = (10, 6, 30)
 NOISE = 3.0

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nescio.report.plots.look import COLORS, GRAY, MARKERS
-from nescio_papers.deep_ensembles.stats import Sample
+from nescio_papers.kit import Sample
 
 ARM_COLORS = (COLORS[0], COLORS[5], COLORS[2])
 

@@ -21,10 +21,8 @@ from nescio_papers.deep_ensembles.spiral_world import (
     square,
     true_log_probs,
 )
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, table, verdict
 
 KINDS = {"total": predictive_entropy, "data": expected_entropy, "knowledge": mutual_information}
 NAMES = {
@@ -48,9 +46,8 @@ Found = dict[str, dict[str, Sample]]
 Runs = Sequence[tuple[Dataset, Model]]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The three uncertainties by region, with and without adversarial training."""
-    del done
     found = {way: _measured(settings, runs) for way, runs in _runs(settings).items()}
     numbers: dict[str, Any] = {
         name: {
@@ -70,9 +67,9 @@ def run(settings: Settings, done: Done) -> Findings:
     )
     top = math.log(3) / math.log(settings.base)
     return Findings(
-        numbers,
-        {"regions.png": _figure(found, settings)},
-        {"regions.png": caption},
+        numbers=numbers,
+        figures={"regions.png": _figure(found, settings)},
+        captions={"regions.png": caption},
         claims=_claims(found, settings),
         text=TEXT.format(unit=settings.unit, top=top) + _table(found),
     )
@@ -167,7 +164,9 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             f"mean confidence of one network: {corner['confidence_of_one']} in the corners, "
             f"{plain['radius 10']['confidence_of_one']} at radius 10, {far['confidence_of_one']} "
             f"at 100; on the arms {plain['arms']['confidence_of_one']}",
-            judged(far["confidence_of_one"].mean > 0.99, far["confidence_of_one"].mean > 0.9),
+            verdict=verdict(
+                far["confidence_of_one"].mean > 0.99, far["confidence_of_one"].mean > 0.9
+            ),
         ),
         Claim(
             f"{source} 1",
@@ -176,7 +175,7 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             f"{plain['radius 10']['sure_share_of_one']} at radius 10, {far['sure_share_of_one']} "
             "at 100; the uncertain strip along a straight boundary keeps its width, so its share "
             "of a circle shrinks",
-            judged(
+            verdict=verdict(
                 far["sure_share_of_one"].mean > plain["radius 10"]["sure_share_of_one"].mean,
                 far["sure_share_of_one"].mean > 0.9,
             ),
@@ -187,7 +186,7 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             "the spiral arms).",
             f"total uncertainty in {unit}: {overlap['total']} where arms overlap, {gap['total']} "
             f"in gaps of the disc, {corner['total']} in the corners, {far['total']} at radius 100",
-            judged(highest == "overlap", highest == "gap"),
+            verdict=verdict(highest == "overlap", highest == "gap"),
         ),
         Claim(
             f"{source} 2",
@@ -195,7 +194,9 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             "maximum Shannon entropy.",
             f"where arms overlap {share} of the total is data uncertainty, {overlap['data']} "
             f"{unit} for a true {overlap['truth']}; the maximum is {top:.3g}",
-            judged(share.mean > 0.8 and overlap["data"].mean > 0.9 * top, share.mean > 0.8),
+            verdict=verdict(
+                share.mean > 0.8 and overlap["data"].mean > 0.9 * top, share.mean > 0.8
+            ),
         ),
         Claim(
             f"{source} 3",
@@ -205,7 +206,7 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             "on the arms: no boundary passes through the corners, and all members are certain of "
             f"the same class; the practical's own recipe: {old['corners']['knowledge']} in the "
             f"corners, {old['radius 100']['knowledge']} at radius 100",
-            judged(
+            verdict=verdict(
                 (known["corners"] - known["overlap"]).above,
                 known["corners"].mean > known["overlap"].mean,
             ),
@@ -216,7 +217,7 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             f"knowledge uncertainty in {unit}: {known['gap']} in gaps, {known['overlap']} where "
             f"arms overlap, {known['arms']} on the arms; but {known['radius 100']} at radius 100; "
             f"the practical's own recipe: {old['gap']['knowledge']} in gaps",
-            judged(
+            verdict=verdict(
                 (known["gap"] - known["overlap"]).above
                 and known["gap"].mean > known["radius 100"].mean,
                 (known["gap"] - known["overlap"]).above,
@@ -230,7 +231,9 @@ def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
             f"{corner['disagreeing']} in the corners, {plain['radius 10']['disagreeing']} at "
             f"radius 10, {far['disagreeing']} at 100; elsewhere they agree, and are certain; the "
             f"practical's own recipe: {old['radius 100']['disagreeing']} at 100",
-            judged(far["disagreeing"].mean > 0.3, old["radius 100"]["disagreeing"].mean > 0.1),
+            verdict=verdict(
+                far["disagreeing"].mean > 0.3, old["radius 100"]["disagreeing"].mean > 0.1
+            ),
         ),
     ]
 

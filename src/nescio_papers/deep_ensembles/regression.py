@@ -25,9 +25,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
     regressor,
     strip,
 )
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds, train
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Sample, Settings, sample, verdict
 
 INITIAL = (624.88, 864.80, 544.55, 532.77, 617.44, 685.33)  # as printed
 FINAL = (9.23, 3.53, 5.23, 3.03, 8.25, 6.41)
@@ -54,9 +53,8 @@ class Seen:
     spread_off: float
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both runs, their panels, and what a single network and an ensemble know beyond the data."""
-    del done
     repeats = seeds(settings, 3 if settings.quick else 10)
     data = cubic(seed=repeats[0])
     strange = [faithful(cubic(seed=seed), seed) for seed in repeats]
@@ -88,7 +86,14 @@ def run(settings: Settings, done: Done) -> Findings:
         "regression-corrected.png": _panels(data, pair["corrected"], quirk=False),
     }
     compared = _comparisons(first, last, numbers)
-    return Findings(numbers, figures, captions, compared, _claims(beyond), TEXT)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=compared,
+        claims=_claims(beyond),
+        text=TEXT,
+    )
 
 
 def faithful(data: Dataset, seed: int, steps: int = 600) -> Regressor:
@@ -112,12 +117,12 @@ def seen(found: Regressor, seed: int) -> Seen:
     x, y = cubic_held_out(seed)
     fresh, on, off = found(x), found(strip(0, EDGE)), found(strip(EDGE, 6))
     return Seen(
-        -fresh.log_prob(y).mean().item(),
-        (fresh.mixture_mean - x**3).square().mean().sqrt().item(),
-        on.aleatoric.sqrt().mean().item(),
-        off.aleatoric.sqrt().mean().item(),
-        on.epistemic.sqrt().mean().item(),
-        off.epistemic.sqrt().mean().item(),
+        nll=-fresh.log_prob(y).mean().item(),
+        error=(fresh.mixture_mean - x**3).square().mean().sqrt().item(),
+        noise=on.aleatoric.sqrt().mean().item(),
+        noise_off=off.aleatoric.sqrt().mean().item(),
+        spread=on.epistemic.sqrt().mean().item(),
+        spread_off=off.epistemic.sqrt().mean().item(),
     )
 
 
@@ -164,25 +169,31 @@ def _comparisons(first: list[float], last: list[float], numbers: Any) -> list[Co
     ours = numbers["faithful"]
     count = f"other random numbers; here over {len(last)} networks"
     rows = [
-        Comparison("initial loss, median of the networks", median(INITIAL), median(first), count),
-        Comparison("final loss, median of the networks", median(FINAL), median(last), count),
-        Comparison("final loss, smallest of six", min(FINAL), min(ours["final_losses"]), "one run"),
-        Comparison("final loss, largest of six", max(FINAL), max(ours["final_losses"]), "one run"),
+        Comparison(
+            "initial loss, median of the networks", median(INITIAL), median(first), note=count
+        ),
+        Comparison("final loss, median of the networks", median(FINAL), median(last), note=count),
+        Comparison(
+            "final loss, smallest of six", min(FINAL), min(ours["final_losses"]), note="one run"
+        ),
+        Comparison(
+            "final loss, largest of six", max(FINAL), max(ours["final_losses"]), note="one run"
+        ),
     ]
     good = numbers["corrected"]
     worst = "the noise alone costs 2.518; below it is overfitting"
     return [
         *rows,
         Comparison(
-            "final loss, corrected, median of six", None, median(good["final_losses"]), worst
+            "final loss, corrected, median of six", None, median(good["final_losses"]), note=worst
         ),
         Comparison("NLL on fresh data, faithful ensemble", None, ours["nll"]),
         Comparison("NLL on fresh data, corrected ensemble", None, good["nll"]),
         Comparison(
-            "error against x^3 on the data, faithful", None, ours["error"], "root mean square"
+            "error against x^3 on the data, faithful", None, ours["error"], note="root mean square"
         ),
         Comparison(
-            "error against x^3 on the data, corrected", None, good["error"], "the noise is 3"
+            "error against x^3 on the data, corrected", None, good["error"], note="the noise is 3"
         ),
     ]
 
@@ -199,14 +210,14 @@ def _claims(found: dict[str, Sample]) -> list[Claim]:
             "estimates (very low variance) in regions slightly off the data manifold.",
             f"two deviations of a single network cover {near} of fresh targets for "
             f"|x| from 4 to 4.5, {on} on the data; 0.954 would be right",
-            judged(near.mean < 0.8 and (on - near).above, near.mean < 0.9),
+            verdict=verdict(near.mean < 0.8 and (on - near).above, near.mean < 0.9),
         ),
         Claim(
             f"{ANSWER} 2",
             "A single network can only reliably capture aleatoric uncertainty (noise in the data).",
             f"it does not do that reliably either: its noise on the data is {noise} for a true 3 "
             f"(40 points, overfitted), and {found['single_noise_off']} beyond",
-            judged(abs(noise.mean - NOISE) < 0.3, abs(noise.mean - NOISE) < 1.5),
+            verdict=verdict(abs(noise.mean - NOISE) < 0.3, abs(noise.mean - NOISE) < 1.5),
         ),
         Claim(
             f"{ANSWER} 2",
@@ -214,7 +225,7 @@ def _claims(found: dict[str, Sample]) -> list[Claim]:
             f"the spread of the members' means is {found['spread_on']} on the data and "
             f"{found['spread_off']} for |x| from 4 to 6 (ratio {ratio}), where their mean is "
             f"wrong by {found['error_off']}: they disagree more, and are wrong together",
-            judged(
+            verdict=verdict(
                 (found["spread_off"] - found["error_off"]).above,
                 (found["spread_off"] - found["spread_on"]).above,
             ),
@@ -225,7 +236,7 @@ def _claims(found: dict[str, Sample]) -> list[Claim]:
             "flagging unknown regions.",
             f"AUROC of the mixture's variance, beyond the data against on it: {caught}; yet two "
             f"deviations of the ensemble cover {edge} of fresh targets there",
-            judged(caught.mean > 0.9 and edge.mean > 0.9, caught.mean > 0.8),
+            verdict=verdict(caught.mean > 0.9 and edge.mean > 0.9, caught.mean > 0.8),
         ),
     ]
 

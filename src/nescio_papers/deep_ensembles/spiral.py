@@ -32,9 +32,8 @@ from nescio_papers.deep_ensembles.spiral_world import (
     square,
     true_log_probs,
 )
-from nescio_papers.deep_ensembles.stats import judged
 from nescio_papers.deep_ensembles.worlds import seeds, train
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, verdict
 
 PRINTED = {"accuracy": 0.964, "nll": 0.106}
 TEXT = """\
@@ -66,9 +65,8 @@ class Curves:
         return losses.pointwise("watched", base.head, score)
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both runs, their training curves, and maps of what they know and do not know."""
-    del done
     seed = seeds(settings, 1)[0]
     data = spiral(seed=seed)
     old, watched = faithful_run(settings, seed)
@@ -90,7 +88,14 @@ def run(settings: Settings, done: Done) -> Findings:
             "of the members part, and zero over most of the rest, however far from the data."
         )
     text = TEXT.format(epochs=_epochs(settings))
-    return Findings(numbers, figures, captions, _comparisons(numbers), _claims(numbers), text)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=_comparisons(numbers),
+        claims=_claims(numbers),
+        text=text,
+    )
 
 
 def _epochs(settings: Settings) -> int:
@@ -182,9 +187,12 @@ def _comparisons(numbers: Mapping[str, Any]) -> list[Comparison]:
         note = f"after {steps} steps; other random numbers"
         rows += [
             Comparison(
-                f"training accuracy, {name}", PRINTED["accuracy"], found["train_accuracy"], note
+                f"training accuracy, {name}",
+                PRINTED["accuracy"],
+                found["train_accuracy"],
+                note=note,
             ),
-            Comparison(f"training NLL, {name}", PRINTED["nll"], found["train_nll"], note),
+            Comparison(f"training NLL, {name}", PRINTED["nll"], found["train_nll"], note=note),
         ]
         for what, label in (("accuracy", "accuracy"), ("nll", "NLL")):
             rows.append(Comparison(f"{label} on fresh data, {name}", None, found[f"test_{what}"]))
@@ -209,7 +217,7 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"initialization alone (full batch: shuffling does nothing): NLL on fresh data "
             f"{alone:.3f} for a network and {good['test_nll']:.3f} for four; the best possible is "
             f"{numbers['best_possible']['test_nll']:.3f}",
-            judged(gain > 0.1 * alone, gain > 0),
+            verdict=verdict(gain > 0.1 * alone, gain > 0),
         )
     ]
 

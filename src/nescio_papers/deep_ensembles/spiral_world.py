@@ -16,7 +16,7 @@ from nescio.data.sets.toy import ARMS, TURN
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio_papers.deep_ensembles.worlds import SHARE, seeds, train, warm_cosine
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 WIDTHS = (150, 150)
 NOISE = 0.3

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VERDICTS = ("holds", "partly", "fails", "open")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the caller may choose; two runs with the same settings give the same numbers."""
 
@@ -48,7 +48,7 @@ class Claim:
     source: str  # where it stands: "Ulmer and Cinà, section 6"
     sentence: str
     measured: str  # the number that supports or refutes it, in words
-    verdict: str  # "holds", "partly", "fails" or "open"
+    verdict: str = field(kw_only=True)  # "holds", "partly", "fails" or "open"
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -62,10 +62,10 @@ class Comparison:
     what: str
     published: float | None
     ours: float
-    note: str = ""
+    note: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """What a part found: numbers, figures by file name, comparisons, claims, and some words."""
 
@@ -83,13 +83,10 @@ class Part:
 
     name: str
     title: str
-    run: Callable[[Settings, "Done"], Findings]
+    run: Callable[[Settings], Findings]
 
 
-Done = Mapping[str, Mapping[str, Any]]  # numbers of the parts before, by the part's name
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A paper's figures and tables as a list of parts."""
 
@@ -125,12 +122,20 @@ def run_experiment(
             if path.exists():
                 done[part.name] = json.loads(path.read_text())
             elif not only or part.name in only:
-                before = {name: found["numbers"] for name, found in done.items()}
-                done[part.name] = _run(part, settings, before, folder)
+                done[part.name] = _run(part, settings, folder)
             advance(1, lambda part=part: part.title)  # type: ignore[misc]
     write_json(folder / "results.json", {"experiment": experiment.name, "parts": done})
     write_atomically(folder / "summary.md", summary(experiment, settings, done))
     return folder / "summary.md"
+
+
+def numbers_of(settings: Settings, part: str) -> dict[str, Any]:
+    """The numbers of a part that was run before in the same folder; none otherwise."""
+    path = settings.folder / f"{part}.json" if settings.folder else None
+    if path is None or not path.exists():
+        return {}
+    numbers: dict[str, Any] = json.loads(path.read_text())["numbers"]
+    return numbers
 
 
 def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
@@ -150,9 +155,9 @@ def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
     return folder
 
 
-def _run(part: Part, settings: Settings, before: Done, folder: Path) -> dict[str, Any]:
+def _run(part: Part, settings: Settings, folder: Path) -> dict[str, Any]:
     start = time.monotonic()
-    found = part.run(settings, before)
+    found = part.run(settings)
     for name, figure in found.figures.items():
         save_figure(figure, folder / name)
     record = {

@@ -16,11 +16,12 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, add_title, per_cent, with_look
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import mean_range, percent, share
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.blobs import trained_blobs
 from nescio_papers.know_your_limits.models import END, PLAIN, trained, world
-from nescio_papers.know_your_limits.shares import percent, share, spread
 
 FIGURE = "assumptions.png"
 RARE = 0.05  # of the pairs: an assumption that is broken on more is not rarely broken
@@ -31,9 +32,8 @@ MOONS, BLOBS, DIGITS = "half-moons", "nine blobs", "digits"
 WIDTHS = (50, 50)  # of the networks of the digits
 
 
-def assumptions(settings: Settings, done: Done) -> Findings:
+def assumptions(settings: Settings) -> Findings:
     """Shares of pairs of a point and a feature, over networks, on three data sets."""
-    del done
     numbers = broken(settings)
     zero = ", ".join(f"{name} {percent(row[ZERO]['mean'])}" for name, row in numbers.items())
     return Findings(
@@ -59,7 +59,7 @@ def broken(settings: Settings) -> dict[str, Any]:
             "networks": len(networks),
             "pairs": x[0].numel() * len(x),
             "accuracy": score,
-            **{key: spread([row[key] for row in rows]) for key in rows[0]},
+            **{key: mean_range([row[key] for row in rows]) for key in rows[0]},
         }
     return found
 
@@ -184,7 +184,7 @@ def _claim(numbers: Mapping[str, Any]) -> Claim:
         "pairs of a point and a feature whose last piece has a zero entry: "
         + ", ".join(f"{name} {percent(value)}" for name, value in zero.items())
         + f"; of the digits {percent(still)} of the pairs have no ray at all, as the pixel is 0",
-        "holds" if all(rare) else "partly" if any(rare) else "fails",
+        verdict=verdict_of(*rare),
     )
 
 

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from nescio.report.plots.look import add_title, with_look
-from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.kit import Findings, Settings, numbers_of, percent
 from nescio_papers.know_your_limits.models import ANCHORED, DROPOUT, ENSEMBLE, PLAIN
 from nescio_papers.know_your_limits.proofs import statements
 from nescio_papers.know_your_limits.rays import rays
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.statement import CORRECTED, FALSE, PRINTED
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
 
@@ -44,10 +43,10 @@ ARROWS = (
 )  # fmt: skip
 
 
-def flow_chart(settings: Settings, done: Done) -> Findings:
+def flow_chart(settings: Settings) -> Findings:
     """Figure 2 with a verdict in every box, from the exact checks and the trained networks."""
-    found = done.get("rays") or rays(settings, done).numbers
-    checked = done.get("statements") or statements(settings, done).numbers
+    found = numbers_of(settings, "rays") or rays(settings).numbers
+    checked = numbers_of(settings, "statements") or statements(settings).numbers
     boxes = _boxes(found, checked["statements"])
     counts = {v: sum(box.verdict == v for box in boxes.values()) for v in FILLS}
     shown = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())

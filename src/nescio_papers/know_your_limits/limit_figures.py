@@ -10,8 +10,7 @@ from matplotlib.ticker import NullLocator
 from nescio.core import Categorical
 from nescio.geometry.rays.limit_map import LimitMap
 from nescio.report.plots.look import COLORS, GRAY, add_title, line, panels, per_cent, with_look
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.know_your_limits.shares import percent
+from nescio_papers.kit import Settings, percent
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, functions, titled, top
 
 RIM = 1.08  # where the class of the mixture is drawn, in radii of the circle

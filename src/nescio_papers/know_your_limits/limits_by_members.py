@@ -18,7 +18,9 @@ from nescio import nets
 from nescio.core import Categorical, measures
 from nescio.geometry.rays.limit_map import LimitMap, limit_map
 from nescio.models.model import Model
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict, verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import mean_range, percent
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.limit_figures import figure_of_circles, figure_of_members
 from nescio_papers.know_your_limits.models import (
@@ -38,7 +40,6 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import percent, spread
 from nescio_papers.know_your_limits.statistics import SLOPES
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
@@ -74,9 +75,8 @@ def sizes(settings: Settings) -> tuple[int, ...]:
     return (1, 2, 5, 10) if settings.quick else (1, 2, 5, 10, 20, 50)
 
 
-def exact_limits(settings: Settings, done: Done) -> Findings:
+def exact_limits(settings: Settings) -> Findings:
     """Limits over all directions of the plane, and areas of a box by how members vote."""
-    del done
     found = methods(settings)
     numbers: dict[str, Any] = {
         "methods": {name: of_method(method, settings) for name, method in found.items()},
@@ -156,7 +156,7 @@ def of_method(method: Method, settings: Settings) -> dict[str, Any]:
             groups = range(0, model.members - size + 1, size) if method.pooled else (0,)
             rows += [_of_group(limits, logits, slice(i, i + size), settings.base) for i in groups]
         if rows:
-            one = {key: spread([row[key] for row in rows]) for key in rows[0]}
+            one = {key: mean_range([row[key] for row in rows]) for key in rows[0]}
             found[str(size)] = {"groups": len(rows), **one}
     return found
 
@@ -356,7 +356,7 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "the limits are functions of the members' votes alone (largest deviation "
             f"{apart:.0e}); over methods and numbers of members the rank correlation of the share "
             f"of directions with disagreement and the mean entropy is {order:.2f}",
-            "holds" if apart < NOTHING and order > 0.9 else "partly",
+            verdict="holds" if apart < NOTHING and order > 0.9 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, section 5",
@@ -365,7 +365,7 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "directions whose limit tells them from 95 % of the data, by the best measure and "
             "number of members: "
             + ", ".join(f"{name} {percent(value)}" for name, value in told.items()),
-            "holds" if all(few) else "partly" if any(few) else "fails",
+            verdict=verdict_of(*few),
         ),
         Claim(
             "Ulmer and Cinà, section 6",
@@ -373,6 +373,6 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "training encourages diversification between members.",
             f"with {last} members the anchored ensemble disagrees in {percent(near)} of the "
             f"directions, the plain one in {percent(plain)}",
-            "holds" if near > 1.1 * plain else "partly" if near > plain else "fails",
+            verdict=verdict(near > 1.1 * plain, near > plain),
         ),
     ]

@@ -11,7 +11,9 @@ from nescio.core import NescioError, kept
 from nescio.metrics import accuracy
 from nescio.monitoring import shift
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import between, mean_range
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.models import Network
@@ -32,16 +34,14 @@ from nescio_papers.know_your_limits.patients import (
     worlds,
     wrong_units,
 )
-from nescio_papers.know_your_limits.ranks import Numbers, cell, joined, ranked
-from nescio_papers.know_your_limits.shares import spread
+from nescio_papers.know_your_limits.ranks import Numbers, joined, ranked
 
 PART, FIGURE, SCALED = "medical", "medical.png", "medical-scaled.png"
 SEVERAL = 200  # rows of each side of a batch test
 
 
-def medical(settings: Settings, done: Done) -> Findings:
+def medical(settings: Settings) -> Findings:
     """AUROC of every score in every world, with intervals; one wrong unit; tests of batches."""
-    del done
     try:
         found = {world.name: _kept(world, settings) for world in worlds(settings)}
     except NescioError as error:
@@ -78,7 +78,7 @@ def study(world: World, settings: Settings, sizes: Budget) -> Numbers:
         "about": world.about,
         "trainings": sizes.trainings,
         "samples": rows[0]["samples"],
-        "accuracy": {m: spread([r["accuracy"][m] for r in rows]) for m in rows[0]["accuracy"]},
+        "accuracy": {m: mean_range([r["accuracy"][m] for r in rows]) for m in rows[0]["accuracy"]},
         "auroc": joined([row["auroc"] for row in rows]),
         "scaled": {
             name: {column: joined([row["scaled"][name][column] for row in rows]) for column in own}
@@ -138,13 +138,13 @@ def _batches(parts: Parts, seed: int) -> Numbers:
 
 def over_columns(own: Mapping[str, Numbers], factor: float) -> dict[str, float]:
     """AUROC at a factor: mean, lowest and highest of the columns."""
-    return spread([cells[f"{factor:g}"]["mean"] for cells in own.values()])
+    return mean_range([cells[f"{factor:g}"]["mean"] for cells in own.values()])
 
 
 def _text(found: Mapping[str, Numbers]) -> str:
     names = list(found)
     kinds = list(found[names[0]]["auroc"])
-    rows = [[name, *(cell(found[w]["auroc"][name]) for w in names)] for name in kinds]
+    rows = [[name, *(between(found[w]["auroc"][name]) for w in names)] for name in kinds]
     worlds_ = [[w, f["about"], str(f["trainings"]), _sizes(f), _accuracies(f)]
                for w, f in found.items()]  # fmt: skip
     parts = [
@@ -160,7 +160,7 @@ def _text(found: Mapping[str, Numbers]) -> str:
         if numbers["scaled"]:
             own = numbers["scaled"]
             cells = [
-                [name, *(cell(over_columns(own[name], factor)) for factor in FACTORS)]
+                [name, *(between(over_columns(own[name], factor)) for factor in FACTORS)]
                 for name in kinds
             ]
             columns = ", ".join(next(iter(own.values())))
@@ -265,7 +265,7 @@ def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
             f"one column of patients times {FACTORS[-1]:g}: {blind} of {len(own)} measures of "
             f"models have a mean AUROC below 1/2, the highest {max(own.values()):.2f}; Gower "
             f"neighbors {ends['Gower neighbors']:.2f}",
-            "holds" if blind == len(own) else "partly" if blind else "fails",
+            verdict=verdict(blind == len(own), blind),
         ),
         Claim(
             "Ulmer and Cinà, section 7",
@@ -273,7 +273,7 @@ def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
             "directly the difference between the training and the new distribution.",
             "best detector less best measure in AUROC, by world (both chosen by that number): "
             + words,
-            "open",
+            verdict="open",
         ),
     ]
 

@@ -21,7 +21,7 @@ from nescio.models import weight_samples
 from nescio.models.model import Model
 from nescio.nets.dropout import draw_mask
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 Pair = tuple[Tensor, Tensor]
 PAPER, END = "paper's budget", "to the end"

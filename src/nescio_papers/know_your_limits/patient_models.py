@@ -13,7 +13,7 @@ from nescio.detectors.observe import observe
 from nescio.models import weight_samples
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BAYES,

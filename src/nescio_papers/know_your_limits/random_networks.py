@@ -19,7 +19,7 @@ from nescio.geometry.rays.far_field import along_axis, far_field, through_origin
 from nescio.geometry.rays.limits import limits
 from nescio.models.model import Model
 from nescio.nets.stack import stack
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.models import Network
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,

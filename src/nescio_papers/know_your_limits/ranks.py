@@ -29,8 +29,3 @@ def joined(rows: Sequence[Numbers]) -> Numbers:
         }
         for name in rows[0]
     }
-
-
-def cell(found: Numbers) -> str:
-    """A mean with its interval, for a table."""
-    return f"{found['mean']:.3f} ({found['low']:.3f} to {found['high']:.3f})"

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nescio.report.plots.look import DASHES, GRAY, add_title, line, panels, with_look
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.surfaces import OF_MANY, Field, Floats, titled, top
 
 LAST = 1e6  # the largest factor

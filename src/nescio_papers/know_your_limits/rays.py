@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
+from nescio_papers.kit.shares import at_least, mean_range, percent, share
 from nescio_papers.know_your_limits.models import END, MANY, PLAIN, SINGLE, Network, trained, world
 from nescio_papers.know_your_limits.ray_figures import LAST, figure_of_example, figure_of_rays
-from nescio_papers.know_your_limits.shares import Bools, at_least, percent, share, spread
 from nescio_papers.know_your_limits.statistics import names_of
-from nescio_papers.know_your_limits.surfaces import Field, Floats, fields, slopes
+from nescio_papers.know_your_limits.surfaces import Bools, Field, Floats, fields, slopes
 
 BEFORE = 1e5  # compared with the last factor
 SMALL = 1e-6  # a change or a gradient below counts as none
@@ -50,9 +51,8 @@ def start_points(settings: Settings) -> Tensor:
     return world(settings.seed).validation[0][: 60 if settings.quick else 250]
 
 
-def rays(settings: Settings, done: Done) -> Findings:
+def rays(settings: Settings) -> Findings:
     """Convergence of all measures of all models along the axes, and the counter-example."""
-    del done
     numbers = {**convergence(settings), "counter-example": counter_example()}
     values, gradients, example = "rays-values.png", "rays-gradients.png", "counter-example.png"
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
@@ -89,7 +89,7 @@ def rays(settings: Settings, done: Done) -> Findings:
                 "limit of the gradient norm in the counter-example",
                 0.0,
                 stays["gradient"],
-                "Proposition 1 says 0",
+                note="Proposition 1 says 0",
             )
         ],
         claims=_claims(numbers),
@@ -114,14 +114,14 @@ def ray_numbers(
     found = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
     by_measure = {
         name: {
-            "still": spread([share(_still(f[name])) for f in found]),
-            "gradient gone": spread([share(f[name].slope[:, 1] < SMALL) for f in found]),
-            "value at the end": spread([float(np.median(f[name].value[:, 1])) for f in found]),
+            "still": mean_range([share(_still(f[name])) for f in found]),
+            "gradient gone": mean_range([share(f[name].slope[:, 1] < SMALL) for f in found]),
+            "value at the end": mean_range([float(np.median(f[name].value[:, 1])) for f in found]),
         }
         for name in names
     }
     rows = [_limits(network, x) for network in networks]
-    return by_measure | {"limits": {key: spread([row[key] for row in rows]) for key in rows[0]}}
+    return by_measure | {"limits": {key: mean_range([row[key] for row in rows]) for key in rows[0]}}
 
 
 def _still(field: Field) -> Bools:
@@ -227,7 +227,7 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, "
             "for each model and measure; the value converges on every ray, as logits are affine "
             "there",
-            "holds" if still > 0.95 else "partly",
+            verdict="holds" if still > 0.95 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, proposition 1",
@@ -236,7 +236,7 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"but V = [[1, 1], [1, -1]] keeps {stays['gradient']:.4f} for all alpha, p = "
             f"({stays['probabilities'][0]:.4f}, {stays['probabilities'][1]:.4f}): the largest "
             "slope must belong to one class",
-            "fails",
+            verdict="fails",
         ),
         Claim(
             "Ulmer and Cinà, proposition 2",
@@ -244,20 +244,20 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"{percent(sure)} of the plain network's rays end above 0.999; the winner is the class "
             "with the largest v_cd where x_d > 0, and with the smallest where x_d < 0 (the rule "
             f"of the proof is right on {percent(rule['above'])} and {percent(rule['below'])})",
-            "holds" if sure > 0.99 else "partly",
+            verdict="holds" if sure > 0.99 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, section 6",
             "If the green regions were parallel to the axes then there will be entries v_cd = 0.",
             "in the counter-example the decision boundary is parallel to an axis and no entry is "
             "0: what is 0 is the difference of the two classes' entries",
-            "fails",
+            verdict="fails",
         ),
         Claim(
             "Ulmer and Cinà, section 7",
             "The assumption on V should rarely be broken for ReLU networks.",
             "rays that end where some network's V has a zero entry: "
             + ", ".join(f"{name} {percent(value)}" for name, value in zero.items()),
-            "holds" if max(zero.values()) < 0.05 else "partly" if zero[PLAIN] < 0.05 else "fails",
+            verdict=verdict(max(zero.values()) < 0.05, zero[PLAIN] < 0.05),
         ),
     ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nescio.core import measures
 from nescio.metrics import auroc
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings, mean_range, median, share
 from nescio_papers.know_your_limits.models import (
     BUDGETS,
     DROPOUT,
@@ -21,7 +21,6 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import median, share, spread
 from nescio_papers.know_your_limits.surfaces import (
     OF_MANY,
     OF_ONE,
@@ -103,7 +102,7 @@ def _over_trainings(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         key: _over_trainings([row[key] for row in rows])
         if isinstance(value, dict)
-        else spread([row[key] for row in rows])
+        else mean_range([row[key] for row in rows])
         for key, value in rows[0].items()
     }
 

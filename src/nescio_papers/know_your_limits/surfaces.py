@@ -19,6 +19,7 @@ from nescio.report.plots.look import COLORS, add_title
 from nescio_papers.know_your_limits.models import Network, Pair
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 ENTROPY, LEAST, VARIANCE, INFORMATION = (
     "predictive entropy",
     "1 - max probability",

@@ -114,7 +114,7 @@ def _segments(found: Regions, member: int) -> Segments:
     pairs = np.take_along_axis(pairs, pairs[..., 0].argsort(1)[..., None], 1)
     leans = pairs[:, 0, 0] < pairs[:, 1, 0]
     start, end = pairs[leans, 0], pairs[leans, 1]
-    return Segments(start, end, np.full(len(start), member), rises[leans])
+    return Segments(start=start, end=end, member=np.full(len(start), member), rises=rises[leans])
 
 
 def _crossings(segments: Segments) -> Floats:

@@ -11,16 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from nescio.core.registry import experiments
-from nescio_papers.kit.experiment import (
-    Claim,
-    Comparison,
-    Done,
-    Experiment,
-    Findings,
-    Part,
-    Settings,
-)
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Comparison, Experiment, Findings, Part, Settings, table
 from nescio_papers.know_your_limits_search.searching import random_search
 from nescio_papers.know_your_limits_search.trial import MODELS, Record, scores
 
@@ -46,18 +37,17 @@ Results = Mapping[str, Sequence[Record]]  # trials by model, the best first
 def know_your_limits_search() -> Experiment:
     """The hyper-parameter search on half-moons, with Bayes-by-backprop."""
     return Experiment(
-        "know-your-limits-search",
-        "Hyper-parameters for half-moons: 200 evaluations a model",
-        SOURCE,
-        "Optuna: pip install nescio[search]",
-        (0.5, 3),
-        (Part("search", "Random search over table 2, beside table 1", search),),
+        name="know-your-limits-search",
+        title="Hyper-parameters for half-moons: 200 evaluations a model",
+        source=SOURCE,
+        needs="Optuna: pip install nescio[search]",
+        minutes=(0.5, 3),
+        parts=(Part("search", "Random search over table 2, beside table 1", search),),
     )
 
 
-def search(settings: Settings, done: Done) -> Findings:
+def search(settings: Settings) -> Findings:
     """Search for each of the three models, then compare with table 1."""
-    del done
     folder = (settings.folder or Path(tempfile.mkdtemp())) / "search"
     trials, workers = (6, 1) if settings.quick else (200, 2)
     seed = settings.seed
@@ -111,14 +101,14 @@ def _comparisons(best: Mapping[str, Record], again: Mapping[str, Any]) -> list[C
         own, name = best[model]["parameters"], TITLES[model]
         sizes = len(theirs["widths"]), len(own["widths"])
         widths = f"widths {theirs['widths']} and {own['widths']}"
-        rows.append(Comparison(f"{name}: hidden layers", *sizes, widths))
+        rows.append(Comparison(f"{name}: hidden layers", *sizes, note=widths))
         for key in ("dropout", "learning_rate"):
             words = f"{name}: {key.replace('_', ' ')}"
             rows.append(Comparison(words, theirs[key], own[key]))
         for key, word in {"nll": "NLL", "accuracy": "accuracy"}.items():
             there = f"mean of 5 starts; {again[f'published {model}'][key]:.4g} with table 1"
             ours = again[f"best {model}"][key]
-            rows.append(Comparison(f"{name}: validation {word}", None, ours, there))
+            rows.append(Comparison(f"{name}: validation {word}", None, ours, note=there))
     return rows
 
 
@@ -163,7 +153,7 @@ def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
         f"Best hyperparameters found on the half-moon dataset ({TITLES[model]}).",
         f"validation NLL {theirs['nll']:.3f} and accuracy {theirs['accuracy']:.1%} with them, "
         f"{ours['nll']:.3f} and {ours['accuracy']:.1%} with the best found here",
-        "fails" if theirs["nll"] > ours["nll"] + 0.01 else "holds",
+        verdict="fails" if theirs["nll"] > ours["nll"] + 0.01 else "holds",
     )
 
 
@@ -178,7 +168,7 @@ def _claim_bayes(results: Results, again: Mapping[str, Any]) -> Claim:
         f"the best of {trials} has validation accuracy {bayes:.1%} ({found['accuracy']:.1%} from "
         f"fresh starts, largest mutual information {found['information']:.2f} nats), the plain "
         f"network {plain:.1%}; {count} of {trials} are within a point of it",
-        "fails" if count else "holds",
+        verdict="fails" if count else "holds",
     )
 
 

@@ -12,8 +12,8 @@ from nescio.evaluation import compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import describe
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
@@ -35,13 +35,14 @@ LEAKING = "mean_max_confidence, leaking gradients"
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Train both ways from several seeds, attack them with the judge, and time an epoch."""
-    del done
     sizes = budget(settings)
     in_dist = in_data(BLOCK, sizes)
     if isinstance(in_dist, Absent):
-        return Findings({"absent": in_dist.why}, text=f"MNIST is not at hand: {in_dist.why}.")
+        return Findings(
+            numbers={"absent": in_dist.why}, text=f"MNIST is not at hand: {in_dist.why}."
+        )
     each = {
         way: [_judged(settings, way, seed, in_dist) for seed in range(sizes.cost_seeds)]
         for way in WAYS
@@ -70,7 +71,7 @@ def run(settings: Settings, done: Done) -> Findings:
         "ratios": ratios(seconds),
     }
     return Findings(
-        numbers,
+        numbers=numbers,
         comparisons=_comparisons(numbers),
         claims=judged(settings, _claims(numbers)),
         text=_text(numbers),
@@ -209,7 +210,7 @@ def _comparisons(numbers: Numbers) -> list[Comparison]:
     for way in WAYS:
         mean = fmean(one[MMC] for one in numbers["each"][way])
         note = f"{numbers['epochs']} epoch(s) of a small network instead of 100 of a LeNet"
-        rows.append(Comparison(f"{way}: adversarial noise, MMC", 0.162, mean, note))
+        rows.append(Comparison(f"{way}: adversarial noise, MMC", 0.162, mean, note=note))
     return rows
 
 
@@ -227,6 +228,6 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"confidence on adversarial noise differs by {said} with leaking gradients, over "
             f"{seeds} seeds at equal epochs. At most {MARGIN:g} more, at the upper end of the "
             "interval, counts as no worse",
-            "holds" if cheap and not worse else "partly" if cheap or not worse else "fails",
+            verdict=verdict(cheap and not worse, cheap or not worse),
         )
     ]

@@ -19,9 +19,7 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit import InData, Settings, folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.methods import RECIPES

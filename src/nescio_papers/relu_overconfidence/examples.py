@@ -72,11 +72,11 @@ def _example(found: Found, member: int, x: Tensor, title: str, *, misled: bool =
     alphas = measured(model, x[None])
     bisected = by_bisection(model, x[None].double())
     return Example(
-        f"{title}\n{found.name}, {found.world.name}",
-        model,
-        x.double(),
-        float(alphas.exact),
-        float(bisected),
-        float(alphas.radius),
-        misled,
+        title=f"{title}\n{found.name}, {found.world.name}",
+        model=model,
+        x=x.double(),
+        exact=float(alphas.exact),
+        bisected=float(bisected),
+        radius=float(alphas.radius),
+        misled=misled,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import percent, table
 from nescio_papers.relu_overconfidence.alphas import REASONS
 from nescio_papers.relu_overconfidence.searches import SPACING
 from nescio_papers.relu_overconfidence.worlds import MNIST
@@ -163,14 +163,3 @@ def _rbf(found: Numbers) -> str:
 def factor(value: float | None) -> str:
     """A factor in three digits; infinity is never."""
     return "never" if value is None or not isfinite(value) else f"{value:.3g}"
-
-
-def percent(value: float) -> str:
-    """A share; nearly all and hardly any are not rounded to all and none."""
-    if not isfinite(value):
-        return "–"
-    for digits in (0, 1, 2, 3):
-        said = f"{100 * value:.{digits}f}"
-        if float(said) not in (0.0, 100.0) or value in (0.0, 1.0):
-            return f"{said} %"
-    return f"{100 * value:.3g} %"

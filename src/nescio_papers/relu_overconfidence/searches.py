@@ -51,7 +51,9 @@ def searched(model: Model, x: Tensor) -> Search:
     own, images = wide(model), x.double()
     exact = first_confident(own, *through_origin(x), confidence=LEVEL, pooled=True).factor
     found = by_bisection(own, images)
-    return Search(exact, found, by_grid(model, x), _falls(own, images, exact))
+    return Search(
+        exact=exact, bisected=found, grid=by_grid(model, x), falls=_falls(own, images, exact)
+    )
 
 
 def by_grid(model: Model, x: Tensor) -> Tensor:

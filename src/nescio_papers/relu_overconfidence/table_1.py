@@ -11,14 +11,14 @@ from nescio.evaluation.compare.compare_predictors import FILTERED
 from nescio.evaluation.compare.predictor_comparison import NUMBERS
 from nescio_papers.kit import experiment
 from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, probes, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.cells import Trained, cell, difference, trained
-from nescio_papers.relu_overconfidence.far_field_tables import percent
 from nescio_papers.relu_overconfidence.methods import RECIPES
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -41,11 +41,10 @@ QUICK = "This is a quick run: its networks have hardly learned anything, and it 
 Numbers = Mapping[str, Any]
 
 
-def part_of(name: str) -> Callable[[Settings, Done], Findings]:
+def part_of(name: str) -> Callable[[Settings], Findings]:
     """The part of a block."""
 
-    def run(settings: Settings, done: Done) -> Findings:
-        del done
+    def run(settings: Settings) -> Findings:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             return _absent(name, in_dist)
@@ -175,7 +174,7 @@ def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:
     for name, error in printed.errors.items():
         ours = 100 * numbers["predictors"][name]["rows"][block.name]["error"]["value"]
         what = f"{block.name}, {name}: test error, %"
-        rows.append(experiment.Comparison(what, error, round(ours, 4), note))
+        rows.append(experiment.Comparison(what, error, round(ours, 4), note=note))
     for row, found in numbers["predictors"]["ACET"]["rows"].items():
         source = published_row(block, row)
         if source is None or row == block.name:
@@ -184,7 +183,7 @@ def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:
         for key, value in zip(NUMBERS, printed.rows[source]["ACET"], strict=True):
             if found.get(key) is not None:
                 what = f"{block.name}, ACET on {row}: {SHORT[key]}"
-                rows.append(experiment.Comparison(what, value, found[key]["value"], said))
+                rows.append(experiment.Comparison(what, value, found[key]["value"], note=said))
     return rows
 
 

@@ -13,9 +13,10 @@ from nescio.core import kept
 from nescio.data import uniform_noise
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict_of
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.alphas import (
@@ -31,7 +32,7 @@ from nescio_papers.relu_overconfidence.alphas import (
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.cells import Trained, trained
-from nescio_papers.relu_overconfidence.far_field_tables import factor, percent
+from nescio_papers.relu_overconfidence.far_field_tables import factor
 from nescio_papers.relu_overconfidence.methods import ACET, CEDA, PLAIN, RECIPES
 from nescio_papers.relu_overconfidence.published import METHODS, TABLE_2
 from nescio_papers.relu_overconfidence.searches import ROUGH, SPACING, by_grid, differs
@@ -42,9 +43,8 @@ SOURCE = "Hein et al., table 2"
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Factors of the three networks of each block that is at hand."""
-    del done
     found: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name, block in BLOCKS.items():
@@ -217,13 +217,15 @@ def _comparisons(found: Numbers) -> list[Comparison]:
             alpha = one["median"]
             if isfinite(alpha):
                 what = f"{name}, {column}: median alpha"
-                rows.append(Comparison(what, printed.alpha, alpha, note))
+                rows.append(Comparison(what, printed.alpha, alpha, note=note))
             else:
                 note += f"; here {percent(one['never'])} never get there: the median is infinite"
                 what = f"{name}, {column}: inputs that never get there, %"
-                rows.append(Comparison(what, None, 100 * one["never"], note))
+                rows.append(Comparison(what, None, 100 * one["never"], note=note))
             what = f"{name}, {column}: overconfident after the return into the box, %"
-            rows.append(Comparison(what, printed.overconfident, 100 * one["overconfident"], note))
+            rows.append(
+                Comparison(what, printed.overconfident, 100 * one["overconfident"], note=note)
+            )
     return rows
 
 
@@ -258,7 +260,7 @@ def _always(found: Numbers) -> Claim:
         "constant alpha.",
         f"inputs that never get there, however far: {shares}. The published '> 10^6' cannot tell "
         "a large factor from none",
-        "holds" if not any(never) else "partly",
+        verdict="holds" if not any(never) else "partly",
     )
 
 
@@ -274,14 +276,14 @@ def _higher(found: Numbers, said: str) -> Claim:
         "the plain model.",
         f"median alpha: {said}. The published table has no column for CEDA, and on CIFAR-100 both "
         "columns say 9.9",
-        "holds" if all(true) else "partly" if any(true) else "fails",
+        verdict=verdict_of(*true),
     )
 
 
 def _problems(found: Numbers) -> Claim:
     if "MNIST" not in found:
         return Claim(SOURCE, "For MNIST the value of alpha was so high that we ran into numerical "
-                     "problems.", "no MNIST at hand: 0 inputs", "open")  # fmt: skip
+                     "problems.", "no MNIST at hand: 0 inputs", verdict="open")  # fmt: skip
     one = found["MNIST"][ACET]
     beyond = one["beyond"]
     return Claim(
@@ -289,7 +291,7 @@ def _problems(found: Numbers) -> Claim:
         "For MNIST the value of alpha was so high that we ran into numerical problems.",
         f"ACET on MNIST, exactly: median {factor(one['median'])}, above 10^6 but finite on "
         f"{percent(beyond)}, never on {percent(one['never'])} of {one['rays']} inputs",
-        "holds" if one["median"] > 1e6 else "fails",
+        verdict="holds" if one["median"] > 1e6 else "fails",
     )
 
 
@@ -301,5 +303,5 @@ def _fewer(found: Numbers) -> Claim:
         "There are much less overconfident predictions for the ACET models after projecting back "
         "to [0, 1]^d.",
         f"above 95 % after the return: {said}",
-        "holds" if all(true) else "partly" if any(true) else "fails",
+        verdict=verdict_of(*true),
     )

@@ -10,12 +10,9 @@ from nescio.detectors.activations import Activations
 from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio_papers.kit.experiment import Done, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Findings, InData, Settings, folder_of, slug, table
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
-from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
 
 PART = "detectors"
 EARLY, LAST = "1", "6"  # the first ReLU, pooled over the image; that before the last layer
@@ -26,9 +23,8 @@ KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A table of means over seeds for each block that is at hand."""
-    del done
     numbers: dict[str, Any] = {}
     texts = [
         "Small convolutional networks, each detector with its defaults and fitted on the training "
@@ -85,7 +81,7 @@ def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> D
         return compare_detectors(
             model,
             in_dist.test,
-            out_data(block, in_dist, sizes, settings.seed),
+            ood_data(block, in_dist, sizes, settings.seed),
             train=in_dist.train,
             near=near(block),
             detectors={"all": "all", COMBINED: combination()},

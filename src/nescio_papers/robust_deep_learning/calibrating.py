@@ -12,10 +12,7 @@ from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, InData, Settings, slug, table, verdict_of
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
@@ -39,9 +36,8 @@ SHARES = ("error", "ece", "smooth_ece", "mce")  # printed in per cent
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A diagram and a table for each data set at hand."""
-    del done
     numbers: dict[str, Any] = {}
     figures, captions, texts = {}, {}, [_INTRODUCTION]
     for name in DATA:
@@ -163,13 +159,12 @@ def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
         for name, (one, two) in pairs.items()
     )
     better = [two["ece_high"] < one["ece_low"] for one, two in pairs.values()]
-    verdict = "holds" if better and all(better) else "partly" if any(better) else "fails"
     return [
         Claim(
             SOURCE,
             "Modern neural networks are no longer well-calibrated. Simple solution to "
             "over-confident prediction: temperature scaling.",
             said or "no temperature could be fitted",
-            verdict if pairs else "open",
+            verdict=verdict_of(*better) if pairs else "open",
         )
     ]

@@ -13,8 +13,7 @@ from nescio.core import Categorical, as_batch, measures
 from nescio.data.corruptions import rotation
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, MARKERS, add_title, with_look
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData
+from nescio_papers.kit import Claim, Findings, InData, Settings, verdict
 from nescio_papers.robust_deep_learning.dropout_errors import networks
 
 SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
@@ -112,7 +111,7 @@ def _claim(turning: Tensor) -> Claim:
         f"at {ANGLES[middle]} degrees {100 * float(ratio[middle]):.0f} % of the passes disagree "
         f"with the most frequent label (mean maximum probability {float(top[middle]):.2f}); the "
         f"logits spread by {float(spread[middle]):.2f} there and {float(spread[0]):.2f} upright",
-        "holds" if wide and ratio[middle] > ratio[0] else "fails",
+        verdict=verdict(wide and ratio[middle] > ratio[0]),
     )
 
 

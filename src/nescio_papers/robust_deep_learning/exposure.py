@@ -11,10 +11,7 @@ from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, label, with_look
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, slug, table, verdict
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained
 from nescio_papers.robust_deep_learning.sets import (
     BLOCKS,
@@ -22,7 +19,7 @@ from nescio_papers.robust_deep_learning.sets import (
     Block,
     budget,
     in_data,
-    out_data,
+    ood_data,
     shown_data,
 )
 
@@ -64,7 +61,7 @@ def _matrix(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]
     absent: dict[str, str] = {}
     rows: dict[str, dict[str, Any]] = {}
     right: dict[str, float] = {}
-    for shown in (PLAIN, *block.outsets, NOISE):
+    for shown in (PLAIN, *block.ood, NOISE):
         loss = losses.nll()
         if shown != PLAIN:
             ood = shown_data(block, shown, in_dist, sizes, seed)
@@ -92,7 +89,7 @@ def _compared(
         return compare_detectors(
             model,
             in_dist.test,
-            out_data(block, in_dist, sizes, settings.seed),
+            ood_data(block, in_dist, sizes, settings.seed),
             detectors=["msp"],
             name=block.name,
             resamples=0,
@@ -158,7 +155,12 @@ def _claim(name: str, part: Numbers) -> Claim:
     own, other = gains(part["rows"])
     sentence = "Performances strongly depend on the training vs testing OOD datasets."
     if not own or not other:
-        return Claim(SOURCE, f"{sentence} ({name})", "fewer than two OOD sets are at hand", "open")
+        return Claim(
+            SOURCE,
+            f"{sentence} ({name})",
+            "fewer than two OOD sets are at hand",
+            verdict="open",
+        )
     worse = losses_of(part["rows"])
     return Claim(
         SOURCE,
@@ -166,7 +168,7 @@ def _claim(name: str, part: Numbers) -> Claim:
         f"mean gain of AUROC over the plain network: {fmean(own):+.3f} on the set that was shown, "
         f"{fmean(other):+.3f} ({min(other):+.3f} to {max(other):+.3f}) on others; {worse} of "
         f"{len(other)} others got worse by more than their intervals",
-        "holds" if fmean(own) > fmean(other) and worse else "partly" if worse else "fails",
+        verdict=verdict(fmean(own) > fmean(other) and worse, worse),
     )
 
 

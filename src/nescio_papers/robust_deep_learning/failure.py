@@ -32,9 +32,10 @@ from nescio.evaluation.compare.failure_comparison import (
 from nescio.models.model import Model
 from nescio.report.failure_table import THOUSANDTHS, TITLES
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData, all_images, spread
+from nescio_papers.kit.budgets import full_and_quick, size
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import weights_digest
@@ -58,45 +59,22 @@ Numbers = Mapping[str, Any]
 class Budget:
     """The sizes of a run."""
 
-    train: int
-    test: int
-    seeds: int
-    epochs: Mapping[str, int]  # by data
-    width: int  # of the network for MNIST
-    folds: int
-    heads: tuple[int, ...]
-    head_epochs: int
-    tuning_epochs: int
-    passes: int
-    resamples: int
+    train: int = size(60_000, quick=600)
+    test: int = size(10_000, quick=200)
+    seeds: int = size(5, quick=2)
+    epochs: Mapping[str, int] = size(
+        {"MNIST": 10, "CIFAR-10": 12}, quick={"MNIST": 15, "CIFAR-10": 5}
+    )
+    width: int = size(400, quick=32)  # of the network for MNIST
+    folds: int = size(3, quick=2)
+    heads: tuple[int, ...] = size((400, 400, 400, 400), quick=(16, 16))
+    head_epochs: int = size(5, quick=1)
+    tuning_epochs: int = size(1, quick=1)
+    passes: int = size(50, quick=5)
+    resamples: int = size(300, quick=20)
 
 
-FULL = Budget(
-    train=60_000,
-    test=10_000,
-    seeds=5,
-    epochs={"MNIST": 10, "CIFAR-10": 12},
-    width=400,
-    folds=3,
-    heads=(400, 400, 400, 400),
-    head_epochs=5,
-    tuning_epochs=1,
-    passes=50,
-    resamples=300,
-)
-QUICK = Budget(
-    train=600,
-    test=200,
-    seeds=2,
-    epochs={"MNIST": 15, "CIFAR-10": 5},
-    width=32,
-    folds=2,
-    heads=(16, 16),
-    head_epochs=1,
-    tuning_epochs=1,
-    passes=5,
-    resamples=20,
-)
+FULL, QUICK = full_and_quick(Budget)
 
 
 @dataclass(frozen=True)
@@ -119,8 +97,12 @@ def _cnn(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
 
 
 BLOCKS = {
-    "MNIST": Block("MNIST", "mnist", _mlp, "a plain network with one hidden layer"),
-    "CIFAR-10": Block("CIFAR-10", "cifar10", _cnn, "a small convolutional network"),
+    "MNIST": Block(
+        name="MNIST", data="mnist", net=_mlp, words="a plain network with one hidden layer"
+    ),
+    "CIFAR-10": Block(
+        name="CIFAR-10", data="cifar10", net=_cnn, words="a small convolutional network"
+    ),
 }
 
 
@@ -129,9 +111,8 @@ def budget(settings: Settings) -> Budget:
     return QUICK if settings.quick else FULL
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A table and pictures for each data set that is at hand."""
-    del done
     numbers: dict[str, Any] = {}
     figures: dict[str, Any] = {}
     captions: dict[str, str] = {}
@@ -168,10 +149,7 @@ def run(settings: Settings, done: Done) -> Findings:
 
 def images(block: Block, sizes: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    found = all_images(block.data)
-    if isinstance(found, Absent):
-        return found
-    return InData(spread(found.train, sizes.train), spread(found.test, sizes.test), found.classes)
+    return all_images(block.data, train=sizes.train, test=sizes.test)
 
 
 def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
@@ -434,7 +412,7 @@ def _claims(name: str, part: Numbers) -> list[Claim]:
             f"Calibration does not solve the overlap problem. ({name})",
             f"errors at a probability of 90 % or above: {100 * before:.0f} % before, "
             f"{100 * after:.0f} % after temperature; AP of errors {100 * gain:+.1f} points",
-            "fails" if all(solved) else "partly" if any(solved) else "holds",
+            verdict="fails" if all(solved) else "partly" if any(solved) else "holds",
         ),
         _better(
             f"The maximum probability is a sub-optimal ranking confidence measure. ({name})",
@@ -454,5 +432,5 @@ def _better(sentence: str, name: str, part: Numbers) -> Claim:
         sentence,
         f"{name}: {mean:+.1f} points of AP of errors over the maximum probability in the mean, "
         f"above it for {won} of {len(gains)} networks, by the paired interval for {sure}",
-        "holds" if won == len(gains) and sure else "partly" if mean > 0 else "fails",
+        verdict=verdict(won == len(gains) and sure, mean > 0),
     )

@@ -6,8 +6,7 @@ import torch
 
 from nescio.core import Categorical, measures
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Comparison, Findings, Settings, table
 from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
@@ -21,9 +20,8 @@ EXAMPLES: dict[str, tuple[tuple[float, float], tuple[float, float, float]]] = {
 }
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The three distributions, then test errors, then single digits."""
-    del done
     values = examples(settings.base)
     errors = dropout_errors.findings(settings)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
@@ -62,7 +60,7 @@ def _comparisons(values: dict[str, dict[str, float]]) -> list[Comparison]:
     note = "the lecture's number is not the measure's"
     return [
         Comparison(f"{name}: {one}", said, values[name][one],
-                   "" if abs(said - values[name][one]) < 1e-9 else note)
+                   note="" if abs(said - values[name][one]) < 1e-9 else note)
         for name, (_, printed) in EXAMPLES.items()
         for one, said in zip(MEASURES, printed, strict=True)
     ]  # fmt: skip

@@ -12,9 +12,7 @@ from nescio.evaluation import DetectorComparison
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of
+from nescio_papers.kit import InData, Settings, folder_of
 from nescio_papers.robust_deep_learning.sets import budget
 
 RATE = 2e-3

@@ -10,14 +10,14 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.scored import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning import exposure
 from nescio_papers.robust_deep_learning.networks import DROPOUT, accuracy, compared, trained
-from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, ood_data
 
 PART = "ood"
 SOURCE = "lecture, Out of Distribution Detection"
@@ -29,9 +29,8 @@ LECTURE = (MSP, *DROPOUTS, TUNED, "odin, tuned without OOD data", "odin")
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The lecture's example on one network, and the matrix of outlier exposure."""
-    del done
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
     lecture = _absent(in_dist) if isinstance(in_dist, Absent) else _example(settings, in_dist)
     matrix = exposure.findings(settings)
@@ -78,7 +77,7 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
     return compare_detectors(
         net,
         in_dist.test,
-        out_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
+        ood_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
         train=in_dist.train,
         near=near(BLOCKS["MNIST"]),
         detectors={
@@ -136,7 +135,7 @@ def _claims(found: DetectorComparison) -> list[Claim]:
             "Baseline solution: assume that logits (before soft-max) are smaller for out- than for "
             "in-distribution samples.",
             f"AUROC of the maximum logit: {_said(logits)}",
-            "holds" if all(right) else "partly" if any(right) else "fails",
+            verdict=verdict_of(*right),
         ),
         _better(
             found,
@@ -164,7 +163,7 @@ def _better(found: DetectorComparison, name: str, sentence: str) -> Claim:
         SOURCE,
         sentence,
         f"AUROC of {name} less that of the maximum probability: {said}",
-        "holds" if all(wins) else "partly" if any(wins) else "fails",
+        verdict=verdict_of(*wins),
     )
 
 

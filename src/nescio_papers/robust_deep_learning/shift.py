@@ -23,8 +23,9 @@ from nescio.models import Predictor
 from nescio.models.model import Model
 from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.budgets import full_and_quick, size
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings
 from nescio_papers.kit.images import InData, all_images, evenly, loaded, spread
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
@@ -51,19 +52,18 @@ Numbers = Mapping[str, Any]
 class Budget:
     """The sizes of a run."""
 
-    train: int
-    held: int  # images that calibrate
-    test: int
-    epochs: int
-    batch: int
-    passes: int
-    miss: float  # how often a set may miss the digit
-    false_alarm: float
-    risk: float
+    train: int = size(50_000, quick=800)
+    held: int = size(10_000, quick=300)  # images that calibrate
+    test: int = size(6_000, quick=200)
+    epochs: int = size(10, quick=3)
+    batch: int = size(128, quick=50)
+    passes: int = size(50, quick=5)
+    miss: float = size(0.001, quick=0.1)  # how often a set may miss the digit
+    false_alarm: float = size(0.01, quick=0.05)
+    risk: float = size(0.01, quick=0.2)
 
 
-FULL = Budget(50_000, 10_000, 6_000, 10, 128, 50, 0.001, 0.01, 0.01)
-QUICK = Budget(800, 300, 200, 3, 50, 5, 0.1, 0.05, 0.2)
+FULL, QUICK = full_and_quick(Budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +74,8 @@ class Digits:
     held: Part  # calibrates
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Curves for each shift, confident answers, entropies and streams with an alarm."""
-    del done
     sizes = QUICK if settings.quick else FULL
     digits = _digits(sizes)
     if isinstance(digits, Absent):
@@ -205,7 +204,7 @@ def _ood(
     claims: list[Claim] = []
     texts = []
     for place, row in enumerate(OOD):
-        found = loaded(BLOCKS["MNIST"].outsets[row].data, **BLOCKS["MNIST"].outsets[row].options)
+        found = loaded(BLOCKS["MNIST"].ood[row].data, **BLOCKS["MNIST"].ood[row].options)
         if isinstance(found, Absent):
             numbers[row] = {"absent": found.why}
             texts.append(f"{row} is not at hand: {found.why}.")
@@ -229,7 +228,14 @@ def _ood(
         rows = [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in subjects]
         head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
         texts.append(table(head, rows))
-    return Findings(numbers, figures, captions, (), claims, "\n\n".join(texts))
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=(),
+        claims=claims,
+        text="\n\n".join(texts),
+    )
 
 
 def _ensembles() -> list[str]:
@@ -244,7 +250,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
             SOURCE,
             f"The entropy on inputs from unknown classes grows with the ensemble. ({row})",
             f"median entropy {one:.3f} for M = 1, {five:.3f} for 5, {ten:.3f} for 10",
-            "holds" if one < five < ten else "partly" if one < ten else "fails",
+            verdict=verdict(one < five < ten, one < ten),
         ),
         Claim(
             SOURCE,
@@ -252,7 +258,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
             f"unknown classes counted as wrong. ({row})",
             f"accuracy above a confidence of 0.9: M = 10 {_share(ensemble)}, MC dropout "
             f"{_share(dropout)}",
-            "holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
+            verdict="holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
         ),
     ]
 

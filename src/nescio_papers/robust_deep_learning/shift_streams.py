@@ -14,8 +14,7 @@ from nescio.monitoring import Monitor, monitor
 from nescio.monitoring.monitor import LEAST
 from nescio.report.plots.monitor_plot import martingale
 from nescio_papers.data import corruptions
-from nescio_papers.kit.experiment import Findings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Findings, table
 
 FALSE_ALARM = 0.01
 STRENGTHS = (1, 2, 3)

@@ -28,7 +28,7 @@ def faded(x: Array, *, low: float = 0.05, high: float = 0.4, seed: int = 0) -> O
         raise NescioError(f"expected 0 <= low <= high <= 1, got low={low} and high={high}")
     text = f"faded({source.text}, low={float(low)}, high={float(high)}, seed={as_seed(seed)})"
     make = partial(_make, source, source.order(seed), float(low), float(high), seed)
-    return OODSource("faded", source.shape, None, text, make)
+    return OODSource(name="faded", shape=source.shape, size=None, description=text, make=make)
 
 
 def _make(
@@ -71,7 +71,7 @@ def overlaid(x: Array, *, shift: int = 4, seed: int = 0) -> OODSource:
         )
     text = f"overlaid({source.text}, shift={shift}, seed={as_seed(seed)})"
     make = partial(_make_overlaid, source, source.order(seed), shift, seed)
-    return OODSource("overlaid", source.shape, None, text, make)
+    return OODSource(name="overlaid", shape=source.shape, size=None, description=text, make=make)
 
 
 def _make_overlaid(
@@ -120,7 +120,11 @@ def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
         )
     text = f"patches({source.text}, grid={grid}, seed={as_seed(seed)})"
     return OODSource(
-        "patches", source.shape, None, text, partial(_make_patches, source, grid, seed)
+        name="patches",
+        shape=source.shape,
+        size=None,
+        description=text,
+        make=partial(_make_patches, source, grid, seed),
     )
 
 
@@ -157,7 +161,13 @@ def shapes(shape: Sequence[int] = (1, 28, 28), *, seed: int = 0) -> OODSource:
     """
     sizes = as_images(shape)
     text = f"shapes({sizes}, seed={as_seed(seed)})"
-    return OODSource("shapes", sizes, None, text, partial(_make_shapes, sizes, seed))
+    return OODSource(
+        name="shapes",
+        shape=sizes,
+        size=None,
+        description=text,
+        make=partial(_make_shapes, sizes, seed),
+    )
 
 
 def _make_shapes(shape: tuple[int, int, int], seed: int, indices: random_access.Indices) -> Floats:
@@ -229,7 +239,13 @@ def strokes(shape: Sequence[int] = (1, 28, 28), *, least: int = 3, seed: int = 0
     if not 1 <= least <= STROKES:
         raise NescioError(f"`least` must be in 1..{STROKES}, got {least}")
     text = f"strokes({sizes}, least={least}, seed={as_seed(seed)})"
-    return OODSource("strokes", sizes, None, text, partial(_make_strokes, sizes, least, seed))
+    return OODSource(
+        name="strokes",
+        shape=sizes,
+        size=None,
+        description=text,
+        make=partial(_make_strokes, sizes, least, seed),
+    )
 
 
 def _make_strokes(

@@ -24,7 +24,13 @@ def another(x: Array, name: str) -> OODSource:
     """
     source = as_source(x, images=False)
     text = f"another({source.text}, {name!r})"
-    return OODSource(name, source.shape, len(source.values), text, partial(_make, source))
+    return OODSource(
+        name=name,
+        shape=source.shape,
+        size=len(source.values),
+        description=text,
+        make=partial(_make, source),
+    )
 
 
 def _make(source: Source, indices: random_access.Indices) -> NDArray[np.float32]:
@@ -60,11 +66,11 @@ def mixture(ood_sources: Sequence[OODSource], weights: Sequence[int] | None = No
     ]
     shares = "" if weights is None else f", weights={turns}"
     return OODSource(
-        " + ".join(part.name for part in parts),
-        parts[0].shape,
-        min(ends, default=None),
-        f"mixture({', '.join(part.description for part in parts)}{shares})",
-        partial(_make_mixture, parts, starts),
+        name=" + ".join(part.name for part in parts),
+        shape=parts[0].shape,
+        size=min(ends, default=None),
+        description=f"mixture({', '.join(part.description for part in parts)}{shares})",
+        make=partial(_make_mixture, parts, starts),
     )
 
 
@@ -104,11 +110,11 @@ def scaled(ood: OODSource, factor: float) -> OODSource:
     if not abs(factor) <= float(np.finfo(np.float32).max):
         raise NescioError(f"`factor` must be finite in float32, got {factor}")
     return OODSource(
-        f"{factor:g} * {ood.name}",
-        ood.shape,
-        ood.size,
-        f"scaled({ood.description}, {float(factor)})",
-        partial(_make_scaled, ood, np.float32(factor)),
+        name=f"{factor:g} * {ood.name}",
+        shape=ood.shape,
+        size=ood.size,
+        description=f"scaled({ood.description}, {float(factor)})",
+        make=partial(_make_scaled, ood, np.float32(factor)),
     )
 
 
@@ -141,7 +147,13 @@ def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
             raise NescioError(f"{ood.name!r} leaves the range [0, 1] that bytes can hold")
         values[first:last] = np.rint(255 * made)
     text = f"stored({ood.description}, {count=}, {start=})"
-    return OODSource(ood.name, ood.shape, count, text, partial(_make_stored, values))
+    return OODSource(
+        name=ood.name,
+        shape=ood.shape,
+        size=count,
+        description=text,
+        make=partial(_make_stored, values),
+    )
 
 
 def _make_stored(values: NDArray[np.uint8], indices: random_access.Indices) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ def permuted(x: Array, *, seed: int = 0) -> OODSource:
         )
     text = f"permuted({source.text}, seed={as_seed(seed)})"
     make = partial(_make, source, source.order(seed), seed)
-    return OODSource("permuted", source.shape, None, text, make)
+    return OODSource(name="permuted", shape=source.shape, size=None, description=text, make=make)
 
 
 def _make(
@@ -72,7 +72,13 @@ def smoothed(ood: OODSource, *, low: float = 1.0, high: float = 2.5, seed: int =
         )
     text = f"smoothed({ood.description}, low={float(low)}, high={float(high)}, "
     make = partial(_make_smoothed, ood, float(low), float(high), as_seed(seed))
-    return OODSource(f"smoothed {ood.name}", ood.shape, ood.size, f"{text}seed={seed})", make)
+    return OODSource(
+        name=f"smoothed {ood.name}",
+        shape=ood.shape,
+        size=ood.size,
+        description=f"{text}seed={seed})",
+        make=make,
+    )
 
 
 def _make_smoothed(
@@ -153,7 +159,7 @@ def uniform(
     bottom, top = limits(low, high, sizes)
     text = f"uniform({sizes}, low={shown(bottom)}, high={shown(top)}, seed={as_seed(seed)})"
     make = partial(uniform_images, shape=sizes, bottom=bottom, top=top, seed=seed)
-    return OODSource("uniform", sizes, None, text, make)
+    return OODSource(name="uniform", shape=sizes, size=None, description=text, make=make)
 
 
 # The noise of the papers (Hein et al., 2019, section 5).
@@ -192,7 +198,13 @@ def shuffled(x: Array, *, seed: int = 0) -> OODSource:
     """
     source = as_source(x, images=False)
     text = f"shuffled({source.text}, seed={as_seed(seed)})"
-    return OODSource("shuffled", source.shape, None, text, partial(_make_shuffled, source, seed))
+    return OODSource(
+        name="shuffled",
+        shape=source.shape,
+        size=None,
+        description=text,
+        make=partial(_make_shuffled, source, seed),
+    )
 
 
 def _make_shuffled(

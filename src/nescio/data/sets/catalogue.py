@@ -57,7 +57,9 @@ def _entry(name: str, table: dict[str, Any]) -> Entry:
         for file, known in table.get("files", {}).items()
     ]
     table["others"] = [File(name=file, **known) for file, known in table.get("others", {}).items()]
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    values: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
+    }
     return Entry(name=name, **values)
 
 

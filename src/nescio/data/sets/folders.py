@@ -46,7 +46,13 @@ def image_folder(
         raise NescioError(f"there is no folder {where}; expected one that holds a folder a class")
     if not (where / "train").is_dir():
         train, validation, test = split(_by_class(where, _classes(where), size, mode), seed)
-        return Dataset(where.name, train, validation, test, len(_classes(where)))
+        return Dataset(
+            name=where.name,
+            train=train,
+            validation=validation,
+            test=test,
+            classes=len(_classes(where)),
+        )
     classes = _classes(where / "train")
     made = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
     rest = (made.get("validation"), made.get("test"))
