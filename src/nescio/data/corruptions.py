@@ -309,7 +309,7 @@ def rotation(*, degrees: float = 15) -> Shifted:
 
 @shifts.register
 def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
-    """Move each image by `pixels` per step in a direction of its own; zeros come in at the edge."""
+    """Move each image by `pixels` per step in a random direction; zeros come in at the edge."""
     step = positive("pixels", pixels)
 
     def change(x: Tensor, strength: float, indices: Indices) -> Tensor:

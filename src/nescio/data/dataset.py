@@ -28,10 +28,10 @@ class Dataset:
 
     def __post_init__(self) -> None:
         self._check_part("train", self.train, empty=self.test is not None)
-        for part, given in (("validation", self.validation), ("test", self.test)):
-            if given is not None:
-                self._check_part(part, given)
-                self._check_like_train(part, given)
+        for part, pair in (("validation", self.validation), ("test", self.test)):
+            if pair is not None:
+                self._check_part(part, pair)
+                self._check_like_train(part, pair)
         y = self.train[1]
         if self.classes is not None and len(y) and y.min() == y.max():
             raise NescioError(
@@ -49,9 +49,9 @@ class Dataset:
         """What the targets ask for."""
         return "regression" if self.classes is None else "classification"
 
-    def _check_part(self, part: str, given: Part, *, empty: bool = False) -> None:
+    def _check_part(self, part: str, pair: Part, *, empty: bool = False) -> None:
         where = f"the {part} part of {self.name!r}"
-        x, y = given
+        x, y = pair
         images = x.dtype == torch.uint8 and x.ndim == 4
         if not images and (x.dtype != torch.float32 or x.ndim < 2):
             raise NescioError(
@@ -71,8 +71,8 @@ class Dataset:
         else:
             _check_labels(where, y, self.classes)
 
-    def _check_like_train(self, part: str, given: Part) -> None:
-        for letter, values, trained in zip("xy", given, self.train, strict=True):
+    def _check_like_train(self, part: str, pair: Part) -> None:
+        for letter, values, trained in zip("xy", pair, self.train, strict=True):
             if values.shape[1:] != trained.shape[1:]:
                 raise NescioError(
                     f"{letter} in the {part} part of {self.name!r} has shape "

@@ -84,8 +84,8 @@ def entry(name: str) -> Entry:
 
 def root(folder: str | Path | None = None) -> Path | None:
     """The folder above those of the data sets: `folder`, that of the setting, or None."""
-    given = folder or os.environ.get(SETTING)
-    return Path(given).expanduser() if given else None
+    chosen = folder or os.environ.get(SETTING)
+    return Path(chosen).expanduser() if chosen else None
 
 
 def home(name: str, folder: str | Path | None = None) -> Path | None:

@@ -32,7 +32,7 @@ Verdict = Literal["ok", "present", "missing", "damaged"]
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found of a file."""
+    """The state of a file."""
 
     path: Path
     verdict: Verdict
@@ -47,7 +47,7 @@ def download(
     waits: Sequence[float] = WAITS,
     show: bool | None = None,
 ) -> Path:
-    """Fetch the files of a data set into its folder; those that are there and whole are kept."""
+    """Fetch the files of a data set into its folder, but for those that are present and whole."""
     known = entry(name)
     above = root(folder)
     if above is None:
@@ -130,9 +130,11 @@ def check(path: Path, file: File) -> Checked:
         return Checked(path, "damaged", f"{size} bytes, expected {file.size}")
     if file.sha256 is None:
         return Checked(path, "ok", "by its size; no published checksum")
-    found = _sha256(path)
-    if found != file.sha256:
-        return Checked(path, "damaged", f"sha256 {found[:12]}..., expected {file.sha256[:12]}...")
+    checksum = _sha256(path)
+    if checksum != file.sha256:
+        return Checked(
+            path, "damaged", f"sha256 {checksum[:12]}..., expected {file.sha256[:12]}..."
+        )
     return Checked(path, "ok")
 
 
@@ -159,8 +161,8 @@ def fetch(
             raise NescioError(f"cannot write {part}: {error.strerror}; make room for it") from None
         else:
             return
-    kept = f"; {part.name} is kept, the same command goes on there" if part.exists() else ""
-    raise NescioError(f"could not download {path.name}: {'; '.join(failures)}{kept}")
+    rest = f"; {part.name} stays, and the same command continues it" if part.exists() else ""
+    raise NescioError(f"could not download {path.name}: {'; '.join(failures)}{rest}")
 
 
 def _from(
@@ -209,7 +211,7 @@ def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
         resumed = answer.status == 206 and _begins(answer) == start
         if answer.status == 206 and not resumed:
             part.unlink(missing_ok=True)
-            raise _LostError("the server went on at another place than asked")
+            raise _LostError("the server continued at another byte than asked")
         start = start if resumed else 0
         _refuse_length(address, answer, file.size - start)
         with (
@@ -273,8 +275,8 @@ def _open(address: str, start: int) -> "HTTPResponse | None":
 
 def _begins(answer: "HTTPResponse") -> int | None:
     """Where a partial answer begins: `bytes 100-199/200` at 100."""
-    unit, _, places = (answer.headers.get("Content-Range") or "").partition(" ")
-    first = places.partition("-")[0]
+    unit, _, span = (answer.headers.get("Content-Range") or "").partition(" ")
+    first = span.partition("-")[0]
     return int(first) if unit == "bytes" and first.isdigit() else None
 
 

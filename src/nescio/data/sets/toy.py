@@ -84,12 +84,12 @@ def half_moons(
     def part(start: int, stop: int) -> Part:
         return torch.from_numpy(x[start:stop]).float(), torch.from_numpy(y[start:stop]).long()
 
-    held = train + validation
+    known = train + validation
     return Dataset(
         name="half_moons",
         train=part(0, train),
-        validation=part(train, held) if validation else None,
-        test=part(held, held + test) if test else None,
+        validation=part(train, known) if validation else None,
+        test=part(known, known + test) if test else None,
         classes=2,
     )
 
@@ -146,7 +146,7 @@ def _dataset(
 
 
 def _labeled(groups: Floats, rng: Generator) -> Part:
-    """Points (C, N, F), a group a class, as one shuffled part."""
+    """Points (C, N, F), one group per class, as one shuffled part."""
     classes, points = groups.shape[:2]
     order = rng.permutation(classes * points)
     x = groups.reshape(classes * points, -1)[order]

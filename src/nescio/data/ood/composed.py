@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 
 from nescio.core import Array, NescioError
 from nescio.core.registry import ood_sources
-from nescio.data import random_access
-from nescio.data.ood.source import OODSource, Source, as_source, floats
+from nescio.data.ood.source import OODSource, as_source, floats
+from nescio.data.random_access import Indices
 
 # Another data set as OOD source.
 
@@ -29,12 +30,12 @@ def another(x: Array, name: str) -> OODSource:
         shape=source.shape,
         size=len(source.values),
         description=text,
-        make=partial(_make, source),
+        make=partial(_rows, source.values),
     )
 
 
-def _make(source: Source, indices: random_access.Indices) -> NDArray[np.float32]:
-    return floats(source.values[indices])
+def _rows(values: NDArray[Any], indices: Indices) -> NDArray[np.float32]:
+    return floats(values[indices])
 
 
 # Several OOD sources in turn.
@@ -90,14 +91,14 @@ def _turns(weights: Sequence[int] | None, count: int) -> list[int]:
 
 
 def _make_mixture(
-    parts: tuple[OODSource, ...], starts: NDArray[np.int64], indices: random_access.Indices
+    parts: tuple[OODSource, ...], starts: NDArray[np.int64], indices: Indices
 ) -> NDArray[np.float32]:
     result = np.empty((len(indices), *parts[0].shape), np.float32)
     rounds, turn = np.divmod(indices, starts[-1])
     for part, start, end in zip(parts, starts, starts[1:], strict=False):
-        own = np.flatnonzero((start <= turn) & (turn < end))
-        if len(own):
-            result[own] = part.make(rounds[own] * (end - start) + turn[own] - start)
+        rows = np.flatnonzero((start <= turn) & (turn < end))
+        if len(rows):
+            result[rows] = part.make(rounds[rows] * (end - start) + turn[rows] - start)
     return result
 
 
@@ -118,13 +119,11 @@ def scaled(ood: OODSource, factor: float) -> OODSource:
     )
 
 
-def _make_scaled(
-    ood: OODSource, factor: np.float32, indices: random_access.Indices
-) -> NDArray[np.float32]:
+def _make_scaled(ood: OODSource, factor: np.float32, indices: Indices) -> NDArray[np.float32]:
     return ood.make(indices) * factor
 
 
-# Inputs of an OOD source made once and kept as bytes, as image files keep them.
+# Inputs of an OOD source made once and stored as bytes, as in image files.
 
 PIECE = 4096  # made at a time
 
@@ -133,7 +132,7 @@ PIECE = 4096  # made at a time
 def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
     """The first `count` images of another OOD source, made once and rounded to bytes.
 
-    For training, where an image comes back in every epoch. One byte a pixel is kept in memory.
+    For training, where an image comes back in every epoch. One byte per pixel stays in memory.
     """
     if len(ood.shape) != 3:
         raise NescioError(f"only images (C, H, W) are stored as bytes, got {ood.shape}")
@@ -152,9 +151,5 @@ def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
         shape=ood.shape,
         size=count,
         description=text,
-        make=partial(_make_stored, values),
+        make=partial(_rows, values),
     )
-
-
-def _make_stored(values: NDArray[np.uint8], indices: random_access.Indices) -> NDArray[np.float32]:
-    return floats(values[indices])
