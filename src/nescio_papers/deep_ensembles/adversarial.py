@@ -59,8 +59,7 @@ def run(settings: Settings) -> Findings:
         f"{cubics[0]['nll']} to {cubics[1]['nll']}.",
         "adversarial-spiral.png": "The spiral, a gray line a seed. Accuracy under attack goes from "
         f"{spirals[0]['attacked_accuracy']} to {spirals[1]['attacked_accuracy']}, the uncertain "
-        f"share of the disc from {spirals[0]['uncertain_disc']} to "
-        f"{spirals[1]['uncertain_disc']}.",
+        f"share of the disc from {spirals[0]['uncertain_disc']} to {spirals[1]['uncertain_disc']}.",
         "adversarial-maps.png": "Total uncertainty without and with adversarial training, and the "
         "difference: within the disc the boundaries are wider, outside it only elsewhere.",
     }

@@ -11,6 +11,8 @@ from nescio_papers.kit.experiment import Experiment as Experiment
 from nescio_papers.kit.experiment import Findings as Findings
 from nescio_papers.kit.experiment import Part as Part
 from nescio_papers.kit.experiment import Settings as Settings
+from nescio_papers.kit.experiment import absent as absent
+from nescio_papers.kit.experiment import joined as joined
 from nescio_papers.kit.experiment import numbers_of as numbers_of
 from nescio_papers.kit.experiment import run_experiment as run_experiment
 from nescio_papers.kit.images import UNSEEN as UNSEEN

@@ -77,6 +77,24 @@ class Findings:
     text: str = ""  # Markdown
 
 
+def joined(parts: Mapping[str, Findings], introduction: str = "") -> Findings:
+    """Several findings as one: numbers by name, everything else one after the other."""
+    every = list(parts.values())
+    return Findings(
+        numbers={name: part.numbers for name, part in parts.items()},
+        figures={name: figure for part in every for name, figure in part.figures.items()},
+        captions={name: text for part in every for name, text in part.captions.items()},
+        comparisons=[row for part in every for row in part.comparisons],
+        claims=[claim for part in every for claim in part.claims],
+        text="\n\n".join(filter(None, [introduction, *(part.text for part in every)])),
+    )
+
+
+def absent(name: str, why: str) -> Findings:
+    """Findings on data that are not at hand: what is missing."""
+    return Findings(numbers={"absent": why}, text=f"{name} is not at hand: {why}.")
+
+
 @dataclass(frozen=True)
 class Part:
     """A piece of an experiment that can be run, and resumed, by itself."""

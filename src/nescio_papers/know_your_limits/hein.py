@@ -58,8 +58,7 @@ def hein_statements(settings: Settings, ends: Mapping[str, Any]) -> dict[str, St
             verdict=verdict(0.0 if ratio <= 1 else ratio),
             needs="",
             check=f"random RBF networks at that distance: {count} points; the largest distance "
-            "from "
-            f"1 / K is {ratio:.3g} eps",
+            f"from 1 / K is {ratio:.3g} eps",
             worst=0.0 if ratio <= 1 else ratio - 1,
         ),
     }

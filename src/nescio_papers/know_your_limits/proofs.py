@@ -114,8 +114,7 @@ def _foundations(maps: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, 
             f"{samples(axis, 'points')}",
             worst=axis["largest"],
             counter="relu(x_1), relu(1 - x_1), relu(x_2), relu(1 - x_2) at (0, 0.5): scaling x_1 "
-            "stays in "
-            f"a piece of width {stays:g}",
+            f"stays in a piece of width {stays:g}",
         ),
     }
 
@@ -160,12 +159,10 @@ def _softmax() -> dict[str, Statement]:
             verdict=verdict(0.0 if signs == 1 else 1.0, miss=abs(tied)),
             needs=f"{ALONE}; then +inf for c = c' and -inf for c not c'",
             check="signs of the inverse derivatives on 200 random rays with one fastest class: "
-            "right on "
-            f"{percent(signs)}",
+            f"right on {percent(signs)}",
             worst=None,
             counter=f"V = [[2, 1], [1, -1]] from (1, 0.3): {apart:.2g} at alpha 30 for c not c'; "
-            "with "
-            f"V = [[1, 1], [1, -1]] it stays {tied:.4g}",
+            f"with V = [[1, 1], [1, -1]] it stays {tied:.4g}",
             miss=abs(tied),
         ),
     }
@@ -236,8 +233,7 @@ def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
         ),
         needs="x_d is not 0; it is enough that " + ALONE.split(",")[0],
         check=f"{winner['one'][1]} of {winner['one'][0]} rays end at probability 1; where x_d < 0 "
-        "the "
-        f"class with the smallest entry wins, on {winner['negative'][1]} of "
+        f"the class with the smallest entry wins, on {winner['negative'][1]} of "
         f"{winner['negative'][0]}, the proof's largest on {winner['negative'][2]}",
         worst=0.0,
         counter=f"V = [[1, 1], [2, -1]] at (0, 0.3): the largest probability stays {still:.4f}",
@@ -249,12 +245,10 @@ def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
         verdict=verdict(value),
         needs="true for every V, as logits end affine; that gradients vanish does not prove it",
         check="exact limits against the networks far out: "
-        f"{samples(found[ENTROPY]['value'], 'rays')}, "
-        f"1 and {MEMBERS} networks, all measures",
+        f"{samples(found[ENTROPY]['value'], 'rays')}, 1 and {MEMBERS} networks, all measures",
         worst=value,
         counter="a measure of log alpha would pass the proof: its slope is 1e-6 at alpha 1e6, and "
-        "it grew "
-        f"by {math.log(10):.2f} since 1e5",
+        f"it grew by {math.log(10):.2f} since 1e5",
     )
     return made
 
@@ -274,9 +268,8 @@ def _row(
         verdict=verdict(worst, miss=miss),
         needs=ALONE + (f"; {also}" if also else ""),
         check=f"{samples(rows['corrected'], 'rays')} with that: limit 0; of "
-        f"{int(printed['samples'])} "
-        f"without a zero entry {int(kept['samples'])} keep a gradient, up to "
-        f"{printed['largest']:.3g}",
+        f"{int(printed['samples'])} without a zero entry {int(kept['samples'])} keep a gradient, "
+        f"up to {printed['largest']:.3g}",
         worst=worst,
         counter=f"{where}: stays {miss:.4f}",
         miss=miss,

@@ -224,9 +224,8 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             "Ulmer and Cinà, theorem 1",
             "The networks will converge to fixed uncertainty scores in the limit, for maximum "
             "probability, class variance, predictive entropy and mutual information.",
-            f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, "
-            "for each model and measure; the value converges on every ray, as logits are affine "
-            "there",
+            f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, for each "
+            "model and measure; the value converges on every ray, as logits are affine there",
             verdict="holds" if still > 0.95 else "partly",
         ),
         Claim(

@@ -118,8 +118,7 @@ def _near_drawn(x: Tensor, seed: int) -> OODSource:
 
 MNIST = Recipe(
     words="a small strided network instead of a LeNet; ACET sees drawn images beside noise, and "
-    "its "
-    "attack goes on from epoch to epoch",
+    "its attack goes on from epoch to epoch",
     net=nets.small_cnn,
     options={"learning_rate": 2e-3, "schedule": "cosine", "augment": [crops(2)]},
     losses={
@@ -136,9 +135,8 @@ MNIST = Recipe(
 )
 COLOR = Recipe(
     words="a ResNet-8 on images of half the size, with a layer more, instead of a ResNet-20; "
-    "smaller "
-    "weights of the noise; ACET sees noise as it is beside attacked noise, and its attack goes on "
-    "from epoch to epoch",
+    "smaller weights of the noise; ACET sees noise as it is beside attacked noise, and its attack "
+    "goes on from epoch to epoch",
     net=lambda shape, classes: nets.resnet(shape, classes, blocks=1, stem=2, hidden=128),
     options={"learning_rate": 3e-3, "schedule": "cosine", "augment": [crops(4), mirrors()]},
     losses={

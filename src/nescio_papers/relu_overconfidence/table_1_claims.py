@@ -126,9 +126,8 @@ def _ceda(numbers: Numbers) -> Claim:
     return _claim(
         numbers,
         "CEDA produces low confidence on noise images but mostly fails on adversarial noise.",
-        f"noise {_triple(numbers, CEDA, NOISE)}, {row} "
-        f"{_triple(numbers, CEDA, row)}; published adversarial noise "
-        f"{_printed(numbers, CEDA, ADVERSARIAL_NOISE)}{failure_score}",
+        f"noise {_triple(numbers, CEDA, NOISE)}, {row} {_triple(numbers, CEDA, row)}; published "
+        f"adversarial noise {_printed(numbers, CEDA, ADVERSARIAL_NOISE)}{failure_score}",
         verdict(low and fails, low or fails),
     )
 

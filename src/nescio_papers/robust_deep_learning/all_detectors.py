@@ -10,7 +10,7 @@ from nescio.detectors.activations import Activations
 from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio_papers.kit import Findings, InData, Settings, folder_of, slug, table
+from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
 
@@ -25,24 +25,24 @@ Numbers = Mapping[str, Any]
 
 def run(settings: Settings) -> Findings:
     """A table of means over seeds for each block that is at hand."""
-    numbers: dict[str, Any] = {}
-    texts = [
+    introduction = (
         "Small convolutional networks, each detector with its defaults and fitted on the training "
         "images. AUROC, and below FPR95 (the share of test images flagged where 95 % of the "
         f"OOD data are caught): means over {budget(settings).seeds} trainings, ± their standard "
         f"deviation. {COMBINED}: the nearest neighbor and the distance, by the harmonic mean of "
         f"p-values with weights {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, calibrated on a tenth of the "
-        "training images, which its parts were not fitted on.",
-    ]
-    for name, block in BLOCKS.items():
-        in_dist = in_data(block, budget(settings))
-        if isinstance(in_dist, Absent):
-            numbers[name] = {"absent": in_dist.why}
-            texts.append(f"{name} is not at hand: {in_dist.why}.")
-            continue
-        numbers[name] = _block(settings, block, in_dist)
-        texts += _texts(name, numbers[name])
-    return Findings(numbers=numbers, text="\n\n".join(texts))
+        "training images, which its parts were not fitted on."
+    )
+    blocks = {name: _findings(settings, block) for name, block in BLOCKS.items()}
+    return joined(blocks, introduction)
+
+
+def _findings(settings: Settings, block: Block) -> Findings:
+    in_dist = in_data(block, budget(settings))
+    if isinstance(in_dist, Absent):
+        return absent(block.name, in_dist.why)
+    numbers = _block(settings, block, in_dist)
+    return Findings(numbers=numbers, text="\n\n".join(_texts(block.name, numbers)))
 
 
 def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:

@@ -153,9 +153,8 @@ def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
     }
     said = "; ".join(
         f"{name}: ECE {100 * one['ece']:.2f} % ({100 * one['ece_low']:.2f} to "
-        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % "
-        f"({100 * two['ece_low']:.2f} to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, "
-        f"then {two['nll']:.3f}"
+        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % ({100 * two['ece_low']:.2f} "
+        f"to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, then {two['nll']:.3f}"
         for name, (one, two) in pairs.items()
     )
     better = [two["ece_high"] < one["ece_low"] for one, two in pairs.values()]

@@ -1,7 +1,7 @@
 """Which answers are wrong? Failure scores on one network, five times: the lecture's practical."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -34,7 +34,7 @@ from nescio.report.failure_table import THOUSANDTHS, TITLES
 from nescio.training.train import train
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
@@ -113,37 +113,31 @@ def budget(settings: Settings) -> Budget:
 
 def run(settings: Settings) -> Findings:
     """A table and pictures for each data set that is at hand."""
-    numbers: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
-    captions: dict[str, str] = {}
-    claims: list[Claim] = []
-    texts = [_introduction(budget(settings))]
-    for name, block in BLOCKS.items():
-        in_dist = images(block, budget(settings))
-        if isinstance(in_dist, Absent):
-            numbers[name] = {"absent": in_dist.why}
-            texts.append(f"{name} is not at hand: {in_dist.why}.")
-            continue
-        try:
-            tables = block_tables(settings, block, in_dist)
-        except NescioError as error:
-            if not settings.quick:  # there networks may be all wrong, or all right
-                raise
-            numbers[name] = {"absent": str(error)}
-            texts.append(f"{name} was not judged: {error}.")
-            continue
-        numbers[name] = _numbers(tables)
-        texts += [f"### {name}, {block.words}", *_texts(numbers[name])]
-        drawn, said = _pictures(name, tables[0])
-        figures |= drawn
-        captions |= said
-        claims += _claims(name, numbers[name])
+    blocks = {name: _findings(settings, block) for name, block in BLOCKS.items()}
+    whole = joined(blocks, _introduction(budget(settings)))
+    return replace(whole, claims=judged(settings, whole.claims))
+
+
+def _findings(settings: Settings, block: Block) -> Findings:
+    in_dist = images(block, budget(settings))
+    if isinstance(in_dist, Absent):
+        return absent(block.name, in_dist.why)
+    try:
+        tables = block_tables(settings, block, in_dist)
+    except NescioError as error:
+        if not settings.quick:  # there networks may be all wrong, or all right
+            raise
+        return Findings(
+            numbers={"absent": str(error)}, text=f"{block.name} was not judged: {error}."
+        )
+    numbers = _numbers(tables)
+    figures, captions = _pictures(block.name, tables[0])
     return Findings(
         numbers=numbers,
         figures=figures,
         captions=captions,
-        claims=judged(settings, claims),
-        text="\n\n".join(texts),
+        claims=_claims(block.name, numbers),
+        text="\n\n".join([f"### {block.name}, {block.words}", *_texts(numbers)]),
     )
 
 

@@ -6,7 +6,7 @@ import torch
 
 from nescio.core import Categorical, measures
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Comparison, Findings, Settings, table
+from nescio_papers.kit import Comparison, Findings, Settings, absent, joined, table
 from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
@@ -23,21 +23,16 @@ EXAMPLES: dict[str, tuple[tuple[float, float], tuple[float, float, float]]] = {
 def run(settings: Settings) -> Findings:
     """The three distributions, then test errors, then single digits."""
     values = examples(settings.base)
-    errors = dropout_errors.findings(settings)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    digits = (
-        Findings(text=f"MNIST is not at hand: {in_dist.why}.")
-        if isinstance(in_dist, Absent)
-        else dropout_digits.findings(settings, in_dist)
+    if isinstance(in_dist, Absent):
+        digits = absent("MNIST", in_dist.why)
+    else:
+        digits = dropout_digits.findings(settings, in_dist)
+    first = Findings(
+        numbers=values, comparisons=_comparisons(values), text=_text(values, settings.unit)
     )
-    return Findings(
-        numbers={"examples": values, "errors": errors.numbers, "digits": digits.numbers},
-        figures={**errors.figures, **digits.figures},
-        captions={**errors.captions, **digits.captions},
-        comparisons=_comparisons(values),
-        claims=[*errors.claims, *digits.claims],
-        text="\n\n".join(filter(None, [_text(values, settings.unit), errors.text, digits.text])),
-    )
+    errors = dropout_errors.findings(settings)
+    return joined({"examples": first, "errors": errors, "digits": digits})
 
 
 def examples(base: float) -> dict[str, dict[str, float]]:

@@ -1,6 +1,7 @@
 """What a network trained on MNIST does not know: the lecture's three scores, and all detectors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from nescio import detectors, models
@@ -11,7 +12,7 @@ from nescio.evaluation.compare.scored import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
 from nescio_papers.kit.claims import judged, verdict_of
-from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
@@ -32,19 +33,12 @@ Numbers = Mapping[str, Any]
 def run(settings: Settings) -> Findings:
     """The lecture's example on one network, and the matrix of outlier exposure."""
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    lecture = _absent(in_dist) if isinstance(in_dist, Absent) else _example(settings, in_dist)
-    matrix = exposure.findings(settings)
-    return Findings(
-        numbers={"example": lecture.numbers, "exposure": matrix.numbers},
-        figures={**lecture.figures, **matrix.figures},
-        captions={**lecture.captions, **matrix.captions},
-        claims=judged(settings, [*lecture.claims, *matrix.claims]),
-        text="\n\n".join([lecture.text, matrix.text]),
-    )
-
-
-def _absent(missing: Absent) -> Findings:
-    return Findings(numbers={"absent": missing.why}, text=f"MNIST is not at hand: {missing.why}.")
+    if isinstance(in_dist, Absent):
+        lecture = absent("MNIST", in_dist.why)
+    else:
+        lecture = _example(settings, in_dist)
+    whole = joined({"example": lecture, "exposure": exposure.findings(settings)})
+    return replace(whole, claims=judged(settings, whole.claims))
 
 
 def _example(settings: Settings, in_dist: InData) -> Findings:

@@ -1,7 +1,7 @@
 """What networks, ensembles, prediction sets and a guard do as digits move away from MNIST."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,8 +25,8 @@ from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData, all_images, evenly, loaded, spread
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
@@ -79,8 +79,7 @@ def run(settings: Settings) -> Findings:
     sizes = QUICK if settings.quick else FULL
     digits = _digits(sizes)
     if isinstance(digits, Absent):
-        why = digits.why
-        return Findings(numbers={"absent": why}, text=f"MNIST is not at hand: {why}.")
+        return absent("MNIST", digits.why)
     model = _trained(settings, sizes, digits)
     subjects = _subjects(settings, sizes, model, digits)
     watch = _guard(model, digits, sizes)
@@ -88,25 +87,16 @@ def run(settings: Settings) -> Findings:
         name: _along(settings, sizes, subjects, watch, digits, name, weights_digest(model))
         for name in SHIFTS
     }
-    ood = _ood(settings, sizes, subjects, digits)
+    ood = _ood(sizes, subjects, digits)
     stream = streams(watch, digits.in_dist.test, seed=settings.seed)
-    figures = {
-        **{f"shift-{name}.png": pictures.curves(found) for name, found in curves.items()},
-        **ood.figures,
-        **stream.figures,
-    }
-    captions = {f"shift-{name}.png": _caption(found) for name, found in curves.items()}
-    return Findings(
-        numbers={
-            "curves": {name: found.result for name, found in curves.items()},
-            "ood": ood.numbers,
-            "streams": stream.numbers,
-        },
-        figures=figures,
-        captions={**captions, **ood.captions, **stream.captions},
-        claims=judged(settings, ood.claims),
-        text="\n\n".join([_text(sizes, curves), ood.text, stream.text]),
+    first = Findings(
+        numbers={name: curve.result for name, curve in curves.items()},
+        figures={f"shift-{name}.png": pictures.curves(curve) for name, curve in curves.items()},
+        captions={f"shift-{name}.png": _caption(curve) for name, curve in curves.items()},
+        text=_text(sizes, curves),
     )
+    whole = joined({"curves": first, "ood": ood, "streams": stream})
+    return replace(whole, claims=judged(settings, ood.claims))
 
 
 def _digits(sizes: Budget) -> Digits | Absent:
@@ -191,50 +181,43 @@ def _along(
     return Along(kept(path, {"key": [weights, str(sizes)], "shift": name}, make))
 
 
-def _ood(
-    settings: Settings, sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits
-) -> Findings:
+def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits) -> Findings:
     """Confident answers and entropies on digits and what is none, as far as it is at hand."""
-    del settings
-    x, y = digits.in_dist.test
-    in_dist = {name: see(predictor, x) for name, predictor in subjects.items()}
-    numbers: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
-    captions: dict[str, str] = {}
-    claims: list[Claim] = []
-    texts = []
-    for place, row in enumerate(OOD):
-        found = loaded(BLOCKS["MNIST"].ood[row].data, **BLOCKS["MNIST"].ood[row].options)
-        if isinstance(found, Absent):
-            numbers[row] = {"absent": found.why}
-            texts.append(f"{row} is not at hand: {found.why}.")
+    in_dist = {name: see(predictor, digits.in_dist.test[0]) for name, predictor in subjects.items()}
+    rows = {}
+    for index, row in enumerate(OOD):
+        images = ood_images(BLOCKS["MNIST"].ood[row])
+        if isinstance(images, Absent):
+            rows[row] = absent(row, images.why)
             continue
-        assert found.test is not None
-        images: Tensor = evenly(found.test[0], sizes.test)
-        other = {name: see(predictor, images) for name, predictor in subjects.items()}
-        confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in subjects}
-        spreads = {n: entropies(in_dist[n], other[n]) for n in subjects if n in (*_ensembles(), MC)}
-        files = f"confident-{place}.png", f"entropies-{place}.png"
-        figures[files[0]] = pictures.confident_answers(confident)
-        figures[files[1]] = pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row)
-        captions[files[0]] = f"MNIST and {row}: accuracy above a confidence, {row} always wrong."
-        captions[files[1]] = f"Predictive entropy of MNIST (filled) and {row} (line)."
-        medians = {
-            n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()
-        }
-        at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
-        numbers[row] = {"median_entropy": medians, "accuracy_above_0.9": at_nine}
-        claims += _claims(row, medians, at_nine)
-        rows = [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in subjects]
-        head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
-        texts.append(table(head, rows))
+        x = evenly(images[1], sizes.test)
+        other = {name: see(predictor, x) for name, predictor in subjects.items()}
+        rows[row] = _against(row, index, in_dist, digits.in_dist.test[1], other)
+    return joined(rows)
+
+
+def _against(
+    row: str, index: int, in_dist: Mapping[str, Any], y: Tensor, other: Mapping[str, Any]
+) -> Findings:
+    """What all predictors say on digits and on one OOD set."""
+    confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in other}
+    spreads = {n: entropies(in_dist[n], other[n]) for n in other if n in (*_ensembles(), MC)}
+    answers, histograms = f"confident-{index}.png", f"entropies-{index}.png"
+    medians = {n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()}
+    at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
+    head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
     return Findings(
-        numbers=numbers,
-        figures=figures,
-        captions=captions,
-        comparisons=(),
-        claims=claims,
-        text="\n\n".join(texts),
+        numbers={"median_entropy": medians, "accuracy_above_0.9": at_nine},
+        figures={
+            answers: pictures.confident_answers(confident),
+            histograms: pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row),
+        },
+        captions={
+            answers: f"MNIST and {row}: accuracy above a confidence, {row} always wrong.",
+            histograms: f"Predictive entropy of MNIST (filled) and {row} (line).",
+        },
+        claims=_claims(row, medians, at_nine),
+        text=table(head, [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in other]),
     )
 
 
@@ -266,11 +249,10 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
 def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
     lines = [
         f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
-        f"{sizes.held:,} others calibrate the temperature, the sets "
-        f"({100 * (1 - sizes.miss):g} %) and the guard ({100 * sizes.false_alarm:g} % "
-        f"false alarms, {100 * sizes.risk:g} % errors); "
-        f"{sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the rest shows "
-        "what they are worth beyond.",
+        f"{sizes.held:,} others calibrate the temperature, the sets ({100 * (1 - sizes.miss):g} %) "
+        f"and the guard ({100 * sizes.false_alarm:g} % false alarms, {100 * sizes.risk:g} % "
+        f"errors); {sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the "
+        "rest shows what they are worth beyond.",
     ]
     for name, found in curves.items():
         strengths = [f"{strength:g}" for strength in found.strengths]

@@ -199,11 +199,7 @@ def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
     train = parts["train"]
     assert train is not None
     return Dataset(
-        name=Path(path).stem,
-        train=train,
-        validation=parts["validation"],
-        test=parts["test"],
-        classes=_classes(path, parts),
+        Path(path).stem, train, parts["validation"], parts["test"], _classes(path, parts)
     )
 
 
