@@ -113,14 +113,14 @@ def _spiral(way: str, seed: int, settings: Settings) -> dict[str, float]:
     model = _spiral_members(way, data, seed, settings)
     grid = square(60)
     angle = torch.linspace(0, 6.2, 200)
-    places = {
+    indices = {
         "on": x,
         "off": grid[grid.norm(dim=1) > 1.2],
         "far": 10 * torch.stack([angle.sin(), angle.cos()], 1),
     }
     known = {
-        f"knowledge_{where}": mutual_information(says(model, place), base=settings.base)
-        for where, place in places.items()
+        f"knowledge_{where}": mutual_information(says(model, index), base=settings.base)
+        for where, index in indices.items()
     }
     accuracy, nll = scores(says(model, x), y)
     means = {key: value.mean().item() for key, value in known.items()}
@@ -138,10 +138,10 @@ def _spiral_members(way: str, data: Dataset, seed: int, settings: Settings) -> M
     return classifier(data, make=make, epochs=epochs, bootstrap=bootstrap, seed=seed)
 
 
-def _rows(found: Mapping[str, list[dict[str, float]]]) -> Rows:
+def _rows(result: Mapping[str, list[dict[str, float]]]) -> Rows:
     return {
         way: {key: sample(run[key] for run in runs) for key in runs[0]}
-        for way, runs in found.items()
+        for way, runs in result.items()
     }
 
 

@@ -34,17 +34,17 @@ def run(settings: Settings) -> Findings:
     cubics = [_cubic(seed) for seed in repeats]
     epochs = 10 if settings.quick else 20
     spirals = [_spiral(seed, epochs, settings) for seed in repeats[: 1 if settings.quick else 3]]
-    found = {"regression": _joined(cubics), "spiral": _joined(spirals)}
+    result = {"regression": _joined(cubics), "spiral": _joined(spirals)}
     numbers: dict[str, Any] = {
         world: {
             key: {str(size): one.numbers() for size, one in zip(SIZES, row, strict=True)}
             for key, row in rows.items()
         }
-        for world, rows in found.items()
+        for world, rows in result.items()
     }
     gains = {
-        "regression": _share(found["regression"]["nll"]),
-        "spiral": _share(found["spiral"]["nll"]),
+        "regression": _share(result["regression"]["nll"]),
+        "spiral": _share(result["spiral"]["nll"]),
     }
     numbers["share_of_the_gain_at_5"] = gains
     caption = (
@@ -54,9 +54,9 @@ def run(settings: Settings) -> Findings:
     )
     return Findings(
         numbers=numbers,
-        figures={"members.png": _figure(found, gains, settings)},
+        figures={"members.png": _figure(result, gains, settings)},
         captions={"members.png": caption},
-        claims=_claims(found, gains),
+        claims=_claims(result, gains),
         text=TEXT.format(parts=PARTS),
     )
 
@@ -70,11 +70,11 @@ def parts_of(size: int, seed: int) -> list[list[int]]:
 
 
 def _averaged(measure: Callable[[list[int]], Row], seed: int) -> dict[int, Row]:
-    found = {}
+    results = {}
     for size in SIZES:
         rows = [measure(members) for members in parts_of(size, seed)]
-        found[size] = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}
-    return found
+        results[size] = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}
+    return results
 
 
 def _cubic(seed: int) -> dict[int, Row]:
@@ -138,9 +138,9 @@ def _share(nll: list[Sample]) -> float:
     return (nll[0].mean - nll[SIZES.index(5)].mean) / (nll[0].mean - nll[-1].mean)
 
 
-def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list[Claim]:
+def _claims(result: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list[Claim]:
     five, source = SIZES.index(5), "practical, regression answer 3"
-    cube, arms = found["regression"], found["spiral"]
+    cube, arms = result["regression"], result["spiral"]
     better = cube["error"][-1] - cube["error"][0]
     accuracy = arms["accuracy"][-1] - arms["accuracy"][0]
     held = cube["coverage_90"]
@@ -185,11 +185,11 @@ def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list
 
 @with_look
 def _figure(
-    found: Mapping[str, Mapping[str, list[Sample]]], gains: Row, settings: Settings
+    result: Mapping[str, Mapping[str, list[Sample]]], gains: Row, settings: Settings
 ) -> Figure:
     figure = Figure(figsize=(WIDTH + 1, 6.2), layout="constrained")
     axes = figure.subplots(2, 4)
-    cube, arms = found["regression"], found["spiral"]
+    cube, arms = result["regression"], result["spiral"]
     top: list[tuple[str, str]] = [
         ("nll", "cubic: NLL, fresh data\n(nats)"),
         ("error", "cubic: error against $x^3$,\non the data"),

@@ -57,9 +57,9 @@ class Curves:
         """`base` on the full batch, noting what all members together say on the way."""
 
         def score(outputs: Tensor, y: Tensor) -> Tensor:
-            found = Categorical(outputs.detach())
-            self.accuracy.append((found.labels == y[0]).float().mean().item())
-            self.nll.append(-found.log_prob(y[0]).mean().item())
+            result = Categorical(outputs.detach())
+            self.accuracy.append((result.labels == y[0]).float().mean().item())
+            self.nll.append(-result.log_prob(y[0]).mean().item())
             return base.score(outputs, y)
 
         return losses.pointwise("watched", base.head, score)
@@ -140,32 +140,32 @@ def corrected(
     return classifier(data, loss=loss, seed=seed, make=make, bootstrap=bootstrap, **full)
 
 
-def scores(found: Classification, y: Tensor) -> tuple[float, float]:
+def scores(result: Classification, y: Tensor) -> tuple[float, float]:
     """Accuracy and NLL."""
-    right = (found.labels == y).float().mean().item()
-    return right, -found.log_prob(y).mean().item()
+    right = (result.labels == y).float().mean().item()
+    return right, -result.log_prob(y).mean().item()
 
 
 def best_possible(data: Dataset) -> dict[str, float]:
     """Accuracy and NLL of the true class probabilities on these points."""
     assert data.test is not None
-    found = {}
+    results = {}
     for part, (x, y) in {"train": data.train, "test": data.test}.items():
         truth = Categorical(true_log_probs(x)[None])
-        found[f"{part}_accuracy"], found[f"{part}_nll"] = scores(truth, y)
-    return found
+        results[f"{part}_accuracy"], results[f"{part}_nll"] = scores(truth, y)
+    return results
 
 
 def _scores(model: Model, data: Dataset) -> dict[str, Any]:
     assert data.test is not None
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for part, (x, y) in {"train": data.train, "test": data.test}.items():
         prediction = says(model, x)
-        found[f"{part}_accuracy"], found[f"{part}_nll"] = scores(prediction, y)
+        results[f"{part}_accuracy"], results[f"{part}_nll"] = scores(prediction, y)
         alone = [scores(prediction.choose([m]), y) for m in range(model.members)]
-        found[f"{part}_accuracy_of_members"] = [accuracy for accuracy, _ in alone]
-        found[f"{part}_nll_of_members"] = [nll for _, nll in alone]
-    return found
+        results[f"{part}_accuracy_of_members"] = [accuracy for accuracy, _ in alone]
+        results[f"{part}_nll_of_members"] = [nll for _, nll in alone]
+    return results
 
 
 def _said(numbers: Mapping[str, Any]) -> str:
@@ -183,19 +183,19 @@ def _comparisons(numbers: Mapping[str, Any]) -> list[Comparison]:
     rows = []
     steps = len(numbers["curves"]["faithful"]["nll"])
     for name in ("faithful", "corrected"):
-        found = numbers[name]
+        result = numbers[name]
         note = f"after {steps} steps; other random numbers"
         rows += [
             Comparison(
                 f"training accuracy, {name}",
                 PRINTED["accuracy"],
-                found["train_accuracy"],
+                result["train_accuracy"],
                 note=note,
             ),
-            Comparison(f"training NLL, {name}", PRINTED["nll"], found["train_nll"], note=note),
+            Comparison(f"training NLL, {name}", PRINTED["nll"], result["train_nll"], note=note),
         ]
         for what, label in (("accuracy", "accuracy"), ("nll", "NLL")):
-            rows.append(Comparison(f"{label} on fresh data, {name}", None, found[f"test_{what}"]))
+            rows.append(Comparison(f"{label} on fresh data, {name}", None, result[f"test_{what}"]))
     best = numbers["best_possible"]
     for part, where in (("train", "the training data"), ("test", "fresh data")):
         rows += [
@@ -251,7 +251,7 @@ def _curves(curves: Mapping[str, Curves], numbers: Mapping[str, Any]) -> Figure:
 
 @with_look
 def maps(
-    name: str, data: Dataset, found: Classification, grid: Tensor, settings: Settings
+    name: str, data: Dataset, result: Classification, grid: Tensor, settings: Settings
 ) -> Figure:
     """Data, decisions, and the three uncertainties on the square, with the true one."""
     from matplotlib.colors import ListedColormap
@@ -261,17 +261,17 @@ def maps(
     axes = figure.subplots(2, 3).flat
     show_arms(axes[0], *data.train, "training data")
     arms: Any = {"cmap": ListedColormap(list(ARM_COLORS)), "vmax": ARMS - 1}
-    show_map(figure, axes[1], found.labels.float(), "most probable arm", **arms)
+    show_map(figure, axes[1], result.labels.float(), "most probable arm", **arms)
     truth = Categorical(true_log_probs(grid)[None])
     exact = predictive_entropy(truth, base=base)
     exact[grid.norm(dim=1) > 1] = torch.nan
-    total = predictive_entropy(found, base=base)
+    total = predictive_entropy(result, base=base)
     top = float(total.max())
     show_map(figure, axes[2], exact, "true data uncertainty", bar=unit, top=top)
     show_map(figure, axes[3], total, "total uncertainty", bar=unit, top=top)
-    parted = expected_entropy(found, base=base)
+    parted = expected_entropy(result, base=base)
     show_map(figure, axes[4], parted, "data uncertainty", bar=unit, top=top)
-    known = mutual_information(found, base=base)
+    known = mutual_information(result, base=base)
     show_map(figure, axes[5], known, "knowledge uncertainty", bar=unit, top=top)
     sure = (total < 0.05 * top)[grid.norm(dim=1) > 1.2].float().mean().item()
     share = f"{100 * sure:.0f} % of the square beyond radius 1.2"

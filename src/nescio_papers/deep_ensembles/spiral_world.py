@@ -71,13 +71,13 @@ def says(model: Model, x: Tensor) -> Classification:
 @cache
 def spiral_runs(settings: Settings, adversarial: bool = False) -> tuple[tuple[Dataset, Model], ...]:
     """Four networks on each of several draws of the spiral, in mini-batches: quicker, as good."""
-    found = []
+    results = []
     for seed in seeds(settings, 3 if settings.quick else 5):
         data = spiral(seed=seed)
         epochs = 10 if settings.quick else 40
         model = classifier(data, loss=spiral_loss(adversarial), epochs=epochs, seed=seed)
-        found.append((data, model))
-    return tuple(found)
+        results.append((data, model))
+    return tuple(results)
 
 
 def true_log_probs(x: Tensor) -> Tensor:

@@ -175,16 +175,16 @@ def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
 
 def _run(part: Part, settings: Settings, folder: Path) -> dict[str, Any]:
     start = time.monotonic()
-    found = part.run(settings)
-    for name, figure in found.figures.items():
+    result = part.run(settings)
+    for name, figure in result.figures.items():
         save_figure(figure, folder / name)
     record = {
         "title": part.title,
-        "numbers": found.numbers,
-        "figures": {name: found.captions.get(name, "") for name in found.figures},
-        "comparisons": [asdict(row) for row in found.comparisons],
-        "claims": [asdict(claim) for claim in found.claims],
-        "text": found.text,
+        "numbers": result.numbers,
+        "figures": {name: result.captions.get(name, "") for name in result.figures},
+        "comparisons": [asdict(row) for row in result.comparisons],
+        "claims": [asdict(claim) for claim in result.claims],
+        "text": result.text,
         "seconds": round(time.monotonic() - start, 1),
     }
     write_json(folder / f"{part.name}.json", record)  # last: a part is done when this is there

@@ -68,7 +68,7 @@ def models(settings: Settings) -> Findings:
 def quality(settings: Settings) -> dict[str, Any]:
     """Numbers of each model by budget, each with mean, lowest and highest over trainings."""
     data = world(settings.seed)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         budget: {
             name: _scores(nets, data.train, data.validation, data.fresh)
             for name, nets in trained(settings, budget).items()
@@ -77,12 +77,12 @@ def quality(settings: Settings) -> dict[str, Any]:
     }
     for budget in BUDGETS:
         nets = trained(settings, budget)
-        found[budget][PLATT]["slope"] = mean_range([net.slope for net in nets[PLATT]])
-    found["between two networks"] = {
+        result[budget][PLATT]["slope"] = mean_range([net.slope for net in nets[PLATT]])
+    result["between two networks"] = {
         name: _halfway(trained(settings, END)[name][0], data.train)
         for name in (DROPOUT, BAYES, ENSEMBLE)
     }
-    return found
+    return result
 
 
 def _scores(
@@ -203,11 +203,11 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     axis = figure.subplots()
     for i, budget in enumerate(BUDGETS):
         for row, name in enumerate(reversed(names)):
-            found = numbers[budget][name]["validation accuracy"]
+            result = numbers[budget][name]["validation accuracy"]
             height = row + 0.15 - 0.3 * i
-            axis.plot([found["low"], found["high"]], [height] * 2, color=COLORS[i], linewidth=3)
+            axis.plot([result["low"], result["high"]], [height] * 2, color=COLORS[i], linewidth=3)
             axis.plot(
-                found["mean"],
+                result["mean"],
                 height,
                 color=COLORS[i],
                 marker=MARKERS[i],

@@ -28,7 +28,7 @@ def activations(settings: Settings) -> Findings:
         numbers[name]["validation accuracy"] = mean_range(scores)
         numbers[name]["doubt at the end"] = mean_range([_failure_score(net, x) for net in nets])
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
-    found = {
+    result = {
         name: along(nets[0], x, alphas.tolist(), OF_ONE, settings.base)
         for name, nets in networks.items()
     }
@@ -40,7 +40,7 @@ def activations(settings: Settings) -> Findings:
         numbers=numbers,
         figures={
             name: figure_of_rays(
-                alphas, found, settings, gradient=name == GRADIENTS, title=titles[name]
+                alphas, result, settings, gradient=name == GRADIENTS, title=titles[name]
             )
             for name in (VALUES, GRADIENTS)
         },

@@ -52,16 +52,16 @@ def assumptions(settings: Settings) -> Findings:
 @cache
 def broken(settings: Settings) -> dict[str, Any]:
     """By data set: shares over the networks, with mean, lowest and highest."""
-    found = {}
+    results = {}
     for name, (networks, x, score) in _worlds(settings).items():
         rows = [of_network(net, x) for net in networks]
-        found[name] = {
+        results[name] = {
             "networks": len(networks),
             "pairs": x[0].numel() * len(x),
             "accuracy": score,
             **{key: mean_range([row[key] for row in rows]) for key in rows[0]},
         }
-    return found
+    return results
 
 
 def _worlds(settings: Settings) -> dict[str, tuple[Sequence[nn.Module], Tensor, float]]:
@@ -195,14 +195,16 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     high = 0.8 / len(numbers)
     for i, (name, row) in enumerate(numbers.items()):
         for j, key in enumerate(BROKEN):
-            place = j + (i - (len(numbers) - 1) / 2) * high
-            found = row[key]
+            index = j + (i - (len(numbers) - 1) / 2) * high
+            result = row[key]
             axis.barh(
-                place, found["mean"], 0.9 * high, color=COLORS[i],
+                index, result["mean"], 0.9 * high, color=COLORS[i],
                 label=f"{name} ({row['networks']} networks)" if j == 0 else None,
             )  # fmt: skip
-            axis.plot([found["low"], found["high"]], [place] * 2, color="black", linewidth=1.2)
-            axis.text(found["high"] + 0.008, place, percent(found["mean"]), va="center", fontsize=9)
+            axis.plot([result["low"], result["high"]], [index] * 2, color="black", linewidth=1.2)
+            axis.text(
+                result["high"] + 0.008, index, percent(result["mean"]), va="center", fontsize=9
+            )
     axis.set_yticks(range(len(BROKEN)), BROKEN)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")

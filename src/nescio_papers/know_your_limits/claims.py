@@ -46,10 +46,10 @@ def surface_claims(numbers: Numbers, unit: str) -> list[Claim]:
 
 
 def _mean(numbers: Numbers, *path: str) -> float:
-    found: Any = numbers
+    result: Any = numbers
     for key in path:
-        found = found[key]
-    return float(found["mean"])
+        result = result[key]
+    return float(result["mean"])
 
 
 def _shares(numbers: Numbers, models: tuple[str, ...], *path: str) -> str:
@@ -248,17 +248,17 @@ def _gradients(end: Numbers, step: float) -> list[Claim]:
 
 
 def _detection(end: Numbers) -> list[Claim]:
-    found = {pair: _mean(end, *pair, "far auroc") for pair in PAIRS}
-    worst, best = min(PAIRS, key=lambda p: found[p]), max(PAIRS, key=lambda p: found[p])
+    result = {pair: _mean(end, *pair, "far auroc") for pair in PAIRS}
+    worst, best = min(PAIRS, key=lambda p: result[p]), max(PAIRS, key=lambda p: result[p])
     like = {pair: _mean(end, *pair, LIKE_DATA) for pair in PAIRS}
     return [
         Claim(
             "Ulmer and Cinà, abstract",
             "Such techniques are not able to reliably identify OOD samples, since their level of "
             "confidence is generalized to unseen areas of the feature space.",
-            f"AUROC of far points against validation points from {found[worst]:.2f} "
-            f"({', '.join(worst)}) to {found[best]:.2f} ({', '.join(best)})",
-            verdict="holds" if found[best] < 0.95 else "partly",
+            f"AUROC of far points against validation points from {result[worst]:.2f} "
+            f"({', '.join(worst)}) to {result[best]:.2f} ({', '.join(best)})",
+            verdict="holds" if result[best] < 0.95 else "partly",
         ),
         Claim(
             DISCUSSION,

@@ -191,10 +191,10 @@ class _Drawing:
                 Panel(title="mutual information", measure=INFORMATION, values=right),
             ]
         ]
-        found = self.numbers["released"]["correlation"]
+        result = self.numbers["released"]["correlation"]
         title = (
             "What the paper plots as mutual information of MC dropout is minus the data "
-            f"uncertainty; its correlation with the right one is {found:.2f}"
+            f"uncertainty; its correlation with the right one is {result:.2f}"
         )
         made = sheet(rows, self.grids, self.data, 2.0, title)
         labels = "5 bits - expected entropy (bits)", "mutual information (bits)"

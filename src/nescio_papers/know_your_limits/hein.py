@@ -81,13 +81,13 @@ def dead_pieces(settings: Settings) -> dict[str, Any]:
     trained = [model.member(i) for i in range(model.members)]
     dead, wrong, lowest = [], 0.0, 1.0
     for net in (*random, *trained):
-        found = limit_map(net)
-        share = found.share()
+        result = limit_map(net)
+        share = result.share()
         dead.append(share["constant"])
-        one = torch.as_tensor(found.kind[0] == "one")
-        confidence = found.limit[0].amax(-1)
+        one = torch.as_tensor(result.kind[0] == "one")
+        confidence = result.limit[0].amax(-1)
         wrong = max(wrong, float((1 - confidence[one]).max()) if one.any() else 0.0)
-        flat = torch.as_tensor(found.kind[0] == "constant")
+        flat = torch.as_tensor(result.kind[0] == "constant")
         lowest = min(lowest, float(confidence[flat].min()) if flat.any() else 1.0)
     return {
         "networks": len(dead),

@@ -77,18 +77,18 @@ def sizes(settings: Settings) -> tuple[int, ...]:
 
 def exact_limits(settings: Settings) -> Findings:
     """Limits over all directions of the plane, and areas of a box by how members vote."""
-    found = methods(settings)
+    result = methods(settings)
     numbers: dict[str, Any] = {
-        "methods": {name: of_method(method, settings) for name, method in found.items()},
+        "methods": {name: of_method(method, settings) for name, method in result.items()},
         "areas": areas(settings),
-        "apart": _apart(found),
+        "apart": _apart(result),
     }
     text, claims = _words(numbers, settings), _claims(numbers, settings)
     return Findings(
         numbers=numbers,
         figures={
             BY_MEMBERS: figure_of_members(numbers["methods"], settings),
-            CIRCLES: figure_of_circles(_circles(found, settings), settings),
+            CIRCLES: figure_of_circles(_circles(result, settings), settings),
         },
         captions=_captions(numbers, settings),
         claims=claims,
@@ -101,18 +101,18 @@ def methods(settings: Settings) -> Mapping[str, Method]:
     """Ensembles, MC dropout and ensembles from other initial weights, with their exact limits."""
     models = trained(settings, END)
     joined = {name: _joined([net.model for net in models[name]]) for name in (ENSEMBLE, ANCHORED)}
-    found = {name: _pooled(model) for name, model in joined.items()}
+    result = {name: _pooled(model) for name, model in joined.items()}
     drops = {P_DROPOUT: [net.model for net in models[DROPOUT]]}
     for rate in RATES[-1:] if settings.quick else RATES:
         drops[rate] = _dropped(settings, rate)
     for rate in sorted(drops):
         maps = tuple(limit_map(model) for model in drops[rate])
-        found[f"{DROPOUT}, rate {rate:.2g}"] = Method(tuple(drops[rate]), maps, pooled=False)
+        result[f"{DROPOUT}, rate {rate:.2g}"] = Method(tuple(drops[rate]), maps, pooled=False)
     count = 5 if settings.quick else 20
     for scale in SCALES[-1:] if settings.quick else SCALES:
         model = fit(lambda s=scale: _scaled(s), settings, END, count, RATE)  # type: ignore[misc]
-        found[f"{ENSEMBLE}, initial weights x {scale:g}"] = _pooled(model)
-    return found
+        result[f"{ENSEMBLE}, initial weights x {scale:g}"] = _pooled(model)
+    return result
 
 
 def _joined(models: Sequence[Model]) -> Model:
@@ -145,7 +145,7 @@ def _scaled(scale: float) -> nn.Module:
 
 def of_method(method: Method, settings: Settings) -> dict[str, Any]:
     """Numbers by how many members are averaged: over groups, mean, lowest and highest."""
-    found = {}
+    results = {}
     held = world(settings.seed).validation[0].double()
     seen = [model.outputs(held).double() for model in method.models]
     for size in sizes(settings):
@@ -157,8 +157,8 @@ def of_method(method: Method, settings: Settings) -> dict[str, Any]:
             rows += [_of_group(limits, logits, slice(i, i + size), settings.base) for i in groups]
         if rows:
             one = {key: mean_range([row[key] for row in rows]) for key in rows[0]}
-            found[str(size)] = {"groups": len(rows), **one}
-    return found
+            results[str(size)] = {"groups": len(rows), **one}
+    return results
 
 
 def _of_group(limits: LimitMap, logits: Tensor, rows: slice, base: float) -> dict[str, float]:
@@ -169,22 +169,22 @@ def _of_group(limits: LimitMap, logits: Tensor, rows: slice, base: float) -> dic
     agree = (labels == labels[:1]).all(0).numpy()
     one = (limits.kind[rows] == "one").all(0)
     differ, tied = float((~agree & one) @ weight), float(~one @ weight)
-    found = {"agree": 1 - differ - tied, "disagree": differ, "tie or constant": tied}
+    result = {"agree": 1 - differ - tied, "disagree": differ, "tie or constant": tied}
     for name, function in functions(base).items():
         value = function(prediction).numpy()
         usual = float(np.quantile(function(data).numpy(), USUAL))
-        found[f"{name}, mean"] = float(value @ weight)
-        found[f"{name}, none"] = float((value < NOTHING) @ weight)
-        found[f"{name}, told from data"] = float((value > usual) @ weight)
+        result[f"{name}, mean"] = float(value @ weight)
+        result[f"{name}, none"] = float((value < NOTHING) @ weight)
+        result[f"{name}, told from data"] = float((value > usual) @ weight)
     expected = measures.expected_entropy(prediction, base=base).numpy()
-    found["expected entropy, mean"] = float(expected @ weight)
-    return found
+    result["expected entropy, mean"] = float(expected @ weight)
+    return result
 
 
-def _apart(found: Mapping[str, Method]) -> dict[str, float]:
+def _apart(result: Mapping[str, Method]) -> dict[str, float]:
     """How far limits are from what the votes say: of all members, over all directions, in nats."""
     worst = {"entropy": 0.0, "least": 0.0, "variance": 0.0}
-    for method in found.values():
+    for method in result.values():
         for limits in method.maps:
             one = (limits.kind == "one").all(0)
             prediction = Categorical.from_probs(limits.limit[:, torch.as_tensor(one)])
@@ -208,7 +208,7 @@ def areas(settings: Settings) -> dict[str, Any]:
     """Shares of the area of a box by how the first members vote, by method."""
     models = trained(settings, END)
     whole = (BOX[0][1] - BOX[0][0]) * (BOX[1][1] - BOX[1][0])
-    found = {}
+    results = {}
     for name in (ENSEMBLE, ANCHORED, DROPOUT):
         many = [net.model for net in models[name]]
         model = many[0] if name == DROPOUT else _joined(many)
@@ -220,16 +220,16 @@ def areas(settings: Settings) -> dict[str, Any]:
                 area = parts.areas(range(size))
                 differ = float(area[1:-1].sum() / area.sum())
                 rows[str(size)] = {"agree": 1 - differ, "differ": differ, "tie": parts.tied / whole}
-        found[name] = rows
-    return found
+        results[name] = rows
+    return results
 
 
-def _circles(found: Mapping[str, Method], settings: Settings) -> dict[str, dict[int, LimitMap]]:
+def _circles(result: Mapping[str, Method], settings: Settings) -> dict[str, dict[int, LimitMap]]:
     """Limits of the first members, for the circles."""
     shown = (1, 5, sizes(settings)[-1])
     chosen = {}
     for name in (ENSEMBLE, ANCHORED):
-        limits = found[name].maps[0]
+        limits = result[name].maps[0]
         chosen[name] = {
             size: LimitMap(limits.angles, limits.limit[:size], limits.kind[:size]) for size in shown
         }

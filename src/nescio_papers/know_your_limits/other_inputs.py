@@ -51,8 +51,8 @@ def other_inputs(settings: Settings) -> Findings:
 
 def _kept(settings: Settings, name: str, make: Callable[[], Numbers]) -> Numbers:
     key = {"what": name, "seed": settings.seed, "quick": settings.quick}
-    found: Numbers = kept(folder_of(settings, PART) / f"{slug(name)}.json", key, make)
-    return found
+    result: Numbers = kept(folder_of(settings, PART) / f"{slug(name)}.json", key, make)
+    return result
 
 
 def sequences(settings: Settings, left_out: tuple[int, ...]) -> Numbers:
@@ -80,11 +80,11 @@ def sequences(settings: Settings, left_out: tuple[int, ...]) -> Numbers:
         "Mahalanobis": detectors.mahalanobis(seen),
         "density of features": detectors.gaussian_mixture(seen),
     }
-    found = [_scores(model, fitted, rows) for rows in (test, ood)]
+    result = [_scores(model, fitted, rows) for rows in (test, ood)]
     prediction = model(test)
     assert isinstance(prediction, Categorical)
     right = accuracy(prediction.probs, labels)
-    return {"accuracy": right, "auroc": ranked(*found)}
+    return {"accuracy": right, "auroc": ranked(*result)}
 
 
 def _of(part: tuple[Tensor, Tensor], known: list[int]) -> tuple[Tensor, Tensor]:
@@ -132,11 +132,11 @@ def regression(settings: Settings, name: str) -> Numbers:
         "Gower neighbors": detectors.gower(seen),
         "density of inputs, tree": detectors.smoothed_density(seen, structure="tree"),
     }
-    found = [_scores(model, fitted, x[rows], inputs=True) for rows in (test_rows, ood)]
+    result = [_scores(model, fitted, x[rows], inputs=True) for rows in (test_rows, ood)]
     errors = [_error(model, x[rows], y[rows]) for rows in (test_rows, ood)]
     return {
         "error": dict(zip(("in_dist", "ood"), errors, strict=True)),
-        "auroc": ranked(*found),
+        "auroc": ranked(*result),
     }
 
 

@@ -81,8 +81,8 @@ def worlds(settings: Settings) -> Iterator[World]:
     """All worlds; in a quick run some of them."""
     yield from hospitals()
     groups = GROUPS[:1] if settings.quick else GROUPS
-    for place, (name, column, levels) in enumerate(groups):
-        yield left_out(name, column, levels, scaled=place == 0)
+    for index, (name, column, levels) in enumerate(groups):
+        yield left_out(name, column, levels, scaled=index == 0)
 
 
 def hospitals() -> Iterator[World]:

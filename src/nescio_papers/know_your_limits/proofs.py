@@ -125,9 +125,9 @@ def _stays_bounded() -> float:
     first.weight.data = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
     first.bias.data = torch.tensor([0.0, 1, 0, 1], dtype=torch.float64)
     net = nn.Sequential(first, nn.ReLU(), nn.Linear(4, 2).double())
-    found = ray(net, torch.tensor([[0.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
-    assert isinstance(found, Rays)
-    return float(found.breakpoints(0)[0])
+    result = ray(net, torch.tensor([[0.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
+    assert isinstance(result, Rays)
+    return float(result.breakpoints(0)[0])
 
 
 def _softmax() -> dict[str, Statement]:
@@ -177,9 +177,9 @@ def _jacobian(logits: Tensor) -> Tensor:
     """Of the softmax: p_c (1[c = k] - p_k), without a difference that rounds to 0."""
     p = logits.softmax(0)
     rest = torch.stack([torch.cat([p[:c], p[c + 1 :]]).sum() for c in range(len(p))])
-    found = -p[:, None] * p
-    found[range(len(p)), range(len(p))] = p * rest
-    return found
+    result = -p[:, None] * p
+    result[range(len(p)), range(len(p))] = p * rest
+    return result
 
 
 def _signs() -> float:
@@ -195,14 +195,14 @@ def _signs() -> float:
     return sum(right) / len(right)
 
 
-def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
+def _gradients(result: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
     single = _example(LEFT)
     both = _example(LEFT, RIGHT)
-    winner = found["winner"]
+    winner = result["winner"]
     still = _not_moving()
     example = "V = [[1, 1], [1, -1]] from (1, 0.3) along x_1"
     two = "that and V = [[1, -2], [1, 1]]"
-    value = max(found[name]["value"]["largest"] for name in (ONE, MEAN, *_MEASURES))
+    value = max(result[name]["value"]["largest"] for name in (ONE, MEAN, *_MEASURES))
     one = (single.class_gradients, single.gradients)
     assert one[0] is not None
     assert one[1] is not None
@@ -224,7 +224,7 @@ def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
         "lemma7": ("Lemma 7", "so does that of the mutual information", INFORMATION, two,
                    float(both.gradients["mutual_information"]), ""),
     }  # fmt: skip
-    made = {key: _row(found, *parts) for key, parts in rows.items()}
+    made = {key: _row(result, *parts) for key, parts in rows.items()}
     made["prop2"] = Statement(
         name="Proposition 2",
         says="no equal entries in column d: one class gets probability 1",
@@ -245,7 +245,7 @@ def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
         verdict=verdict(value),
         needs="true for every V, as logits end affine; that gradients vanish does not prove it",
         check="exact limits against the networks far out: "
-        f"{samples(found[ENTROPY]['value'], 'rays')}, 1 and {MEMBERS} networks, all measures",
+        f"{samples(result[ENTROPY]['value'], 'rays')}, 1 and {MEMBERS} networks, all measures",
         worst=value,
         counter="a measure of log alpha would pass the proof: its slope is 1e-6 at alpha 1e6, and "
         f"it grew by {math.log(10):.2f} since 1e5",
@@ -257,9 +257,15 @@ _MEASURES = (LEAST, VARIANCE, ENTROPY, INFORMATION)
 
 
 def _row(
-    found: Mapping[str, Any], name: str, says: str, measure: str, where: str, miss: float, also: str
+    result: Mapping[str, Any],
+    name: str,
+    says: str,
+    measure: str,
+    where: str,
+    miss: float,
+    also: str,
 ) -> Statement:
-    rows = found[measure]
+    rows = result[measure]
     printed, kept = rows["printed"], rows["printed and not 0"]
     worst = max(rows["corrected"]["largest"], rows["gradient"]["largest"])
     return Statement(

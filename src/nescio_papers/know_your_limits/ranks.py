@@ -14,8 +14,8 @@ def ranked(in_dist: Mapping[str, Any], ood: Mapping[str, Any]) -> Numbers:
     """AUROC and its 95 % interval (DeLong, in log-odds) of each score."""
     cells = {}
     for name, scores in in_dist.items():
-        found = delong_interval(scores, ood[name], logit=True)
-        cells[name] = {"mean": found.value, "low": found.low, "high": found.high}
+        result = delong_interval(scores, ood[name], logit=True)
+        cells[name] = {"mean": result.value, "low": result.low, "high": result.high}
     return cells
 
 

@@ -36,9 +36,9 @@ def along(
 ) -> dict[str, Field]:
     """Measures on the rays: arrays `(dimensions x points, alphas)`."""
     moved = [scaled(x, d, alpha) for alpha in alphas for d in range(x.shape[1])]
-    found = fields(network, torch.cat(moved), names, base)
+    result = fields(network, torch.cat(moved), names, base)
     return {
-        name: Field(_rays(f.value, alphas), _rays(f.slope, alphas)) for name, f in found.items()
+        name: Field(_rays(f.value, alphas), _rays(f.slope, alphas)) for name, f in result.items()
     }
 
 
@@ -58,7 +58,7 @@ def rays(settings: Settings) -> Findings:
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
     models = trained(settings, END)
     x = start_points(settings)
-    found = {
+    result = {
         name: along(models[name][0], x, alphas.tolist(), names_of(name), settings.base)
         for name in (*SINGLE, *MANY)
     }
@@ -68,8 +68,8 @@ def rays(settings: Settings) -> Findings:
     return Findings(
         numbers=numbers,
         figures={
-            values: figure_of_rays(alphas, found, settings, gradient=False),
-            gradients: figure_of_rays(alphas, found, settings, gradient=True),
+            values: figure_of_rays(alphas, result, settings, gradient=False),
+            gradients: figure_of_rays(alphas, result, settings, gradient=True),
             example: figure_of_example(),
         },
         captions={
@@ -111,12 +111,12 @@ def ray_numbers(
     networks: Sequence[Network], x: Tensor, names: Sequence[str], base: float
 ) -> dict[str, Any]:
     """What happens on the rays, by measure, over trainings; and what V is like out there."""
-    found = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
+    result = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
     by_measure = {
         name: {
-            "still": mean_range([share(_still(f[name])) for f in found]),
-            "gradient gone": mean_range([share(f[name].slope[:, 1] < SMALL) for f in found]),
-            "value at the end": mean_range([float(np.median(f[name].value[:, 1])) for f in found]),
+            "still": mean_range([share(_still(f[name])) for f in result]),
+            "gradient gone": mean_range([share(f[name].slope[:, 1] < SMALL) for f in result]),
+            "value at the end": mean_range([float(np.median(f[name].value[:, 1])) for f in result]),
         }
         for name in names
     }
@@ -184,8 +184,8 @@ def counter_example(alphas: Sequence[float] = (1.0, 1e3, 1e6)) -> dict[str, Any]
 
 def _least(numbers: Mapping[str, Any], key: str) -> float:
     """The smallest mean share over all models and measures."""
-    found = (numbers[name][kind] for name in (*SINGLE, *MANY) for kind in names_of(name))
-    return min(float(row[key]["mean"]) for row in found)
+    result = (numbers[name][kind] for name in (*SINGLE, *MANY) for kind in names_of(name))
+    return min(float(row[key]["mean"]) for row in result)
 
 
 def _text(numbers: Mapping[str, Any]) -> str:
@@ -195,11 +195,11 @@ def _text(numbers: Mapping[str, Any]) -> str:
     ]
     for name in (*SINGLE, *MANY):
         for kind in names_of(name):
-            found = numbers[name][kind]
-            cells = [percent(found[key]["mean"]) for key in ("still", "gradient gone")]
+            result = numbers[name][kind]
+            cells = [percent(result[key]["mean"]) for key in ("still", "gradient gone")]
             rows.append(
                 f"| {name} | {kind} | {' | '.join(cells)} | "
-                f"{found['value at the end']['mean']:.3g} |"
+                f"{result['value at the end']['mean']:.3g} |"
             )
     about = (
         "One coordinate of each validation point is multiplied by alpha, from 1 to 1e6; points "

@@ -38,7 +38,7 @@ def know_your_limits_search() -> Experiment:
     """The hyper-parameter search on half-moons, with Bayes-by-backprop."""
     return Experiment(
         name="know-your-limits-search",
-        title="Hyper-parameters for half-moons: 200 evaluations a model",
+        title="Hyper-parameters for half-moons: 200 evaluations per model",
         source=SOURCE,
         needs="Optuna: pip install nescio[search]",
         minutes=(0.5, 3),
@@ -84,8 +84,8 @@ def table_1(results: Results, *, seed: int) -> Findings:
 
 def _again(model: str, parameters: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Mean scores of one configuration over fresh starts."""
-    found = scores(model, parameters, starts=STARTS, seed=seed, epochs=EPOCHS)
-    return {name: fmean(one[name] for one in found) for name in ("nll", "accuracy", "information")}
+    result = scores(model, parameters, starts=STARTS, seed=seed, epochs=EPOCHS)
+    return {name: fmean(one[name] for one in result) for name in ("nll", "accuracy", "information")}
 
 
 def _within(results: Results) -> dict[str, int]:
@@ -130,7 +130,7 @@ def _text(best: Mapping[str, Record], again: Mapping[str, Any]) -> str:
     )
 
 
-def _cells(parameters: Mapping[str, Any], found: Mapping[str, float]) -> list[str]:
+def _cells(parameters: Mapping[str, Any], result: Mapping[str, float]) -> list[str]:
     other = [
         f"{key.replace('_', ' ')} {value:.3g}"
         for key, value in parameters.items()
@@ -140,9 +140,9 @@ def _cells(parameters: Mapping[str, Any], found: Mapping[str, float]) -> list[st
         str(parameters["widths"]),
         f"{parameters['learning_rate']:.3g}",
         ", ".join(other),
-        f"{found['nll']:.4f}",
-        f"{found['accuracy']:.1%}",
-        f"{found['information']:.3f}",
+        f"{result['nll']:.4f}",
+        f"{result['accuracy']:.1%}",
+        f"{result['information']:.3f}",
     ]
 
 
@@ -160,13 +160,13 @@ def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
 def _claim_bayes(results: Results, again: Mapping[str, Any]) -> Claim:
     plain, bayes = results["plain"][0]["accuracy"], results["bayes_by_backprop"][0]["accuracy"]
     count, trials = _within(results)["bayes_by_backprop"], len(results["bayes_by_backprop"])
-    found = again["best bayes_by_backprop"]
+    result = again["best bayes_by_backprop"]
     return Claim(
         SOURCE,
         "A similar hyperparameter search for Bayes-by-backprop seemed to not have yielded a "
         "suitable configuration even after extensive search.",
-        f"the best of {trials} has validation accuracy {bayes:.1%} ({found['accuracy']:.1%} from "
-        f"fresh starts, largest mutual information {found['information']:.2f} nats), the plain "
+        f"the best of {trials} has validation accuracy {bayes:.1%} ({result['accuracy']:.1%} from "
+        f"fresh starts, largest mutual information {result['information']:.2f} nats), the plain "
         f"network {plain:.1%}; {count} of {trials} are within a point of it",
         verdict="fails" if count else "holds",
     )
@@ -201,8 +201,8 @@ def _scatter(axis: Any, model: str, records: Sequence[Record]) -> None:
         rates = [r["parameters"]["learning_rate"] for r in own]
         axis.scatter(rates, [r["nll"] for r in own], s=18, alpha=0.7, linewidths=0, **look)
     best = records[0]
-    place = best["parameters"]["learning_rate"], best["nll"]
-    axis.scatter(*place, s=130, facecolors="none", edgecolors="black", linewidths=1.5)
+    index = best["parameters"]["learning_rate"], best["nll"]
+    axis.scatter(*index, s=130, facecolors="none", edgecolors="black", linewidths=1.5)
     if model in PUBLISHED:
         axis.axvline(PUBLISHED[model]["learning_rate"], color=GRAY, linestyle="--", linewidth=1)
         axis.text(PUBLISHED[model]["learning_rate"], 0.02, " table 1", color=GRAY,

@@ -84,7 +84,7 @@ def _claim(folder: Path, config: dict[str, Any]) -> Path:
             raise NescioError(
                 f"{folder} holds another search ({'; '.join(differ)}); choose another folder"
             )
-    elif any(not found.name.startswith(".") for found in folder.iterdir()):
+    elif any(not result.name.startswith(".") for result in folder.iterdir()):
         raise NescioError(f"{folder} holds other files; choose a new folder for the search")
     else:
         write_json(path, config)

@@ -82,14 +82,14 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
     """Test error and adversarial noise of one network."""
     sizes = budget(settings)
     folder = folder_of(settings, PART) / f"{slug(way)}-{seed}"
-    found = _trained(way, in_dist, sizes, folder, settings.seed + seed)
+    outcome = _trained(way, in_dist, sizes, folder, settings.seed + seed)
     fewer = replace(sizes, attacked={BLOCK.name: sizes.cost_attacked})
     judge = probes(BLOCK, in_dist, fewer, settings)[ADVERSARIAL_NOISE]
     second = stronger_noise(judge)
 
     def make() -> dict[str, float]:
-        rows = {ADVERSARIAL_NOISE: judge, LEAK: second.make(found.model, in_dist)}
-        table_ = compare({way: found.model}, in_dist.test, rows, resamples=0, progress=False)
+        rows = {ADVERSARIAL_NOISE: judge, LEAK: second.make(outcome.model, in_dist)}
+        table_ = compare({way: outcome.model}, in_dist.test, rows, resamples=0, progress=False)
         cells = table_.result["predictors"][way]["rows"]
         near = {key: cells[ADVERSARIAL_NOISE][key]["value"] for key in (MMC, AUROC, FPR)}
         return {
@@ -98,7 +98,7 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
             LEAKING: cells[LEAK][MMC]["value"],
         }
 
-    key = {"weights": found.digest, "rows": [describe(judge), second.description]}
+    key = {"weights": outcome.digest, "rows": [describe(judge), second.description]}
     numbers: dict[str, float] = kept(folder.with_suffix(".json"), key, make)
     return numbers
 
@@ -128,7 +128,7 @@ def epoch_seconds(settings: Settings, in_dist: InData) -> dict[str, list[float]]
     sizes, recipe = budget(settings), RECIPES[BLOCK.name]
     x, y = (part[: sizes.timed] for part in in_dist.train)
     losses = {way: recipe.losses[way](x, settings.seed) for way in (PLAIN, *WAYS)}
-    found: dict[str, list[float]] = {way: [] for way in losses}
+    result: dict[str, list[float]] = {way: [] for way in losses}
     for _ in range(sizes.repeats):
         for way, loss in losses.items():
             start = time.perf_counter()
@@ -142,17 +142,17 @@ def epoch_seconds(settings: Settings, in_dist: InData) -> dict[str, list[float]]
                 progress=False,
                 **recipe.options,
             )
-            found[way].append(time.perf_counter() - start)
-    return found
+            result[way].append(time.perf_counter() - start)
+    return result
 
 
 def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
     """Cost in plain epochs: the median, lowest and highest over the repeats."""
-    found = {}
+    results = {}
     for way in WAYS:
         each = [a / b for a, b in zip(seconds[way], seconds[PLAIN], strict=True)]
-        found[way] = {"median": median(each), "low": min(each), "high": max(each)}
-    return found
+        results[way] = {"median": median(each), "low": min(each), "high": max(each)}
+    return results
 
 
 def interval(differences: Sequence[float], level: float = LEVEL) -> dict[str, float]:

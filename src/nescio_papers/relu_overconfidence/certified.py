@@ -124,9 +124,9 @@ def _numbers(
 def _curve(distance: Tensor, values: Tensor) -> Curve:
     far, shown = distance.numpy(), values.numpy()
     edges = np.geomspace(far.min(), far.max() * (1 + 1e-9), BINS)
-    place = np.digitize(far, edges)
-    filled = [b for b in range(1, BINS) if (place == b).any()]
-    columns = [shown[place == b] for b in filled]
+    index = np.digitize(far, edges)
+    filled = [b for b in range(1, BINS) if (index == b).any()]
+    columns = [shown[index == b] for b in filled]
     return Curve(
         distance=np.array([float(np.sqrt(edges[b - 1] * edges[b])) for b in filled]),
         mean=np.array([float(c.mean()) for c in columns]),

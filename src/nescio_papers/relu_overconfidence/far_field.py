@@ -50,28 +50,28 @@ def budget(settings: Settings, world: str) -> Budget:
 
 def run(settings: Settings) -> Findings:
     """Factors, limits, searches and the certificate, with three figures."""
-    places, seed = worlds(settings), settings.seed
-    size = {world.name: budget(settings, world.name) for world in places}
-    found = [
-        found_of(world, name, size[world.name], seed) for world in places for name in world.models
+    indices, seed = worlds(settings), settings.seed
+    size = {world.name: budget(settings, world.name) for world in indices}
+    result = [
+        found_of(world, name, size[world.name], seed) for world in indices for name in world.models
     ]
-    rbf = certified(places[0], settings)
+    rbf = certified(indices[0], settings)
     numbers: dict[str, Any] = {
         "level": LEVEL,
         "worlds": {
-            world.name: {f.name: f.numbers for f in found if f.world is world} for world in places
+            world.name: {f.name: f.numbers for f in result if f.world is world} for world in indices
         },
         "limits": {
-            world.name: limits(world, size[world.name].directions, seed) for world in places
+            world.name: limits(world, size[world.name].directions, seed) for world in indices
         },
-        "temperature": _temperature(places[0], size[places[0].name].together, seed),
+        "temperature": _temperature(indices[0], size[indices[0].name].together, seed),
         "rbf": rbf.numbers,
     }
-    shown = chosen(found)
+    shown = chosen(result)
     return Findings(
         numbers=numbers,
         figures={
-            ALPHAS: figure_of_alphas(found),
+            ALPHAS: figure_of_alphas(result),
             EXAMPLES: figure_of_examples(shown),
             DISTANCE: figure_of_distance(rbf),
         },
@@ -99,12 +99,12 @@ def _temperature(world: World, count: int, seed: int) -> dict[str, Any]:
 
 def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
     if MNIST not in numbers["worlds"]:
-        found = numbers["worlds"][DIGITS][CONV]
+        result = numbers["worlds"][DIGITS][CONV]
         note = "MNIST there, 8 x 8 digits here: no MNIST was at hand"
-        return [Comparison("median alpha, plain network", 1.5, found["median"], note=note)]
-    found = numbers["worlds"][MNIST][CONV]
+        return [Comparison("median alpha, plain network", 1.5, result["median"], note=note)]
+    result = numbers["worlds"][MNIST][CONV]
     rest = {name: numbers["worlds"][MNIST][name] for name in (CONV, MLP)}
-    error = 100 * (1 - sum(found["accuracy"]) / len(found["accuracy"]))
+    error = 100 * (1 - sum(result["accuracy"]) / len(result["accuracy"]))
     small = "two strided convolutions, four epochs; the paper's LeNet was trained for a hundred"
     return [
         Comparison("MNIST, test error, %", 0.51, error, note=small),
@@ -124,7 +124,7 @@ def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
         Comparison(
             "MNIST, mean confidence on noise, convolutions",
             0.463,
-            found["mean_confidence_at_1"],
+            result["mean_confidence_at_1"],
             note="table 1",
         ),
     ]

@@ -34,17 +34,17 @@ def claims_of(numbers: Numbers) -> list[Claim]:
 
 def _each_limit(numbers: Numbers, *, narrow: bool) -> list[Numbers]:
     return [
-        found
+        result
         for nets in numbers["limits"].values()
         for name, ways in nets.items()
-        for found in ways.values()
+        for result in ways.values()
         if (name == NARROW) == narrow
     ]
 
 
 def _theorem(numbers: Numbers) -> Claim:
-    least = min(found["one"] for found in _each_limit(numbers, narrow=False))
-    small = min(found["one"] for found in _each_limit(numbers, narrow=True))
+    least = min(result["one"] for result in _each_limit(numbers, narrow=False))
+    small = min(result["one"] for result in _each_limit(numbers, narrow=True))
     return Claim(
         f"{SOURCE}, theorem 3.1",
         "If no V has identical rows, then for almost any x the confidence on alpha x goes to 1.",
@@ -72,9 +72,9 @@ def _rows_of_v(numbers: Numbers) -> Claim:
 
 def _lemma(numbers: Numbers) -> Claim:
     largest = max(
-        found["largest_radius"]
+        result["largest_radius"]
         for narrow in (False, True)
-        for found in _each_limit(numbers, narrow=narrow)
+        for result in _each_limit(numbers, narrow=narrow)
     )
     medians = [
         f"{name} on {world} {factor(row['radius']['0.5'])}"
@@ -148,26 +148,26 @@ def _projection(numbers: Numbers) -> Claim:
     )
 
 
-def _heat(found: Numbers) -> Claim:
-    middle = found["median"]
+def _heat(result: Numbers) -> Claim:
+    middle = result["median"]
     return Claim(
         f"{SOURCE}, section 3",
         "Temperature rescaling of the softmax will not be able to detect these cases.",
-        f"with T = {found['temperature']:g} the MLP on digits still gets there on "
-        f"{percent(1 - found['never'])} of {found['rays']} noise images; the median alpha goes "
+        f"with T = {result['temperature']:g} the MLP on digits still gets there on "
+        f"{percent(1 - result['never'])} of {result['rays']} noise images; the median alpha goes "
         f"from {factor(middle['before'])} to {factor(middle['after'])}",
-        verdict="holds" if found["never"] < 0.01 else "partly",
+        verdict="holds" if result["never"] < 0.01 else "partly",
     )
 
 
-def _certificate(found: Numbers) -> Claim:
-    beyond = found["beyond_the_radius"]
+def _certificate(result: Numbers) -> Claim:
+    beyond = result["beyond_the_radius"]
     return Claim(
         f"{SOURCE}, theorem 3.2",
         "Far from its centers every probability of an RBF network is within epsilon of 1/K.",
-        f"at {beyond['points']} points beyond the radius {found['radius']:.3g} the largest "
-        f"difference is {beyond['largest_gap']:.2g}, epsilon is {found['epsilon']:g}; there "
+        f"at {beyond['points']} points beyond the radius {result['radius']:.3g} the largest "
+        f"difference is {beyond['largest_gap']:.2g}, epsilon is {result['epsilon']:g}; there "
         f"{percent(beyond['sure'][CONV])} of points are 99.9 % sure for convolutions and "
         f"{percent(beyond['sure'][RBF])} for RBF",
-        verdict="holds" if beyond["largest_gap"] <= found["epsilon"] else "fails",
+        verdict="holds" if beyond["largest_gap"] <= result["epsilon"] else "fails",
     )

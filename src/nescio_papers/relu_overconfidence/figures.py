@@ -116,7 +116,7 @@ def _nearest(x: Tensor, known: Tensor) -> float:
 
 
 def samples(
-    settings: Settings, block: Block, column: str, found: Trained, in_dist: InData
+    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
 ) -> Tensor:
     """Confidences on adversarial samples of test images, right and wrong alike; kept."""
     sizes = budget(settings)
@@ -129,11 +129,11 @@ def samples(
     }
 
     def make() -> list[float]:
-        moved = adversarial_samples(found.model, as_batch(x), y, **options).x
-        values: list[float] = confidence(found.model, moved).tolist()
+        moved = adversarial_samples(result.model, as_batch(x), y, **options).x
+        values: list[float] = confidence(result.model, moved).tolist()
         return values
 
-    key = {"weights": found.digest, "images": len(x), **options}
+    key = {"weights": result.digest, "images": len(x), **options}
     path = folder_of(settings, "figures") / f"samples--{slug(column)}.json"
     return torch.tensor(kept(path, key, make), dtype=torch.float64)
 
@@ -196,10 +196,10 @@ def _difficult(shown: Pictures) -> list[Claim]:
     ]
 
 
-def _most_low(found: Numbers) -> Claim:
-    most = {column: one["low"] > 0.5 for column, one in found.items()}
+def _most_low(result: Numbers) -> Claim:
+    most = {column: one["low"] > 0.5 for column, one in result.items()}
     said = ", ".join(
-        f"{c} {100 * one['low']:.1f} % (mean {one['mean']:.3f})" for c, one in found.items()
+        f"{c} {100 * one['low']:.1f} % (mean {one['mean']:.3f})" for c, one in result.items()
     )
     return Claim(
         f"{SOURCE} 4",

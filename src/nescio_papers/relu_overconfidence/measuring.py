@@ -40,7 +40,7 @@ class Found:
         numbers: dict[str, Any] = {
             "accuracy": accuracies(self.world.models[self.name], self.world.test),
             **row(self.each),
-            "searches": {way: search_row(found) for way, found in self.searches.items()},
+            "searches": {way: search_row(result) for way, result in self.searches.items()},
         }
         if self.together is not None:
             numbers["ensemble"] = row([self.together])

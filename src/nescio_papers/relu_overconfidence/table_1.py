@@ -99,16 +99,16 @@ def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
 
 
 def _dead(
-    settings: Settings, block: Block, column: str, found: Trained, in_dist: InData
+    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
 ) -> dict[str, float]:
     """The share of noise, and of test images, at which a network has no gradient; kept."""
     count = budget(settings).attacked[block.name]
     noise = unseen_noise(in_dist, settings)
-    key = {"weights": found.digest, "noise": noise.description, "images": count}
+    key = {"weights": result.digest, "noise": noise.description, "images": count}
     path = folder_of(settings, block.part) / f"gradients--{slug(column)}.json"
     inputs = {NOISE: noise.take(count), block.name: in_dist.test[0][:count]}
     shares: dict[str, float] = kept(
-        path, key, lambda: {row: without_gradient(found.model, x) for row, x in inputs.items()}
+        path, key, lambda: {row: without_gradient(result.model, x) for row, x in inputs.items()}
     )
     return shares
 
@@ -175,15 +175,15 @@ def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:
         ours = 100 * numbers["predictors"][name]["rows"][block.name]["error"]["value"]
         what = f"{block.name}, {name}: test error, %"
         rows.append(experiment.Comparison(what, error, round(ours, 4), note=note))
-    for row, found in numbers["predictors"]["ACET"]["rows"].items():
+    for row, result in numbers["predictors"]["ACET"]["rows"].items():
         source = published_row(block, row)
         if source is None or row == block.name:
             continue
         said = f"{note}; {source} there" if source != row else note
         for key, value in zip(NUMBERS, printed.rows[source]["ACET"], strict=True):
-            if found.get(key) is not None:
+            if result.get(key) is not None:
                 what = f"{block.name}, ACET on {row}: {SHORT[key]}"
-                rows.append(experiment.Comparison(what, value, found[key]["value"], note=said))
+                rows.append(experiment.Comparison(what, value, result[key]["value"], note=said))
     return rows
 
 

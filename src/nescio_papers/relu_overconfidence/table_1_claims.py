@@ -40,8 +40,8 @@ def claims_of(numbers: Numbers) -> list[Claim]:
 
 def value(numbers: Numbers, column: str, row: str, key: str = MMC) -> float | None:
     """One number of ours, if it was measured."""
-    found = numbers["predictors"][column]["rows"].get(row, {}).get(key)
-    return None if found is None else float(found["value"])
+    result = numbers["predictors"][column]["rows"].get(row, {}).get(key)
+    return None if result is None else float(result["value"])
 
 
 def samples_row(numbers: Numbers) -> str:
@@ -72,8 +72,8 @@ def _claim(numbers: Numbers, sentence: str, measured: str, verdict: str) -> Clai
 
 
 def _triple(numbers: Numbers, column: str, row: str) -> str:
-    found = [value(numbers, column, row, key) for key in (MMC, AUROC, FPR)]
-    return "/".join("–" if v is None else f"{v:.3f}" for v in found)
+    result = [value(numbers, column, row, key) for key in (MMC, AUROC, FPR)]
+    return "/".join("–" if v is None else f"{v:.3f}" for v in result)
 
 
 def _printed(numbers: Numbers, column: str, row: str) -> str:

@@ -45,20 +45,20 @@ Numbers = Mapping[str, Any]
 
 def run(settings: Settings) -> Findings:
     """Factors of the three networks of each block that is at hand."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name, block in BLOCKS.items():
         in_dist = in_data(block, budget(settings))
         if isinstance(in_dist, Absent):
             missing[name] = in_dist.why
             continue
-        found[name] = {column: _column(settings, block, column, in_dist) for column in METHODS}
-    numbers = {"level": LEVEL, "blocks": found, "missing": missing}
+        results[name] = {column: _column(settings, block, column, in_dist) for column in METHODS}
+    numbers = {"level": LEVEL, "blocks": results, "missing": missing}
     return Findings(
         numbers=numbers,
-        comparisons=_comparisons(found),
-        claims=judged(settings, _claims(found)),
-        text=_text(found, missing),
+        comparisons=_comparisons(results),
+        claims=judged(settings, _claims(results)),
+        text=_text(results, missing),
     )
 
 
@@ -141,9 +141,9 @@ def alphas_of(
     return _joined(pieces)
 
 
-def _plain(found: Alphas) -> dict[str, Any]:
-    numbers = {name: getattr(found, name).tolist() for name in FIELDS}
-    return {**numbers, "reason": found.reason.tolist()}
+def _plain(result: Alphas) -> dict[str, Any]:
+    numbers = {name: getattr(result, name).tolist() for name in FIELDS}
+    return {**numbers, "reason": result.reason.tolist()}
 
 
 def _joined(pieces: list[dict[str, Any]]) -> Alphas:
@@ -159,12 +159,12 @@ def _joined(pieces: list[dict[str, Any]]) -> Alphas:
     return Alphas(reason=np.array([r for piece in pieces for r in piece["reason"]]), **parts)
 
 
-def _text(found: Numbers, missing: Mapping[str, str]) -> str:
+def _text(result: Numbers, missing: Mapping[str, str]) -> str:
     header = ["trained on", "", "inputs", "median alpha", "5 % to 95 %", "at alpha = 1", "never"]
     header += ["why never", "published alpha", "cut, above 95 %", "published"]
     header += ["by grid: inputs", "median", "cut, above 95 %", "wrong"]
     rows = []
-    for name, columns in found.items():
+    for name, columns in result.items():
         for column, one in columns.items():
             there, grid = TABLE_2[name].get(column), one["grid"]
             low, high = one["quantiles"]["0.05"], one["quantiles"]["0.95"]
@@ -207,9 +207,9 @@ def _text(found: Numbers, missing: Mapping[str, str]) -> str:
     return "\n\n".join(lines)
 
 
-def _comparisons(found: Numbers) -> list[Comparison]:
+def _comparisons(result: Numbers) -> list[Comparison]:
     rows = []
-    for name, columns in found.items():
+    for name, columns in result.items():
         for column, printed in TABLE_2[name].items():
             one = columns[column]
             note = RECIPES[name].words
@@ -236,24 +236,24 @@ def _medians(columns: Numbers) -> str:
     )
 
 
-def _shares(found: Numbers, key: str) -> str:
+def _shares(result: Numbers, key: str) -> str:
     each = {
         name: ", ".join(f"{column} {percent(one[key])}" for column, one in columns.items())
-        for name, columns in found.items()
+        for name, columns in result.items()
     }
     return "; ".join(f"{name}: {said}" for name, said in each.items())
 
 
-def _claims(found: Numbers) -> list[Claim]:
-    if not found:
+def _claims(result: Numbers) -> list[Claim]:
+    if not result:
         return []
-    said = "; ".join(f"{name}: {_medians(columns)}" for name, columns in found.items())
-    return [_always(found), _higher(found, said), _problems(found), _fewer(found)]
+    said = "; ".join(f"{name}: {_medians(columns)}" for name, columns in result.items())
+    return [_always(result), _higher(result, said), _problems(result), _fewer(result)]
 
 
-def _always(found: Numbers) -> Claim:
-    never = [one["never"] for columns in found.values() for one in columns.values()]
-    shares = _shares(found, "never")
+def _always(result: Numbers) -> Claim:
+    never = [one["never"] for columns in result.values() for one in columns.values()]
+    shares = _shares(result, "never")
     return Claim(
         SOURCE,
         "It is always possible to obtain overconfident predictions just by scaling inputs by some "
@@ -264,10 +264,10 @@ def _always(found: Numbers) -> Claim:
     )
 
 
-def _higher(found: Numbers, said: str) -> Claim:
+def _higher(result: Numbers, said: str) -> Claim:
     true = [
         columns[name]["median"] > columns[PLAIN]["median"]
-        for columns in found.values()
+        for columns in result.values()
         for name in (CEDA, ACET)
     ]
     return Claim(
@@ -280,11 +280,11 @@ def _higher(found: Numbers, said: str) -> Claim:
     )
 
 
-def _problems(found: Numbers) -> Claim:
-    if "MNIST" not in found:
+def _problems(result: Numbers) -> Claim:
+    if "MNIST" not in result:
         return Claim(SOURCE, "For MNIST the value of alpha was so high that we ran into numerical "
                      "problems.", "no MNIST at hand: 0 inputs", verdict="open")  # fmt: skip
-    one = found["MNIST"][ACET]
+    one = result["MNIST"][ACET]
     beyond = one["beyond"]
     return Claim(
         SOURCE,
@@ -295,9 +295,9 @@ def _problems(found: Numbers) -> Claim:
     )
 
 
-def _fewer(found: Numbers) -> Claim:
-    said = _shares(found, "overconfident")
-    true = [c[ACET]["overconfident"] < c[PLAIN]["overconfident"] for c in found.values()]
+def _fewer(result: Numbers) -> Claim:
+    said = _shares(result, "overconfident")
+    true = [c[ACET]["overconfident"] < c[PLAIN]["overconfident"] for c in result.values()]
     return Claim(
         SOURCE,
         "There are much less overconfident predictions for the ACET models after projecting back "

@@ -18,7 +18,7 @@ PART = "detectors"
 EARLY, LAST = "1", "6"  # the first ReLU, pooled over the image; that before the last layer
 COMBINED = "combined: knn, and mahalanobis of the first layer"
 WEIGHTS = (0.9, 0.1)  # the first layer speaks only where it is sure
-HELD = 10  # one of so many training images calibrates the combination
+HELD = 10  # every tenth training image calibrates the combination
 KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
 Numbers = Mapping[str, Any]
 
@@ -68,9 +68,9 @@ def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
     }
 
 
-def _member(model: Model, place: int) -> Model:
+def _member(model: Model, index: int) -> Model:
     """One of the networks by itself."""
-    tensors = {name: tensor[place : place + 1] for name, tensor in model.tensors.items()}
+    tensors = {name: tensor[index : index + 1] for name, tensor in model.tensors.items()}
     return Model(model.net, tensors, model.head)
 
 
@@ -100,8 +100,8 @@ def combination() -> Callable[[Activations], Detector]:
     """Neighbors before the last layer and a distance in the first, by p-values."""
 
     def make(seen: Activations) -> Detector:
-        held = [place for place in range(seen.samples) if place % HELD == 0]
-        rest = [place for place in range(seen.samples) if place % HELD]
+        held = [index for index in range(seen.samples) if index % HELD == 0]
+        rest = [index for index in range(seen.samples) if index % HELD]
         fitted = seen[rest]
         parts = [detectors.knn(fitted, k=1), detectors.mahalanobis(fitted, layers=EARLY)]
         return detectors.combined(parts, seen[held], rule="harmonic", weights=WEIGHTS)
@@ -141,9 +141,9 @@ def _texts(name: str, part: Numbers) -> list[str]:
     for key, title in (("auroc", "AUROC"), ("fpr_at_95_tpr", "FPR95")):
         rows = []
         for one in order:
-            found = part["detectors"][one]
-            cells = [*(found["rows"][row][key] for row in sets)]
-            cells += [found["means"][group][key] for group in groups]
+            result = part["detectors"][one]
+            cells = [*(result["rows"][row][key] for row in sets)]
+            cells += [result["means"][group][key] for group in groups]
             rows.append([one, *map(_said, cells)])
         texts += [title, table(header, rows)]
     for row, entry in part["sets"].items():

@@ -19,7 +19,7 @@ from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
 DATA = ("MNIST", "CIFAR-10")
-HELD = 10  # one of so many training images calibrates
+HELD = 10  # every tenth training image calibrates
 BEFORE, USUAL = "before", "temperature"
 COLUMNS = {
     "error": "error, %",
@@ -45,15 +45,15 @@ def run(settings: Settings) -> Findings:
         if isinstance(in_dist, Absent):
             texts.append(f"{name} is not at hand: {in_dist.why}.")
             continue
-        found, bins = _calibrated(settings, name, in_dist)
+        result, bins = _calibrated(settings, name, in_dist)
         file = f"calibration-{slug(name)}.png"
-        numbers[name] = found
+        numbers[name] = result
         figures[file] = reliability_diagram(bins, title=f"{name}: accuracy against confidence")
         captions[file] = (
-            f"{name}: reliability on the test images. Temperature {found['temperature']:.2f}, "
-            f"fitted on {found['held']:,} training images that the network did not see."
+            f"{name}: reliability on the test images. Temperature {result['temperature']:.2f}, "
+            f"fitted on {result['held']:,} training images that the network did not see."
         )
-        texts += [name, _table(found)]
+        texts += [name, _table(result)]
     return Findings(
         numbers=numbers,
         figures=figures,
@@ -64,10 +64,10 @@ def run(settings: Settings) -> Findings:
 
 
 _INTRODUCTION = (
-    "One network a data set. A tenth of the training images is held out for the calibrations; all "
-    "numbers are of the test images. The intervals of the ECE take off some of what chance adds to "
-    "it, so they may lie below the value; they start above 0 only if calibrated answers would show "
-    "so large an error in 2.5 % of draws at most."
+    "One network per data set. A tenth of the training images is held out for the calibrations; "
+    "all numbers are of the test images. The intervals of the ECE take off some of what chance "
+    "adds to it, so they may lie below the value; they start above 0 only if calibrated answers "
+    "would show so large an error in 2.5 % of draws at most."
 )
 
 
@@ -132,24 +132,24 @@ def _row(prediction: Classification, labels: torch.Tensor, settings: Settings) -
     }
 
 
-def _table(found: Numbers) -> str:
+def _table(result: Numbers) -> str:
     rows = []
-    for name, row in found["rows"].items():
+    for name, row in result["rows"].items():
         cells = [f"{100 * row[k]:.2f}" if k in SHARES else f"{row[k]:.4f}" for k in COLUMNS]
         place = list(COLUMNS).index("ece")
         cells[place] += f" ({100 * row['ece_low']:.2f} to {100 * row['ece_high']:.2f})"
         rows.append([name, *cells])
     parts = [table(["", *COLUMNS.values()], rows)]
-    parts += [f"{name} left out: {why}." for name, why in found["left_out"].items()]
+    parts += [f"{name} left out: {why}." for name, why in result["left_out"].items()]
     return "\n\n".join(parts)
 
 
 def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
     """Are networks overconfident, and does one temperature repair it?"""
     pairs = {
-        name: (found["rows"][BEFORE], found["rows"][USUAL])
-        for name, found in numbers.items()
-        if USUAL in found["rows"]
+        name: (result["rows"][BEFORE], result["rows"][USUAL])
+        for name, result in numbers.items()
+        if USUAL in result["rows"]
     }
     said = "; ".join(
         f"{name}: ECE {100 * one['ece']:.2f} % ({100 * one['ece_low']:.2f} to "

@@ -124,15 +124,15 @@ def _turning_figure(turning: Tensor) -> Figure:
     for axis, values, name in zip(
         figure.subplots(1, 2), (turning, probs), ("input", "output"), strict=True
     ):
-        for place, label in enumerate(chosen):
+        for index, label in enumerate(chosen):
             for at, angle in enumerate(ANGLES):
                 axis.scatter(
-                    angle + 3.0 * (place - 1) + torch.linspace(-1, 1, len(values)),
+                    angle + 3.0 * (index - 1) + torch.linspace(-1, 1, len(values)),
                     values[:, at, label],
                     s=7,
                     alpha=0.5,
-                    color=COLORS[place],
-                    marker=MARKERS[place],
+                    color=COLORS[index],
+                    marker=MARKERS[index],
                     linewidths=0,
                     label=f"class {label}" if at == 0 else None,
                 )
@@ -149,10 +149,10 @@ def _extremes_figure(
     figure = Figure(figsize=(10.8, 3.6), layout="constrained")
     axes = figure.subplots(2, len(most))
     for row, chosen in zip(axes, (most, least), strict=True):
-        for axis, place in zip(row, chosen.tolist(), strict=True):
-            _show(axis, x[place])
+        for axis, index in zip(row, chosen.tolist(), strict=True):
+            _show(axis, x[index])
             axis.set_title(
-                f"{y[place]}, said {labels[place]}\nratio {ratio[place]:.2f}", fontsize=8
+                f"{y[index]}, said {labels[index]}\nratio {ratio[index]:.2f}", fontsize=8
             )
     axes[0][0].set_ylabel("most", fontsize=9)
     axes[1][0].set_ylabel("least", fontsize=9)
@@ -164,9 +164,9 @@ def _extremes_figure(
 def _samples_figure(x: Tensor, everything: Categorical, shown: Mapping[str, int]) -> Figure:
     figure = Figure(figsize=(10.8, 5.2), layout="constrained")
     axes = figure.subplots(2, 3, width_ratios=(1, 2, 2))
-    for row, (name, place) in zip(axes, shown.items(), strict=True):
-        one = everything[place]
-        _show(row[0], x[place])
+    for row, (name, index) in zip(axes, shown.items(), strict=True):
+        one = everything[index]
+        _show(row[0], x[index])
         row[0].set_title(name, fontsize=9)
         probs = one.member_probs[:, 0]  # (T, C)
         row[1].boxplot(probs.numpy(), positions=range(10), widths=0.6, sym=".")

@@ -33,25 +33,25 @@ Numbers = Mapping[str, Any]
 
 def findings(settings: Settings) -> Findings:
     """A matrix for each block that is at hand."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name in NAMES:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             missing[name] = in_dist.why
         else:
-            found[name] = _matrix(settings, BLOCKS[name], in_dist)
-    figures = {"exposure.png": drawn(found)} if found else {}
+            results[name] = _matrix(settings, BLOCKS[name], in_dist)
+    figures = {"exposure.png": drawn(results)} if results else {}
     return Findings(
-        numbers={"blocks": found, "missing": missing},
+        numbers={"blocks": results, "missing": missing},
         figures=figures,
         captions={
             "exposure.png": "AUROC of the maximum probability after outlier exposure: a row is "
             "what the network was shown, a column what it was tested on; framed where both are "
             "of one source."
         },
-        claims=[_claim(name, numbers) for name, numbers in found.items()],
-        text=_text(found, missing),
+        claims=[_claim(name, numbers) for name, numbers in results.items()],
+        text=_text(results, missing),
     )
 
 
@@ -100,7 +100,7 @@ def _compared(
     return compared(folder, model, sizes, make)
 
 
-def _text(found: Numbers, missing: Mapping[str, str]) -> str:
+def _text(result: Numbers, missing: Mapping[str, str]) -> str:
     lines = [
         "Outlier exposure trained with one OOD set and tested on all. AUROC of the maximum "
         "probability with its interval. Images that were shown are never tested on: of a set with "
@@ -108,7 +108,7 @@ def _text(found: Numbers, missing: Mapping[str, str]) -> str:
         "Noise is uniform or of shuffled pixels, smoothed, from another seed in the test. "
         "Each row is one training.",
     ]
-    for name, part in found.items():
+    for name, part in result.items():
         sets = list(part["rows"][PLAIN])
         rows = [
             [shown, *(_cell(cells[row], own=row == shown) for row in sets),
@@ -173,11 +173,11 @@ def _claim(name: str, part: Numbers) -> Claim:
 
 
 @with_look
-def drawn(found: Numbers) -> Figure:
+def drawn(result: Numbers) -> Figure:
     """A matrix for each block, its numbers written in."""
     figure = Figure(figsize=(11.5, 4.6), layout="constrained")
-    axes = figure.subplots(1, len(found), squeeze=False)[0]
-    for axis, (name, part) in zip(axes, found.items(), strict=True):
+    axes = figure.subplots(1, len(result), squeeze=False)[0]
+    for axis, (name, part) in zip(axes, result.items(), strict=True):
         shown, sets = list(part["rows"]), list(part["rows"][PLAIN])
         values = [[part["rows"][one][row]["value"] for row in sets] for one in shown]
         image = axis.imshow(values, cmap="cividis", vmin=0.5, vmax=1, aspect="auto")

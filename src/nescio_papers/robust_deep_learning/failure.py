@@ -147,7 +147,7 @@ def images(block: Block, sizes: Budget) -> InData | Absent:
 
 
 def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
-    """The networks, one a seed, and their fold networks; trained once and kept."""
+    """The networks, one per seed, and their fold networks; trained once and stored."""
     sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
     options: dict[str, Any] = {
         "members": sizes.seeds,
@@ -168,7 +168,7 @@ def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Fail
     """A comparison for each seed, kept with what it was made from."""
     sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
     model, crossed = networks_of(settings, block, in_dist)
-    found = []
+    results = []
     for member in range(model.members):
         where = folder / f"seed-{member}"
         mark = [weights_digest(model), *map(weights_digest, crossed.models), str(sizes)]
@@ -180,8 +180,8 @@ def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Fail
             kept = _compared(settings, block, in_dist, model, crossed.member(member), member)
             kept.result["key"] = mark
             kept.save(where, pictures=False)
-        found.append(kept)
-    return found
+        results.append(kept)
+    return results
 
 
 def _compared(
@@ -220,14 +220,14 @@ def _sampled(
     """MC dropout and the ensemble: how sure are they of the network's answer, and their entropy."""
     answers = test.logits[0].argmax(-1)
     sampled = models.mc_dropout(net, passes=budget(settings).passes, seed=settings.seed)
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, predictor in ((MC, sampled), (ENSEMBLE, model)):
         parts = [(predictor(x), own) for x, own in _chunks(in_dist.test[0], answers)]
-        found[name] = torch.cat([log_odds_against(_classes(p), own) for p, own in parts])
-        found[f"{name}: entropy"] = torch.cat(
+        results[name] = torch.cat([log_odds_against(_classes(p), own) for p, own in parts])
+        results[f"{name}: entropy"] = torch.cat(
             [measures.predictive_entropy(_classes(p)) for p, _ in parts]
         )
-    return found
+    return results
 
 
 def _chunks(x: Tensor, answers: Tensor) -> Any:
@@ -284,8 +284,8 @@ def _distances(seen: Activations, test: Activations, crossed: CrossFit) -> dict[
 
     def weighted(detector: Detector) -> Tensor:
         first, second, level = detector.states[0]["weights"].unbind()
-        found: Tensor = first * odds + second * near + level
-        return found
+        result: Tensor = first * odds + second * near + level
+        return result
 
     return {
         TRUST: detectors.trust_score(seen)(test),
@@ -311,13 +311,13 @@ def _numbers(tables: Sequence[FailureComparison]) -> dict[str, Any]:
 def _score(tables: Sequence[FailureComparison], name: str) -> dict[str, Any]:
     """Means over seeds, and the gains in AP of errors over the maximum probability."""
     parts = [one.result["scores"][name] for one in tables]
-    found: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "metrics": {key: _mean([part["metrics"][key]["value"] for part in parts]) for key in NAMES},
         "ap_error": [part["metrics"]["ap_error"] for part in parts],
     }
     if name != BASELINE:
-        found["gains"] = [part["difference"]["ap_error"] for part in parts]
-    return found
+        outcome["gains"] = [part["difference"]["ap_error"] for part in parts]
+    return outcome
 
 
 def _mean(values: Sequence[float]) -> dict[str, float | None]:
@@ -380,12 +380,12 @@ def _gains(parts: Sequence[Numbers]) -> list[str]:
     return [f"{100 * fmean(p['value'] for p in parts):+.1f}", f"{won} of {len(parts)}", *cells]
 
 
-def _pictures(name: str, found: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
+def _pictures(name: str, result: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
     one = slug(name)
     figures = {
-        f"failure-{one}-precision-recall.png": found.precision_recall(SHOWN),
-        f"failure-{one}-risk-coverage.png": found.risk_coverage(SHOWN),
-        f"failure-{one}-histograms.png": found.histograms(),
+        f"failure-{one}-precision-recall.png": result.precision_recall(SHOWN),
+        f"failure-{one}-risk-coverage.png": result.risk_coverage(SHOWN),
+        f"failure-{one}-histograms.png": result.histograms(),
     }
     said = (
         f"Precision and recall of the errors of the first network on {name}.",

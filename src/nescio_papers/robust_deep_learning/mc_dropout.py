@@ -37,12 +37,12 @@ def run(settings: Settings) -> Findings:
 
 def examples(base: float) -> dict[str, dict[str, float]]:
     """The measures of the lecture's three distributions, entropies to the given base."""
-    found = {}
+    results = {}
     for name, (pair, _) in EXAMPLES.items():
         first = torch.tensor(pair, dtype=torch.float64).repeat(PASSES // 2)
         prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
-        found[name] = {one: _value(one, prediction, base) for one in MEASURES}
-    return found
+        results[name] = {one: _value(one, prediction, base) for one in MEASURES}
+    return results
 
 
 def _value(name: str, prediction: Categorical, base: float) -> float:

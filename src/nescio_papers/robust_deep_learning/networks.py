@@ -58,9 +58,9 @@ def compared(
     """A comparison that was kept for the same weights and key, or a new one, kept."""
     mark = [weights_digest(model), str(key)]
     try:
-        found = DetectorComparison.load(folder)
-        if found.result.get("key") == mark:
-            return found
+        outcome = DetectorComparison.load(folder)
+        if outcome.result.get("key") == mark:
+            return outcome
     except NescioError:
         pass  # there is none, or it is of another version
     made = make()

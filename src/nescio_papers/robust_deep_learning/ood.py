@@ -46,20 +46,23 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
     epochs = sizes.epochs["MNIST"]
     model = trained(settings, PART, "mnist", in_dist, epochs=epochs, dropout=DROPOUT)
     folder = folder_of(settings, PART) / "mnist-detectors"
-    found = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
+    comparison = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
     right = accuracy(model, in_dist)
-    names = found.ranked[:3]
+    names = comparison.ranked[:3]
     shown = [MSP, DROPOUTS[2], TUNED, *(n for n in names if n not in LECTURE)]
     return Findings(
-        numbers={**found.result, "accuracy": right},
-        figures={"ood-roc.png": found.roc(shown), "ood-histograms.png": found.histograms(shown)},
+        numbers={**comparison.result, "accuracy": right},
+        figures={
+            "ood-roc.png": comparison.roc(shown),
+            "ood-histograms.png": comparison.histograms(shown),
+        },
         captions={
             "ood-roc.png": "MNIST against sets that the network does not know: the lecture's three "
             "scores and the three best detectors.",
             "ood-histograms.png": "The scores behind these curves.",
         },
-        claims=_claims(found),
-        text=_text(found, right),
+        claims=_claims(comparison),
+        text=_text(comparison, right),
     )
 
 
@@ -89,15 +92,15 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
     )
 
 
-def _text(found: DetectorComparison, right: float) -> str:
-    sets = found.result["groups"]["all"]
+def _text(comparison: DetectorComparison, right: float) -> str:
+    sets = comparison.result["groups"]["all"]
     rows = [
-        [name, *(_cell(found.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
+        [name, *(_cell(comparison.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
         for name in LECTURE
     ]
     absent = [
         f"{row} is not at hand: {entry['absent']}."
-        for row, entry in found.result["sets"].items()
+        for row, entry in comparison.result["sets"].items()
         if "absent" in entry
     ]
     return "\n\n".join(
@@ -110,7 +113,7 @@ def _text(found: DetectorComparison, right: float) -> str:
             "AUROC of the lecture's scores:",
             table(["", *sets], rows),
             "All detectors:",
-            found.markdown(),
+            comparison.markdown(),
         ]
     )
 
@@ -119,9 +122,9 @@ def _cell(number: Numbers) -> str:
     return f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
 
 
-def _claims(found: DetectorComparison) -> list[Claim]:
-    sets = found.result["groups"]["all"]
-    logits = {row: found.auroc("max_logit", row) for row in sets}
+def _claims(comparison: DetectorComparison) -> list[Claim]:
+    sets = comparison.result["groups"]["all"]
+    logits = {row: comparison.auroc("max_logit", row) for row in sets}
     right = [value > 0.5 for value in logits.values()]
     return [
         Claim(
@@ -132,22 +135,24 @@ def _claims(found: DetectorComparison) -> list[Claim]:
             verdict=verdict_of(*right),
         ),
         _better(
-            found,
+            comparison,
             DROPOUTS[2],
             "In classification: estimate dispersion (e.g. mutual info) for Bayesian models (e.g. "
             "MC dropout).",
         ),
-        _better(found, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."),
+        _better(
+            comparison, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."
+        ),
     ]
 
 
-def _better(found: DetectorComparison, name: str, sentence: str) -> Claim:
+def _better(comparison: DetectorComparison, name: str, sentence: str) -> Claim:
     """Does a paired test set a score above the maximum probability: on all sets, some, none?"""
-    in_dist = found.result["data"]
-    own, plain = found.scores[name], found.scores[MSP]
+    in_dist = comparison.result["data"]
+    own, plain = comparison.scores[name], comparison.scores[MSP]
     gaps = {
         row: delong_test((own[in_dist], own[row]), (plain[in_dist], plain[row]))
-        for row in found.result["groups"]["all"]
+        for row in comparison.result["groups"]["all"]
     }
     said = ", ".join(
         f"{row} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for row, gap in gaps.items()

@@ -100,14 +100,14 @@ def run(settings: Settings) -> Findings:
 
 
 def _digits(sizes: Budget) -> Digits | Absent:
-    found = all_images("mnist")
-    if isinstance(found, Absent):
-        return found
-    x, y = spread(found.train, sizes.train + sizes.held)
+    result = all_images("mnist")
+    if isinstance(result, Absent):
+        return result
+    x, y = spread(result.train, sizes.train + sizes.held)
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))
     apart = min(sizes.held, len(x) // 3)
     trained, held = ((x[rows], y[rows]) for rows in order.split([len(x) - apart, apart]))
-    return Digits(InData(trained, spread(found.test, sizes.test), found.classes), held)
+    return Digits(InData(trained, spread(result.test, sizes.test), result.classes), held)
 
 
 def _trained(settings: Settings, sizes: Budget, digits: Digits) -> Model:
@@ -254,30 +254,30 @@ def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
         f"errors); {sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the "
         "rest shows what they are worth beyond.",
     ]
-    for name, found in curves.items():
-        strengths = [f"{strength:g}" for strength in found.strengths]
+    for name, comparison in curves.items():
+        strengths = [f"{strength:g}" for strength in comparison.strengths]
         rows = [
-            [f"accuracy, {who}", *map(_share, found.curve("predictors", who, "accuracy"))]
-            for who in found.result["predictors"]
+            [f"accuracy, {who}", *map(_share, comparison.curve("predictors", who, "accuracy"))]
+            for who in comparison.result["predictors"]
         ]
         rows += [
-            [f"ECE, {who}", *map(_share, found.curve("predictors", who, "ece"))]
-            for who in found.result["predictors"]
+            [f"ECE, {who}", *map(_share, comparison.curve("predictors", who, "ece"))]
+            for who in comparison.result["predictors"]
         ]
         rows += [
-            [f"covered, {who}", *map(_share, found.curve("sets", who, "covered"))]
-            for who in found.result["sets"]
+            [f"covered, {who}", *map(_share, comparison.curve("sets", who, "covered"))]
+            for who in comparison.result["sets"]
         ]
         rows += [
-            [f"guard, {key}", *map(_share, found.curve("guards", "guard", key))]
+            [f"guard, {key}", *map(_share, comparison.curve("guards", "guard", key))]
             for key in ("risk", "answered", "unsure", "ood")
         ]
         lines += [f"### {name.replace('_', ' ')}", table(["strength", *strengths], rows)]
     return "\n\n".join(lines)
 
 
-def _caption(found: Along) -> str:
-    return f"{found.result['shift'].replace('_', ' ')}, {found.result['description']}."
+def _caption(comparison: Along) -> str:
+    return f"{comparison.result['shift'].replace('_', ' ')}, {comparison.result['description']}."
 
 
 def _share(value: float | None) -> str:
