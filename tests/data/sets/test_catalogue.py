@@ -30,6 +30,11 @@ def test_an_entry_is_well_formed(name):
         assert file.sha256 is None or re.fullmatch(r"[0-9a-f]{64}", file.sha256)
 
 
+def test_a_data_set_is_in_the_catalogue_or_needs_no_download():
+    embedded = {"half_moons", "blobs", "cubic", "spiral", "digits"}  # tests/data/test_loading.py
+    assert set(datasets) == {*CATALOGUE, *embedded, "image_folder"}
+
+
 def test_folders_are_named_once():
     every = [folder for known in CATALOGUE.values() for folder in known.folders]
     assert len(set(every)) == len(every)
