@@ -6,7 +6,7 @@ from torch import Tensor
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.blocks import by_rows, check_classes
 from nescio.detectors.kit.last_layer import check_width, parts
 
@@ -30,13 +30,12 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     for logits in train.logits:
         classes = check_classes(logits).argmax(-1) if labels is None else labels.to(logits.device)
         states.append({"logs": _mean_logs(logits, classes)})
-    return Detector("kl_matching", {"by": by}, (), tuple(states), train.made, train.hashes)
+    return fitted("kl_matching", train, {"by": by}, states)
 
 
 @scores.named("kl_matching")
-def score(view: View, state: State, layers: tuple[str, ...], *, by: str) -> Tensor:
+def score(view: View, state: State, **_: str) -> Tensor:
     """The least divergence over the classes, in float64 on the way."""
-    del layers, by
     check_width(view.logits, state["logs"])
     logs = state["logs"]
     return by_rows(view.logits, 1.0, lambda block: _least(block, logs))

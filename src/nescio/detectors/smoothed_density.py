@@ -10,7 +10,7 @@ from nescio.core import NescioError
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.rows import Layout, as_layout, column_parts, flat_inputs, marked
 
 CELL = 0.25  # of a kernel's width: values this near share one
@@ -55,18 +55,14 @@ def smoothed_density(
             state |= _kernels(place, own[:, 0], flags, bandwidth, smoothing, bins)
     if structure == "tree":
         state |= _tree(train.inputs, layout, state, smoothing)
-    options = {"columns": layout}
-    return Detector(
-        "smoothed_density", options, (), (state,) * train.members, train.made, train.hashes
-    )
+    return fitted("smoothed_density", train, {"columns": layout}, [state] * train.members)
 
 
 @scores.named("smoothed_density")
-def score(view: View, state: State, layers: tuple[str, ...], *, columns: Layout) -> Tensor:
+def score(view: View, state: State, *, columns: Layout) -> Tensor:
     """Minus the sum of the columns' log densities, and of what a tree adds."""
-    del layers
-    found = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
-    return -torch.cat(found).to(view.logits.dtype)
+    logs = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
+    return -torch.cat(logs).to(view.logits.dtype)
 
 
 def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
@@ -163,7 +159,7 @@ def _tree(inputs: Tensor | None, layout: Layout, state: State, smoothing: float)
     counts = _pair_counts(inputs, layout, state, sizes)  # (all codes, all codes)
     parents = _spanning(_gains(counts, sizes))
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
-    found = {"parents": torch.tensor(parents)}
+    tree = {"parents": torch.tensor(parents)}
     for place, parent in enumerate(parents):
         if parent >= 0:
             both = counts[
@@ -172,8 +168,8 @@ def _tree(inputs: Tensor | None, layout: Layout, state: State, smoothing: float)
             ]
             prior = smoothing * sizes[place]
             conditional = (both + prior * logs[place].exp()) / (both.sum(1, keepdim=True) + prior)
-            found[f"gain.{place}"] = conditional.log() - logs[place]
-    return found
+            tree[f"gain.{place}"] = conditional.log() - logs[place]
+    return tree
 
 
 def _log_codes(place: int, state: State) -> Tensor:
@@ -191,17 +187,17 @@ def _log_codes(place: int, state: State) -> Tensor:
 
 def _codes(x: Tensor, layout: Layout, state: State) -> Tensor:
     """The bin, level or flag of each column, `(N, D)` int64."""
-    found = []
+    codes = []
     for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
         if kind == "categorical":
-            found.append(marked(own, flags).argmax(1))
+            codes.append(marked(own, flags).argmax(1))
             continue
         edges = state[f"edges.{place}"]
         code = torch.searchsorted(edges, own[:, 0].contiguous(), right=True)
         for flag in range(flags.shape[1]):
             code = torch.where(flags[:, flag] > 0, len(edges) + 1 + flag, code)
-        found.append(code)
-    return torch.stack(found, 1)
+        codes.append(code)
+    return torch.stack(codes, 1)
 
 
 def _pair_counts(inputs: Tensor, layout: Layout, state: State, sizes: list[int]) -> Tensor:

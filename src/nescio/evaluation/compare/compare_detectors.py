@@ -280,7 +280,7 @@ def _sets(
     sets: dict[str, dict[str, Any]] = {
         name: {
             "samples": activations.samples,
-            "data": activations.made.get("data"),
+            "data": activations.about.get("data"),
             "near": name in near,
             "in_train": known[name],
         }
