@@ -167,8 +167,8 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: sketch([0.0]).auroc, "seen no OOD scores"),
-        (lambda: sketch(ood=[0.0]).aupr(), "seen no in-distribution scores"),
+        (lambda: sketch([0.0]).auroc, "has no OOD scores"),
+        (lambda: sketch(ood=[0.0]).aupr(), "has no in-distribution scores"),
         (lambda: sketch([np.nan, 0.0, np.nan], [1.0]), "`in_dist` holds NaN in 2 of 3 scores"),
         (lambda: sketch([[0.0]], [1.0]), "one-dimensional"),
         (lambda: sketch([0.0], [1.0], bits=9), "from 10 to 32, got 9"),

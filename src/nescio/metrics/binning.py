@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.binomial import lower_bound, upper_bound
+from nescio.metrics.as_arrays import Floats, Numbers, check_level, numbers
 from nescio.metrics.classification import TOLERANCE
+from nescio.metrics.intervals import lower_bound, upper_bound
 from nescio.metrics.ranking import in_two
-from nescio.metrics.resampling import check_level
 
 BLOCK = 1 << 14  # samples of one step: they stay in the cache
 
-Floats: TypeAlias = NDArray[np.float64]
 Slots: TypeAlias = NDArray[np.intp]
 Equal: TypeAlias = Literal["width", "mass"]
 
@@ -124,14 +122,14 @@ def _gaps(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> F
 
 
 def _powers(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
-    """Cases, and the sums of correct - confidence and of its square in each slot, (3, size)."""
+    """Samples, and the sums of correct - confidence and of its square in each slot, (3, size)."""
     rest = np.subtract(right, sure, dtype=np.float64)
     each = (np.bincount(slots, weights=w, minlength=size) for w in (None, rest, rest**2))
     return np.stack(list(each), dtype=np.float64)
 
 
 def _table(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
-    """Cases, their confidence and the correct ones in each slot, (3, size)."""
+    """Samples, their confidence and the correct ones in each slot, (3, size)."""
     samples = np.bincount(slots + size * (right == 1), minlength=2 * size).reshape(2, size)
     return np.stack(
         [samples.sum(0), np.bincount(slots, weights=sure, minlength=size), samples[1]],
@@ -217,7 +215,7 @@ def _samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArr
         sure = sure.astype(np.float64)
     if len(sure) != len(right):
         raise NescioError(
-            f"`confidence` and `correct` must have one entry a sample, got {len(sure)} "
+            f"`confidence` and `correct` must have one entry per sample, got {len(sure)} "
             f"and {len(right)}"
         )
     return np.ascontiguousarray(sure), right

@@ -7,18 +7,15 @@ once; all numbers are sums over groups of equal scores, so ties are right.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Counts, Floats, Numbers, numbers
 from nescio.metrics.ranking import least_count, refuse_nan
-
-Counts: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @metrics.register
@@ -82,9 +79,9 @@ def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Cases in rising order of their scores, in groups of equal ones."""
+    """Samples in rising order of their scores, in groups of equal ones."""
 
-    order: Counts  # (N,) places of the samples, surest first
+    order: Counts  # (N,) indices of the samples, surest first
     first: Counts  # (G,) where in the order each group begins
     wrong: NDArray[np.bool_]  # (N,) in that order
 
@@ -122,22 +119,22 @@ def grouped(score: Numbers, wrong: Numbers) -> Groups:
 
 def mistaken(wrong: Numbers) -> NDArray[np.bool_]:
     """Which answers are errors; both kinds must be there."""
-    given = numbers("wrong", wrong, axes=1)
-    if not np.all((given == 0) | (given == 1)):
+    flags = numbers("wrong", wrong, axes=1)
+    if not np.all((flags == 0) | (flags == 1)):
         raise NescioError("`wrong` must be true or false (1 or 0) for each sample: labels != truth")
-    found: NDArray[np.bool_] = given.astype(bool)
-    if found.all() or not found.any():
-        kind = "wrong" if found.all() else "right"
+    errors: NDArray[np.bool_] = flags.astype(bool)
+    if errors.all() or not errors.any():
+        kind = "wrong" if errors.all() else "right"
         raise NescioError(
-            f"all {len(found)} answers are {kind}, so there is nothing to tell apart; give samples "
-            "of both kinds"
+            f"all {len(errors)} answers are {kind}, so there is nothing to tell apart; give "
+            "samples of both kinds"
         )
-    return found
+    return errors
 
 
 @dataclass(frozen=True, eq=False)
 class Tallies:
-    """Samples of the samples: how many samples, and errors, each group of equal scores has."""
+    """Resamples: how many samples, and errors, each group of equal scores has."""
 
     samples: Counts  # (R, G), surest group first
     errors: Counts  # (R, G)
@@ -145,7 +142,7 @@ class Tallies:
 
     @cached_property
     def samples_upto(self) -> Counts:
-        """Cases in a group and the surer ones."""
+        """Samples in a group and the surer ones."""
         return self.samples.cumsum(1)
 
     @cached_property

@@ -10,22 +10,20 @@ pairs, so its error is at most half the share of pairs that fall into one bin.
 from collections.abc import Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, load_tensors, save_tensors
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Counts, Numbers, numbers
 from nescio.metrics.intervals import Interval
 from nescio.metrics.ranking import Positive, is_ood, least_count, refuse_nan
 
 BLOCK = 1 << 20  # scores at a time
 KIND = "sketch"
 PARTS = ("bins", "in_dist", "ood")
-
-Counts: TypeAlias = NDArray[np.int64]
 
 
 def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sketch":
@@ -44,7 +42,7 @@ def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sket
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """How many inside and outside scores fell into each bin; empty bins are left out."""
+    """How many in-distribution and OOD scores fell into each bin; empty bins are left out."""
 
     bits: int
     bins: Counts  # (B,) rising
@@ -67,15 +65,15 @@ class Sketch:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many inside and outside scores it has seen."""
+        """How many in-distribution and OOD scores it has counted."""
         return int(self.in_dist.sum()), int(self.ood.sum())
 
     def add(self, in_dist: Numbers = (), ood: Numbers = ()) -> "Sketch":
-        """A sketch that has seen these scores as well; either side may be left out."""
+        """A sketch with these scores added; either side may be left out."""
         return self.merge(sketch(in_dist, ood, bits=self.bits))
 
     def merge(self, *others: "Sketch") -> "Sketch":
-        """A sketch of all that these have seen: the counts are added, so their order is free."""
+        """A sketch of all scores of these: the counts are added, so their order is free."""
         for other in others:
             if other.bits != self.bits:
                 raise NescioError(
@@ -146,7 +144,7 @@ class Sketch:
     def _sizes(self) -> tuple[int, int]:
         for name, count in zip(("in-distribution", "OOD"), self.counts, strict=True):
             if count == 0:
-                raise NescioError(f"the sketch has seen no {name} scores; add some to both sides")
+                raise NescioError(f"the sketch has no {name} scores; add some to both sides")
         return self.counts
 
     def _surest_first(self, positive: Positive) -> tuple[Counts, Counts]:
