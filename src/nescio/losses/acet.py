@@ -62,7 +62,7 @@ def acet(
     form, share: as in `ceda`.
     """
     check(base, ood, weight, form, share, pool)
-    ascent = attack or Ascent(0.3, 0, best=False)
+    ascent = attack or Ascent(radius=0.3, steps=0, best=False)
     alone = keep and not ascent.steps
     free = 0.5 * alone if free is None else free
     ramp = 0.3 * alone if ramp is None else ramp
@@ -109,7 +109,7 @@ def acet(
         in_dist, outputs = with_others(base, forward, batch, rng, found)
         return in_dist + weight * sureness(outputs, form)
 
-    return Loss(text, base.head, base.score, step)
+    return base.with_step(text, step)
 
 
 def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:

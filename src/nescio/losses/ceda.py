@@ -1,8 +1,11 @@
-"""Confidence enhancing data augmentation (Hein et al., 2019): unsure on noise.
+"""Unsure on other inputs: CEDA (Hein et al., 2019), outlier exposure (Hendrycks et al., 2019).
 
-The paper speaks of a uniform distribution on noise, its equation 3 of the largest log-probability:
-the same minimum, other gradients. `form` has both.
+The first paper speaks of a uniform distribution on noise, its equation 3 of the largest
+log-probability: the same minimum, other gradients. `form` has both. Outlier exposure is the
+cross-entropy logsumexp(z) - mean(z) to the uniform distribution, on a real data set.
 """
+
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -40,4 +43,17 @@ def ceda(
         return in_dist + weight * sureness(outputs, form)
 
     text = f"ceda({base.description}, {ood.description}, {weight=}, {form=}, {share=}, {pool=})"
-    return Loss(text, base.head, base.score, step)
+    return base.with_step(text, step)
+
+
+@losses.register
+def outlier_exposure(
+    base: Loss, ood: OODSource, *, weight: float = 0.5, share: float = 1.0
+) -> Loss:
+    """Add `weight` times the cross-entropy to the uniform distribution on outliers.
+
+    Test on other OOD sets than `ood`: a network knows what it was shown.
+    """
+    loss = ceda(base, ood, weight=weight, form="uniform", share=share)
+    text = f"outlier_exposure({base.description}, {ood.description}, {weight=}, {share=})"
+    return replace(loss, description=text)

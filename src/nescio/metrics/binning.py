@@ -31,7 +31,7 @@ def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal =
     return float(np.abs(gaps).sum()) / len(sure)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reliability:
     """The bins of a reliability diagram; an empty bin is NaN, but for its edges and count."""
 
@@ -87,7 +87,9 @@ def reliability(
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
         mean, accuracy = sums / count, hits / count
     exact = np.arange(bins + 1) / bins if equal == "width" else edges.astype(np.float64)
-    return Reliability(exact, count.astype(np.int64), mean, accuracy)
+    return Reliability(
+        edges=exact, count=count.astype(np.int64), confidence=mean, accuracy=accuracy
+    )
 
 
 def residuals(

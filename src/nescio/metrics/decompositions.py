@@ -25,7 +25,7 @@ from nescio.metrics.binning import check_bins, equal_counts
 from nescio.metrics.classification import brier, checked_blocks, checked_labels, nll
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decomposition:
     """A score as `uncertainty - resolution + reliability + within`."""
 
@@ -71,7 +71,7 @@ def _decomposed(
     weight, mean, share = _groups(table, wanted, bins)
     overall = np.bincount(wanted, minlength=table.shape[1]) / len(table)
     return Decomposition(
-        score,
+        score=score,
         uncertainty=float(spread(overall)),
         resolution=float(weight @ distance(share, overall)),
         reliability=float(weight @ distance(share, mean)),

@@ -22,7 +22,7 @@ from nescio.metrics.ranking import Positive, rank
 from nescio.metrics.resampling import LARGER, Question, ask, check, counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """The first detector's number less the second's, its interval, and a two-sided p-value."""
 
@@ -132,7 +132,7 @@ def normal_difference(
         p = 1.0
     else:
         p = math.erfc(abs(value) / error / math.sqrt(2)) if error > 0 else 0.0
-    return Difference(value, value - margin, value + margin, p)
+    return Difference(value=value, low=value - margin, high=value + margin, p=p)
 
 
 def resampled_difference(values: Floats, again: Floats, level: float) -> Difference:
@@ -141,7 +141,7 @@ def resampled_difference(values: Floats, again: Floats, level: float) -> Differe
     interval = percentiles(float(values[0] - values[1]), gaps, level)
     rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
     p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
-    return Difference(interval.value, interval.low, interval.high, p)
+    return Difference(value=interval.value, low=interval.low, high=interval.high, p=p)
 
 
 def _resampled(

@@ -47,7 +47,7 @@ class Ranks:
         return self.ranking.in_dist.astype(np.float64), self.ranking.ood.astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Resamples:
     """Some resamples of one ranking: how often each of its sorted scores was drawn."""
 
@@ -163,7 +163,7 @@ class Question:
         """The metrics of resamples, from how often each sorted score was drawn: (names, R)."""
         if not is_ood(self.positive):
             in_dist, ood = ood[:, ::-1], in_dist[:, ::-1]
-        drawn = Resamples(ranks, in_dist, ood, self.tpr)
+        drawn = Resamples(ranks=ranks, in_dist=in_dist, ood=ood, tpr=self.tpr)
         return np.stack([STATISTICS[name](drawn) for name in self.of])
 
     def _turned(self, ranking: Ranking) -> Ranking:

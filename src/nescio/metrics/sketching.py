@@ -40,7 +40,7 @@ def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sket
     return _added(bits, _binned("in_dist", in_dist, bits), _binned("ood", ood, bits))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sketch:
     """How many in-distribution and OOD scores fell into each bin; empty bins are left out."""
 
@@ -139,7 +139,7 @@ class Sketch:
         if set(tensors) != set(PARTS):
             raise NescioError(f"{path} is damaged: a sketch holds {', '.join(PARTS)}")
         parts = {name: tensor.numpy().astype(np.int64) for name, tensor in tensors.items()}
-        return Sketch(manifest.get("bits", 0), **parts)
+        return Sketch(bits=manifest.get("bits", 0), **parts)
 
     def _sizes(self) -> tuple[int, int]:
         for name, count in zip(("in-distribution", "OOD"), self.counts, strict=True):
@@ -161,7 +161,7 @@ def _added(bits: int, in_dist: tuple[Counts, Counts], ood: tuple[Counts, Counts]
     for places, counts in (in_dist, ood):
         sums.append(np.zeros(len(bins), np.int64))
         np.add.at(sums[-1], np.searchsorted(bins, places), counts)
-    return Sketch(bits, bins, *sums)
+    return Sketch(bits=bits, bins=bins, in_dist=sums[0], ood=sums[1])
 
 
 def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:

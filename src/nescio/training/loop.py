@@ -26,7 +26,7 @@ TINY = 4_000_000  # multiply-adds at a time below which a second thread costs mo
 Pair = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything that stays the same while the members train."""
 
@@ -165,11 +165,11 @@ def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: T
         ids = tuple(plan.members[i] for i in state.active)
         images = augment(plan.augments, images, Rng(plan.seed, ids, (state.epoch, state.step)))
     return Batch(
-        as_batch(images, low.dtype),
-        targets,
-        len(x),
-        low,
-        high,
+        x=as_batch(images, low.dtype),
+        y=targets,
+        points=len(x),
+        low=low,
+        high=high,
         steps=plan.steps,
         step=done,
         total=total,

@@ -250,8 +250,8 @@ def _start(
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
     return State(
-        weights,
-        fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
+        weights=weights,
+        optimizer=fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
         active=list(range(members)),
         best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
         train=nothing,

@@ -19,7 +19,7 @@ from nescio.models.model import Model
 from nescio.training.train import train
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CrossFit:
     """K models, each trained without its fold of the data."""
 
@@ -100,4 +100,4 @@ def cross_fit(
         )
         for k in range(folds)
     )
-    return CrossFit(models, fold, x, y)
+    return CrossFit(models=models, fold=fold, x=x, y=y)

@@ -31,7 +31,7 @@ PRICE = 100  # rows in whose time one that is reached is fetched, times 4: other
 Found = tuple[Tensor, Tensor]  # values and places in the bank
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bank:
     """Rows to search, and what bounds are made from where they help."""
 
@@ -41,10 +41,8 @@ class Bank:
     head: Tensor | None = None  # (N, R + 1 or 2) as `_lead` gives it
 
     def __getitem__(self, part: slice) -> "Bank":
-        half = None if self.half is None else self.half[part]
-        return Bank(
-            self.rows[part], half, self.turn, None if self.head is None else self.head[part]
-        )
+        half, head = (None if rows is None else rows[part] for rows in (self.half, self.head))
+        return Bank(rows=self.rows[part], half=half, turn=self.turn, head=head)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,7 +50,8 @@ class Bank:
 
 def as_bank(state: Mapping[str, Tensor]) -> Bank:
     """The bank that `prepared` made the state of."""
-    return Bank(state["bank"], *(state.get(name) for name in ("half", "turn", "head")))
+    parts = {name: state.get(name) for name in ("half", "turn", "head")}
+    return Bank(rows=state["bank"], **parts)
 
 
 @torch.no_grad()

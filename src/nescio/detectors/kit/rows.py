@@ -14,7 +14,7 @@ from nescio.data.encoding import FLAGS
 Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.layout
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
     """Encoded rows, float64; flags are 0 or 1."""
 
@@ -97,9 +97,9 @@ def read_rows(inputs: Tensor | None, layout: Layout) -> Rows:
         return flags[:, place : place + 1] if flags.shape[1] > place else none
 
     return Rows(
-        torch.cat([empty, *(own for own, _ in numbers)], 1),
-        torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
-        torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),
-        torch.cat([empty, *(own for own, _ in classes)], 1),
-        torch.cat([empty, *(flag(flags, 0) for _, flags in classes)], 1),
+        values=torch.cat([empty, *(own for own, _ in numbers)], 1),
+        missing=torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
+        unseen=torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),
+        levels=torch.cat([empty, *(own for own, _ in classes)], 1),
+        holes=torch.cat([empty, *(flag(flags, 0) for _, flags in classes)], 1),
     )

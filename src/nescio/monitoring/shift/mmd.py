@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, derive
-from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_p
+from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_test
 
 LARGE = 4000  # samples of both batches up to which all pairs are compared
 MEDIAN = 1000  # samples whose distances the median is taken of
@@ -41,7 +41,7 @@ def mmd(
     if not 0 < wide < np.inf:
         raise NescioError(f"width must be positive, got {width}")
     chosen = method or ("quadratic" if len(pooled) <= LARGE else "linear")
-    notes = {"method": chosen, "width": wide, "permutations": permutations, "seed": seed}
+    notes: Any = {"method": chosen, "width": wide, "permutations": permutations, "seed": seed}
     if chosen == "linear":
         terms = _pairs_of_pairs(rng.permutation(first), rng.permutation(second), wide)
         signs = (
@@ -50,7 +50,7 @@ def mmd(
         )
         drawn = np.concatenate([sign @ terms for sign in signs]) / len(terms)
         value, used = float(terms.mean()), 2 * len(terms)
-        return Shift("mmd", value, permutation_p(value, drawn), (used, used), notes)
+        return permutation_test("mmd", value, drawn, (used, used), **notes)
     kernel = _kernel(pooled, pooled, wide)
     np.fill_diagonal(kernel, 0.0)
     value = float(_unbiased(kernel, _labels(len(first), len(second)))[0])
@@ -60,7 +60,7 @@ def mmd(
             for count in _steps(permutations, len(pooled))
         ]
     )
-    return Shift("mmd", value, permutation_p(value, drawn), (len(first), len(second)), notes)
+    return permutation_test("mmd", value, drawn, (len(first), len(second)), **notes)
 
 
 def _steps(total: int, size: int) -> Iterator[int]:
