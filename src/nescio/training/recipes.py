@@ -225,8 +225,7 @@ def adversarial_training(
     stay as they are.
     """
 
-    def loss(x: Tensor, units: Units) -> losses.Loss:
-        del units
+    def loss(x: Tensor, _: Units) -> losses.Loss:
         attack = Ascent(radius=near(radius, x), steps=steps, best=False)
         return losses.adversarial_training(losses.nll(head), attack=attack, clean=clean)
 
@@ -238,26 +237,26 @@ def _of_inputs(
 ) -> Callable[[Tensor], losses.Loss]:
     """A loss made of the training inputs, in their units, with weight decay."""
 
-    def made(x: Tensor) -> losses.Loss:
+    def of(x: Tensor) -> losses.Loss:
         units = units_of(x)
         return _decayed(in_units(units, loss(x, units)), strength)
 
-    return made
+    return of
 
 
-def _ood(given: Source | None, x: Tensor, units: Units) -> OODSource:
+def _ood(source: Source | None, x: Tensor, units: Units) -> OODSource:
     """The OOD source of a recipe, in the units of the training inputs."""
-    if given is None:
+    if source is None:
         return noise(x, seed=0, beyond=BEYOND, shuffled=True)
-    # A function is given the inputs in these units, and what it makes of them is in them too.
-    found = units.ood(given) if isinstance(given, OODSource) else given(units.shares(x))
-    if found.shape != x.shape[1:]:
+    # A function gets the inputs in these units, and what it makes of them is in them too.
+    ood = units.ood(source) if isinstance(source, OODSource) else source(units.shares(x))
+    if ood.shape != x.shape[1:]:
         raise NescioError(
-            f"the OOD set {found.name!r} has inputs of shape {found.shape}, the training inputs "
+            f"the OOD set {ood.name!r} has inputs of shape {ood.shape}, the training inputs "
             f"{tuple(x.shape[1:])}; images are changed by data.gray, color, crop and pad, on the "
             "command line by NAME:gray:crop=28"
         )
-    return found
+    return ood
 
 
 def _fixed(head: Head | None, noise: float) -> Head:
