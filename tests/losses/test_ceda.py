@@ -75,11 +75,11 @@ def test_the_other_form_is_the_divergence_from_uniform_and_a_constant():
 def test_both_forms_have_their_minimum_at_the_uniform_answer():
     outputs = torch.zeros(1, 1, CLASSES, dtype=torch.float64, requires_grad=True)
     for form, lowest in (("max", -math.log(CLASSES)), ("uniform", math.log(CLASSES))):
-        value = with_ood.sureness(outputs, form)
+        value = with_ood.confidence_term(outputs, form)
         assert value.item() == pytest.approx(lowest)
         (slope,) = torch.autograd.grad(value.sum(), outputs)
         assert slope.abs().max() < 1e-15
-        other = with_ood.sureness(torch.randn(1, 100, CLASSES).double(), form)
+        other = with_ood.confidence_term(torch.randn(1, 100, CLASSES).double(), form)
         assert other.item() > lowest
 
 

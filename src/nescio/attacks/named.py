@@ -86,7 +86,7 @@ def pgd(
     mask: 1 where an input may change, of the shape of one input: a patch.
     transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
     draws, and so the result, depend on the batch size. With best=True its value is too high, since
-    the luckiest draw is kept. All else is the same for every batch size, up to rounding.
+    the luckiest draw wins. All else is the same for every batch size, up to rounding.
     """
     ascent = Ascent(
         radius=radius,

@@ -12,7 +12,7 @@ from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.rows import Layout, Rows, as_layout, flat_inputs, read_rows
 
-PAIRS = 1 << 21  # distances held at a time
+PAIRS = 1 << 21  # distances at a time
 QUERIES = 256  # rows that are compared with a part of the bank at a time
 
 

@@ -53,15 +53,15 @@ def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
 
     Summed relative to the largest logarithm met, so that no probability vanishes.
     """
-    known, places = classes.unique(return_inverse=True)
+    known, indices = classes.unique(return_inverse=True)
     shape = (len(known), logits.shape[-1])
     highest = torch.full(shape, -torch.inf, dtype=torch.float64, device=logits.device)
     for rows, block in parts(logits):
-        index = places[rows, None].expand_as(block)
+        index = indices[rows, None].expand_as(block)
         highest.scatter_reduce_(0, index, block.double().log_softmax(-1), "amax")
     sums = torch.zeros_like(highest)
     for rows, block in parts(logits):
-        own = places[rows]
+        own = indices[rows]
         sums.index_add_(0, own, (block.double().log_softmax(-1) - highest[own]).exp_())
-    means: Tensor = sums / places.bincount()[:, None]
+    means: Tensor = sums / indices.bincount()[:, None]
     return highest + means.log()

@@ -91,16 +91,16 @@ def score(view: View, state: State, *, normalize: bool, **_: float) -> Tensor:
 
 @torch.no_grad()
 def _pair(rows: Tensor, state: State, answers: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The predicted class and the nearest other one, and their nearest places in the bank."""
-    squares, places, start = [], [], 0
+    """The predicted class and the nearest other one, and the index of their nearest row."""
+    squares, indices, start = [], [], 0
     sizes = state["sizes"].tolist()
     for size, center in zip(sizes, state["centers"], strict=True):
         own, part = rows - center, slice(start, start + size)
-        value, place = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
+        value, position = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
         squares.append(own.square().sum(1).sub_(value, alpha=2))
-        places.append(place + start)
+        indices.append(position + start)
         start += size
-    far, where = torch.stack(squares, 1), torch.stack(places, 1)  # (n, C)
+    far, where = torch.stack(squares, 1), torch.stack(indices, 1)  # (n, C)
     is_own = answers[:, None] == state["classes"]
     chosen = torch.where(is_own.any(1), is_own.int().argmax(1), far.argmax(1))
     other = far.scatter(1, chosen[:, None], math.inf).argmin(1)

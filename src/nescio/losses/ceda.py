@@ -13,7 +13,7 @@ from nescio.core import Rng
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
-from nescio.losses.with_ood import Form, check, draw, numbers, sureness, with_others
+from nescio.losses.with_ood import Form, check, confidence_term, draw, numbers, with_others
 from nescio.nets.stack import Forward
 
 
@@ -27,20 +27,20 @@ def ceda(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the mean sureness on inputs from outside, in one batch with the others.
+    """Add `weight` times the mean confidence term on OOD inputs, in one batch with the others.
 
     ood: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
     nothing from noise in [0, 1].
     form: "max", the largest log-probability (equation 3), or "uniform", the cross-entropy to the
-    uniform distribution. share: inputs from outside for each training case.
-    pool: take turns among so many inputs from outside, instead of new ones in every step.
+    uniform distribution. share: OOD inputs per training sample.
+    pool: the number of OOD inputs that take turns; None: new ones in every step.
     """
     check(base, ood, weight, form, share, pool)
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         index = numbers(ood, batch, rng, share, pool)
         in_dist, outputs = with_others(base, forward, batch, rng, draw(ood, index, batch))
-        return in_dist + weight * sureness(outputs, form)
+        return in_dist + weight * confidence_term(outputs, form)
 
     text = f"ceda({base.description}, {ood.description}, {weight=}, {form=}, {share=}, {pool=})"
     return base.with_step(text, step)

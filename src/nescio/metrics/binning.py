@@ -24,7 +24,7 @@ Equal: TypeAlias = Literal["width", "mass"]
 def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
     """Expected calibration error: mean gap of confidence and accuracy over bins.
 
-    equal: bins of equal width, or of equal `mass`: as many samples in each, ties kept together.
+    equal: bins of equal width, or of equal `mass`: as many samples in each, ties stay together.
     """
     sure, right = _samples(confidence, correct)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
@@ -97,10 +97,10 @@ def residuals(
 ) -> Floats:
     """Count, mean and mean square of correct - confidence in the bins with samples, (3, bins)."""
     sure, right = _samples(confidence, correct)
-    found = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
-    found = found[:, found[0] > 0]
-    found[1:] /= found[0]
-    return found
+    result = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
+    result = result[:, result[0] > 0]
+    result[1:] /= result[0]
+    return result
 
 
 def equal_counts(values: NDArray[Any], bins: int) -> NDArray[Any]:
@@ -231,10 +231,10 @@ def _check(sure: NDArray[Any], right: NDArray[Any], rows: slice) -> None:
         sure[rows].min() >= 0 and sure[rows].max() <= 1 + TOLERANCE  # -0.0 is 0
     ):
         missing = int(np.isnan(sure).sum())
-        found = f"{sure.min():g} to {sure.max():g}"
+        result = f"{sure.min():g} to {sure.max():g}"
         raise NescioError(
             "`confidence` must be in [0, 1] without NaN, got "
-            f"{f'NaN in {missing} of {len(sure)} samples' if missing else found}; "
+            f"{f'NaN in {missing} of {len(sure)} samples' if missing else result}; "
             "use the largest probability, not a logit or a score"
         )
     if right.dtype != np.bool_ and not np.all((right[rows] == 0) | (right[rows] == 1)):

@@ -16,8 +16,8 @@ CELLS = 1 << 14  # of [0, 1]; far narrower than any bandwidth that is chosen
 @metrics.register
 def mce(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
     """Maximum calibration error: the largest gap of confidence and accuracy of a bin."""
-    found = reliability(confidence, correct, bins=bins, equal=equal)
-    return float(np.nanmax(np.abs(found.accuracy - found.confidence)))
+    result = reliability(confidence, correct, bins=bins, equal=equal)
+    return float(np.nanmax(np.abs(result.accuracy - result.confidence)))
 
 
 @metrics.register
@@ -57,10 +57,10 @@ def debiased_ece(
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
     if norm == 1:
-        found = reliability(confidence, correct, bins=bins, equal=equal)
-        full = found.count > 0
-        count, share = found.count[full], found.accuracy[full]
-        gap, spread = share - found.confidence[full], np.sqrt(share * (1 - share) / count)
+        result = reliability(confidence, correct, bins=bins, equal=equal)
+        full = result.count > 0
+        count, share = result.count[full], result.accuracy[full]
+        gap, spread = share - result.confidence[full], np.sqrt(share * (1 - share) / count)
         return float(count @ (2 * np.abs(gap) - _folded(gap, spread))) / int(count.sum())
     count, gap, square = residuals(confidence, correct, bins=bins, equal=equal)
     if (lonely := int((count < 2).sum())) > 0:
@@ -83,7 +83,7 @@ def _folded(mean: Floats, spread: Floats) -> Floats:
 
 @metrics.register
 def smooth_ece(confidence: Numbers, correct: Numbers, *, bandwidth: float | None = None) -> float:
-    """Calibration error with a reflected normal kernel in place of bins.
+    """Calibration error with a reflected normal kernel instead of bins.
 
     Błasiok and Nakkiran (2023). The residuals (correct - confidence) spread over [0, 1] as heat
     does, reflected at both ends; in the cosine basis that is one factor per frequency. The error at

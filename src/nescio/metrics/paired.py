@@ -82,7 +82,7 @@ def against_best(
 
     All pairs are tested and corrected together by `holm`, as the best is chosen from the same
     data. AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up
-    share the first place. With K detectors the bootstrap needs about 20 K^2 resamples to find
+    share the first position. With K detectors the bootstrap needs about 20 K^2 resamples to find
     any difference.
     """
     if not detectors:

@@ -98,7 +98,7 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Two sorted groups of scores, made by `rank`."""
+    """Two sorted groups of scores; `rank` builds it."""
 
     in_dist: NDArray[Any]
     ood: NDArray[Any]

@@ -68,13 +68,13 @@ def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
     >>> risk_coverage([0.1, 0.2, 0.2], [False, True, False]).risk.tolist()
     [0.0, 0.25, 0.3333333333333333]
     """
-    found = grouped(score, wrong)
-    samples, errors = found.samples, found.errors
+    result = grouped(score, wrong)
+    samples, errors = result.samples, result.errors
     before = np.repeat(samples.cumsum() - samples, samples)
     mistaken = np.repeat(errors.cumsum() - errors, samples)
-    kept = np.arange(1, found.count + 1)
-    expected = mistaken + np.repeat(errors / samples, samples) * (kept - before)
-    return RiskCoverage(kept / found.count, expected / kept)
+    answered = np.arange(1, result.count + 1)
+    expected = mistaken + np.repeat(errors / samples, samples) * (answered - before)
+    return RiskCoverage(answered / result.count, expected / answered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +158,9 @@ class Tallies:
 
 def _ap_error(drawn: Tallies) -> Floats:
     samples, errors = drawn.totals
-    found = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
+    result = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
     flagged = samples[:, None] - drawn.samples_upto + drawn.samples
-    precision = found / np.maximum(flagged, 1)
+    precision = result / np.maximum(flagged, 1)
     area: Floats = np.einsum("rg,rg->r", drawn.errors, precision) / errors
     return area
 
@@ -186,8 +186,8 @@ def _fpr_at_tpr(drawn: Tallies) -> Floats:
     """The share of errors accepted where `tpr` of the right answers are (Corbière et al., 2019)."""
     samples, errors = drawn.totals
     least = np.array([least_count(drawn.tpr, int(right)) for right in samples - errors])
-    place = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
-    rate: Floats = np.take_along_axis(drawn.errors_upto, place[:, None], 1)[:, 0] / errors
+    index = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
+    rate: Floats = np.take_along_axis(drawn.errors_upto, index[:, None], 1)[:, 0] / errors
     return rate
 
 
@@ -229,9 +229,9 @@ STATISTICS: Mapping[str, Callable[[Tallies], Floats]] = {
 LARGER = frozenset({"ap_error", "ap_success", "auroc"})  # is better; of the others, smaller is
 
 
-def of_all(found: Groups, name: str, tpr: float = 0.95) -> float:
+def of_all(result: Groups, name: str, tpr: float = 0.95) -> float:
     """One number of all samples."""
-    tallies = Tallies(found.samples[None], found.errors[None], tpr)
+    tallies = Tallies(result.samples[None], result.errors[None], tpr)
     return float(STATISTICS[name](tallies)[0])
 
 

@@ -50,23 +50,23 @@ def bootstrap_selective(
     }
 
 
-def interval(name: str, value: float, found: Floats, level: float) -> Interval:
+def interval(name: str, value: float, result: Floats, level: float) -> Interval:
     """The interval of a metric from its resamples."""
     if name in GAINS:
-        lost = _log_basic(1 - value, 1 - found, level)
+        lost = _log_basic(1 - value, 1 - result, level)
         return Interval(value, 1 - lost.high, 1 - lost.low)
-    return (_log_basic if name in LOSSES else percentiles)(value, found, level)
+    return (_log_basic if name in LOSSES else percentiles)(value, result, level)
 
 
-def _log_basic(value: float, found: Floats, level: float) -> Interval:
+def _log_basic(value: float, result: Floats, level: float) -> Interval:
     """As far below and above the value, as a factor, as it is above and below the resamples.
 
     Resamples of 0 have no logarithm and are left out; a value of 0 has only such ones.
     """
-    found = found[found > ROUNDING]
-    if value <= ROUNDING or len(found) == 0:
+    result = result[result > ROUNDING]
+    if value <= ROUNDING or len(result) == 0:
         return Interval(value, value, value)
-    ends = percentiles(value, found, level)
+    ends = percentiles(value, result, level)
     return Interval(value, value**2 / ends.high, min(1.0, value**2 / ends.low))
 
 
@@ -111,14 +111,14 @@ def resampled(
     least_count(tpr, 1)
     check_names(of, STATISTICS, "metric of failure prediction")
     groups = [grouped(score, wrong) for score in scores.values()]
-    values = np.array([[of_all(found, name, tpr) for name in of] for found in groups])
+    values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
     blocks = []
     for counts in _counted(mistaken(wrong), resamples, seed):
         rows = []
-        for found in groups:
-            drawn = counts[:, found.order]
-            samples = np.add.reduceat(drawn, found.first, axis=1)
-            errors = np.add.reduceat(drawn * found.wrong, found.first, axis=1)
+        for result in groups:
+            drawn = counts[:, result.order]
+            samples = np.add.reduceat(drawn, result.first, axis=1)
+            errors = np.add.reduceat(drawn * result.wrong, result.first, axis=1)
             tallies = Tallies(samples, errors, tpr)
             rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
         blocks.append(np.stack(rows))

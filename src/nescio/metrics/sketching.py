@@ -30,7 +30,7 @@ def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sket
     """A sketch of some scores; `Sketch.add` and `Sketch.merge` go on from there.
 
     bits: from 10 to 32. A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most
-        2^bits bins are kept, and usually far fewer. float64 scores are rounded to float32, which
+        2^bits bins are stored, and usually far fewer. float64 scores are rounded to float32, which
         keeps their order.
 
     >>> sketch([0.1, 0.2], [0.3]).add(ood=[0.15]).auroc
@@ -96,25 +96,25 @@ class Sketch:
     def aupr(self, positive: Positive = "ood") -> Interval:
         """Average precision and its bounds: each bin's negatives all after or all before."""
         self._sizes()
-        found, negative = self._surest_first(positive)
-        true, false = np.cumsum(found), np.cumsum(negative)
-        full = found > 0
-        found, true, false, negative = found[full], true[full], false[full], negative[full]
+        result, negative = self._surest_first(positive)
+        true, false = np.cumsum(result), np.cumsum(negative)
+        full = result > 0
+        result, true, false, negative = result[full], true[full], false[full], negative[full]
         value, most = true / (true + false), true / (true + false - negative)
-        first = true - found + 1  # at worst one by one, after all negatives of the bin
+        first = true - result + 1  # at worst one by one, after all negatives of the bin
         least = (first / (first + false) + value) / 2  # concave between: the chord lies below
-        return Interval(*(float((found * part).sum() / true[-1]) for part in (value, least, most)))
+        return Interval(*(float((result * part).sum() / true[-1]) for part in (value, least, most)))
 
     def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "ood") -> Interval:
-        """False positive rate where `tpr` of the positives are found, and its bounds.
+        """False positive rate where `tpr` of the positives are caught, and its bounds.
 
         The value is the upper bound: all negatives of the threshold's bin count as false.
         """
         self._sizes()
-        found, negative = self._surest_first(positive)
-        true, false = np.cumsum(found), np.cumsum(negative)
-        place = int(np.searchsorted(true, least_count(tpr, int(true[-1]))))
-        high, low = false[place] / false[-1], (false[place] - negative[place]) / false[-1]
+        result, negative = self._surest_first(positive)
+        true, false = np.cumsum(result), np.cumsum(negative)
+        index = int(np.searchsorted(true, least_count(tpr, int(true[-1]))))
+        high, low = false[index] / false[-1], (false[index] - negative[index]) / false[-1]
         return Interval(float(high), float(low), float(high))
 
     @property
@@ -158,9 +158,9 @@ def _added(bits: int, in_dist: tuple[Counts, Counts], ood: tuple[Counts, Counts]
     """Bins that may repeat, with their counts of either side, as a sketch."""
     bins = np.union1d(in_dist[0], ood[0])
     sums = []
-    for places, counts in (in_dist, ood):
+    for indices, counts in (in_dist, ood):
         sums.append(np.zeros(len(bins), np.int64))
-        np.add.at(sums[-1], np.searchsorted(bins, places), counts)
+        np.add.at(sums[-1], np.searchsorted(bins, indices), counts)
     return Sketch(bits=bits, bins=bins, in_dist=sums[0], ood=sums[1])
 
 
@@ -172,8 +172,8 @@ def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
     if np.isnan(values).any():
         refuse_nan(name, values)
-    found = [np.unique(_bin(block, bits), return_counts=True) for block in blocks]
-    bins, counts = (np.concatenate(part).astype(np.int64) for part in zip(*found, strict=True))
+    result = [np.unique(_bin(block, bits), return_counts=True) for block in blocks]
+    bins, counts = (np.concatenate(part).astype(np.int64) for part in zip(*result, strict=True))
     return bins, counts
 
 

@@ -87,7 +87,7 @@ class Monitor:
     pending: NDArray[np.int64]  # bins
     count: int  # scores of the stream
     log_martingale: float  # the capital now, 0 at the start
-    alarm: int | None  # the place in the stream, from 0, at which the capital first sufficed
+    alarm: int | None  # the index in the stream, from 0, at which the capital first sufficed
     peaks: Peaks
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ def monitor(
 ) -> Monitor:
     """A monitor for a stream of scores like these, of data that nothing was fitted on.
 
-    Of a guard, the scores of the samples of its promises, for a stream of `guard(x).score`.
+    Of a guard, the scores of the samples of its guarantees, for a stream of `guard(x).score`.
     A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
     shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
 
@@ -201,8 +201,8 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
     """The monitor after one piece of the stream."""
     waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
     start = now.count - len(now.pending)  # a multiple of BLOCK
-    places = np.arange(start, start + len(waiting), dtype=np.int64)
-    uniform = random_access.rows(_stream(now), 0, places, 1, np.float64)[:, 0]
+    indices = np.arange(start, start + len(waiting), dtype=np.int64)
+    uniform = random_access.rows(_stream(now), 0, indices, 1, np.float64)[:, 0]
     p, counts = p_values(now.counts, waiting, uniform)
     capital, logs = grow(now.logs, start, p)
     capital = capital[len(now.pending) :]
@@ -240,9 +240,9 @@ def _scores(name: str, scores: Numbers) -> Floats:
     values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
     values = np.ascontiguousarray(values, np.float64)
     if np.isnan(values).any():
-        place = int(np.isnan(values).argmax())
+        index = int(np.isnan(values).argmax())
         raise NescioError(
-            f"`{name}` holds NaN, first at {place}; a score says how far out: what has none, such "
+            f"`{name}` holds NaN, first at {index}; a score says how far out: what has none, such "
             "as an input that is not finite, is infinitely far, scores.nan_to_num(nan=math.inf)"
         )
     return values

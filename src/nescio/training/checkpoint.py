@@ -89,7 +89,7 @@ def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """What differs between two descriptions, in words; of parts only what differs in them."""
     every = [*here, *(key for key in there if key not in here)]  # what is unset may be left out
-    found = []
+    result = []
     for key in every:
         one, two = (run.get(key) or None for run in (there, here))
         if one == two:
@@ -98,8 +98,8 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
         if isinstance(one, Mapping) and isinstance(two, Mapping):
             inner = differences(one, two)
         old, new = _apart(key, str(there.get(key)), str(here.get(key)))
-        found.append(f"{key}: {inner or f'{old} there, {new} here'}")
-    return "; ".join(found)
+        result.append(f"{key}: {inner or f'{old} there, {new} here'}")
+    return "; ".join(result)
 
 
 def _apart(key: str, one: str, two: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 `torch.optim.Adam` costs a second at its first use in a process, because it imports the compiler.
 `torch._fused_adam_` does the same arithmetic without that; where it is missing, plain tensor
-operations take its place.
+operations take its position.
 """
 
 from collections.abc import Mapping, Sequence

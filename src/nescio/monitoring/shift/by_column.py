@@ -144,9 +144,9 @@ def _chi(
     """The chi-squared test of levels, exact in small tables."""
     from scipy.stats import chi2
 
-    levels, place = np.unique(np.concatenate([one, two]), return_inverse=True)
+    levels, position = np.unique(np.concatenate([one, two]), return_inverse=True)
     counts = np.stack(
-        [np.bincount(part, minlength=len(levels)) for part in np.split(place, [len(one)])]
+        [np.bincount(part, minlength=len(levels)) for part in np.split(position, [len(one)])]
     )
     if len(levels) == 1:
         return ColumnShift(column=name, test=test, statistic=0.0, p_value=1.0)
@@ -165,8 +165,8 @@ def _drawn(counts: NDArray[Any], expected: Floats, draws: int, rng: np.random.Ge
 
     tables = random_table(counts.sum(1), counts.sum(0))
     step = max(1, BLOCK // counts.size)
-    found = []
+    outcome = []
     for start in range(0, draws, step):
         some = tables.rvs(min(step, draws - start), random_state=rng)
-        found.append((np.square(some - expected) / expected).sum((1, 2)))
-    return np.concatenate(found)
+        outcome.append((np.square(some - expected) / expected).sum((1, 2)))
+    return np.concatenate(outcome)

@@ -75,7 +75,7 @@ def _labels(first: int, second: int, rows: int = 1) -> Floats:
 
 
 def _median(pooled: Floats, rng: np.random.Generator) -> float:
-    """The median distance of two cases; that of different ones where most are the same."""
+    """The median distance of two samples; that of different ones where most are the same."""
     chosen = rng.permutation(len(pooled))[:MEDIAN]
     squares = _squares(pooled[chosen], pooled[chosen])[np.triu_indices(len(chosen), 1)]
     middle = np.median(squares)
@@ -103,12 +103,12 @@ def _unbiased(kernel: Floats, labels: Floats) -> Floats:
     one = np.einsum("pn,pn->p", sums, labels)
     between = sums.sum(1) - one
     other = kernel.sum() - one - 2 * between
-    found: Floats = (
+    result: Floats = (
         one / (first * (first - 1))
         + other / (second * (second - 1))
         - 2 * between / (first * second)
     )
-    return found
+    return result
 
 
 def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.float64]:
@@ -118,7 +118,7 @@ def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.f
     x2, y2 = first[count : 2 * count], second[count : 2 * count]
 
     def k(one: Floats, two: Floats) -> Floats:
-        found: Floats = np.exp(np.square(one - two).sum(1) / (-2 * width**2))
-        return found
+        result: Floats = np.exp(np.square(one - two).sum(1) / (-2 * width**2))
+        return result
 
     return k(x, x2) + k(y, y2) - k(x, y2) - k(x2, y)
