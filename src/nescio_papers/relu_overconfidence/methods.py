@@ -19,8 +19,8 @@ ACET_NOISE, CEDA_DRAWN = "ACET, noise only", "CEDA, drawn images too"  # what ea
 ACET_40 = "ACET, 40 steps"  # the paper's attack in each training step
 DECAY = 1e-4  # times the sum of all squared weights; the paper's 5e-4 is for 100 epochs
 POOL = 3000  # attacked images that take turns: few enough for each to come back
-KEPT: Mapping[str, Any] = {"attack": Ascent(0.3, 0), "free": 0.5, "ramp": 0.3}
-FORTY: Mapping[str, Any] = {"attack": Ascent(0.3, 40, 0.0075), "keep": False}
+KEPT: Mapping[str, Any] = {"attack": Ascent(radius=0.3, steps=0), "free": 0.5, "ramp": 0.3}
+FORTY: Mapping[str, Any] = {"attack": Ascent(radius=0.3, steps=40, step=0.0075), "keep": False}
 
 MakeNet = Callable[[tuple[int, ...], int], nn.Module]  # shape of an image, classes
 MakeLoss = Callable[[Tensor, int], Loss]  # training images, seed of the noise

@@ -80,7 +80,7 @@ def _numbers(one: Monitor, half: int) -> dict[str, Any]:
 
 def _said(one: Monitor, half: int) -> str:
     if one.alarm is None:
-        return f"none in {one.seen - half:,} digits"
+        return f"none in {one.count - half:,} digits"
     if one.alarm < half:
         return "a false alarm before"
     return f"{one.alarm + 1 - half:,} digits"

@@ -66,7 +66,11 @@ def forward_and_batch():
     nets = [nn.Linear(3, 4), nn.Linear(3, 4)]
     x = torch.randn(2, 6, 3)
     y = torch.randint(4, (2, 6))
-    return nets, Forward(Stack(nets[0]), stack(nets)), Batch(x, y, 6, x.amin(1), x.amax(1))
+    return (
+        nets,
+        Forward(Stack(nets[0]), stack(nets)),
+        Batch(x=x, y=y, points=6, low=x.amin(1), high=x.amax(1)),
+    )
 
 
 def test_the_divided_loss_is_the_nll_over_the_number_of_classes():

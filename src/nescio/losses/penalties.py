@@ -1,6 +1,7 @@
-"""Anchored ensembles (Pearce et al., 2020): each member stays near its own draw from the prior.
+"""Penalties on the weights: weight decay, and anchored ensembles (Pearce et al., 2020).
 
-With N training points, a negative log-likelihood as the base and prior variances s, the penalty is
+A member of an anchored ensemble stays near its own draw from the prior. With N training points, a
+negative log-likelihood as the base and prior variances s, the penalty is
 sum (w - anchor)^2 / (2 s N): the mean posterior objective of a member. The published code of the
 half-moons paper takes an unsquared norm and the batch size instead; this is the squared one.
 """
@@ -19,6 +20,19 @@ from nescio.losses.loss import Batch, Loss, plus
 from nescio.nets.stack import Forward
 
 Prior = float | Mapping[str, float] | None
+
+
+@losses.register
+def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
+    """Add `strength` times the sum of squares of all trained weights."""
+    if not strength >= 0:
+        raise NescioError(f"strength must not be negative, got {strength}")
+
+    def term(forward: Forward, _: Batch, __: Rng) -> Tensor:
+        squares = [weight.flatten(1).square().sum(1) for weight in forward.parameters.values()]
+        return strength * torch.stack(squares).sum(0)
+
+    return plus(base, f"weight_decay({base.description}, {strength=})", term)
 
 
 @losses.register
@@ -68,14 +82,14 @@ def prior_variances(
         if not fnmatch.filter(names, pattern):
             known = ", ".join(names)
             raise NescioError(f"the pattern {pattern!r} fits no parameter; there are: {known}")
-    found = []
+    variances = []
     for name, (_, shape) in zip(names, shapes, strict=True):
         fitting = [value for pattern, value in prior if fnmatch.fnmatchcase(name, pattern)]
         if prior and not fitting:
             raise NescioError(f"no prior variance for {name}; add a pattern for it, or '*'")
         by_size = 1.0 if len(shape) < 2 else 1.0 / math.prod(shape[1:])
-        found.append(fitting[0] if prior else by_size)
-    return tuple(found)
+        variances.append(fitting[0] if prior else by_size)
+    return tuple(variances)
 
 
 @lru_cache(maxsize=2)
