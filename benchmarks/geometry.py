@@ -1,4 +1,4 @@
-"""Exact linear regions, far fields and first confident factors, each against evaluating the network."""
+"""Linear regions, far fields and first confident factors against evaluating the network."""
 
 import math
 from functools import partial
@@ -31,9 +31,9 @@ BENCHMARKS = (
         peers=(),
         ours="large_regions",
         checks=("growth",),
-        note="The growth check is on two hidden layers of 50 to 830 units: nanoseconds per region and "
-        "hidden unit, by the number of regions, streamed in blocks, with the peak of the process's "
-        "memory in MB (torch itself takes about 300).",
+        note="The growth check is on two hidden layers of 50 to 830 units: nanoseconds per region "
+        "and hidden unit, by the number of regions, streamed in blocks, with the peak of the "
+        "process's memory in MB (torch itself takes about 300).",
     ),
     Benchmark(
         __name__,

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.timing import OURS, Benchmark, Numbers
 
 GROWTH = "images/piece-cost.png"
+CAPTION = "Cost of a linear region against the number of regions"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def page(results: Sequence[Result], machine: Mapping[str, str], date: str) -> st
             "turns. Cold is the first call after the imports, warm a later one.",
             table(results),
             *_remarks(results),
-            *([f"![Cost of a linear region against the number of regions]({GROWTH})"] if growth(results) else []),
+            *([f"![{CAPTION}]({GROWTH})"] if growth(results) else []),
         ]
     ) + "\n"  # fmt: skip
 

@@ -294,7 +294,7 @@ def test_too_many_kept_perturbations_are_refused_with_their_size(monkeypatch):
 
 def test_a_pool_smaller_than_a_step_is_refused():
     _, forward, batch, rng = situation()
-    with pytest.raises(NescioError, match="takes 5 inputs from outside, of a pool of 4"):
+    with pytest.raises(NescioError, match="takes 5 OOD inputs, of a pool of 4"):
         losses.acet(losses.nll(), OOD, pool=4)(forward, batch, rng)
 
 

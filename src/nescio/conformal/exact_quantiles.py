@@ -56,7 +56,7 @@ def check_miscoverage(miscoverage: float) -> float:
     """The share that may be missed, between 0 and 1."""
     if isinstance(miscoverage, bool) or not 0 < miscoverage < 1:
         raise NescioError(
-            f"miscoverage must lie between 0 and 1, got {miscoverage!r}; 0.1 promises 90 %"
+            f"miscoverage must lie between 0 and 1, got {miscoverage!r}; 0.1 guarantees 90 %"
         )
     return float(miscoverage)
 

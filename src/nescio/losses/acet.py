@@ -1,7 +1,7 @@
 """Adversarial confidence enhancing training (Hein et al., 2019): unsure all around noise.
 
 The paper attacks each noise image with 40 steps in each training step. Here an image comes back,
-epoch after epoch, from a pool, and its perturbation is kept: a visit goes on where the last one
+epoch after epoch, from a pool, and its perturbation is kept: a visit continues where the last one
 ended, against a network that has changed little. Its step is nearly free: the training pass itself
 gives the gradient of the inputs.
 """
@@ -48,7 +48,7 @@ def acet(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the sureness on the surest inputs found near inputs from outside.
+    """Add `weight` times the log-confidence on the most confident inputs near OOD inputs.
 
     keep: go on from where the last visit of an input ended; linf only. pool: how many inputs take
     turns; by default a tenth of the training samples, 3000 at most: an input that hardly ever comes
@@ -57,7 +57,7 @@ def acet(
     training pass gives. ramp: share of the training during which the radius grows from 0.
     attack: how inputs are searched in each step. By default `attacks.Ascent(0.3, 0)`, a radius and
     no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
-    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. Training inputs and those from outside must
+    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. Training and OOD inputs must
     be in its box, [0, 1] by default; others need `attacks.Ascent(0.3, 0, low=-1.0, high=1.0)`.
     form, share: as in `ceda`.
     """
@@ -128,7 +128,7 @@ def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
         there = f"and {ood.name!r} has {size}"
         more = "a larger OOD set, or keep=False with an attack of some steps"
     return NescioError(
-        f"a step takes {step} inputs from outside, {there}; use a smaller batch or share, or {more}"
+        f"a step takes {step} OOD inputs, {there}; use a smaller batch or share, or {more}"
     )
 
 

@@ -24,13 +24,13 @@ def ceda(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the mean sureness on inputs from outside, in one batch with the others.
+    """Add `weight` times the mean log-confidence on OOD inputs, in one batch with the others.
 
     ood: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
     nothing from noise in [0, 1].
     form: "max", the largest log-probability (equation 3), or "uniform", the cross-entropy to the
-    uniform distribution. share: inputs from outside for each training case.
-    pool: take turns among so many inputs from outside, instead of new ones in every step.
+    uniform distribution. share: the number of OOD inputs per training sample.
+    pool: reuse this number of OOD inputs in turn, instead of new ones in every step.
     """
     check(base, ood, weight, form, share, pool)
 

@@ -73,7 +73,7 @@ def with_others(
 
 
 def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | None) -> Tensor:
-    """Which inputs from outside a step takes, `(M, B')`: `share` of its samples, at least one.
+    """Which OOD inputs a step uses, `(M, B')`: `share` of its samples, at least one.
 
     A function of (seed, member, step). An endless OOD source gives each member its own
     inputs, none of them among the first 2^40. A finite one is walked through in even strides.
@@ -116,7 +116,7 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
 
 
 def sureness(outputs: Tensor, form: Form) -> Tensor:
-    """How sure outputs `(M, B', C)` are, `(M,)`: largest log-probability, or cross-entropy."""
+    """The confidence of outputs `(M, B', C)`, `(M,)`: largest log-probability, or cross-entropy."""
     total = outputs.logsumexp(-1)
     if form == "max":
         return (outputs.amax(-1) - total).mean(1)

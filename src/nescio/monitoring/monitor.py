@@ -141,7 +141,7 @@ def monitor(
 ) -> Monitor:
     """A monitor for a stream of scores like these, of data that nothing was fitted on.
 
-    Of a guard, the scores of the samples of its promises, for a stream of `guard(x).score`.
+    Of a guard, the scores of the samples behind its guarantees, for a stream of `guard(x).score`.
     A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
     shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
 
@@ -230,7 +230,7 @@ def _bins(edges: Floats, scores: Floats) -> NDArray[np.int64]:
 
 
 def _edges(scores: Floats, bins: int) -> Floats:
-    """Quantiles, the least and the greatest among them; beyond either is a bin of its own."""
+    """Quantiles, the least and the greatest among them; beyond either is a separate bin."""
     ordered = np.sort(scores)
     chosen = ordered[np.linspace(0, len(ordered) - 1, bins - 2).round().astype(int)]
     return np.unique(np.append(chosen, np.nextafter(ordered[-1], np.inf)))

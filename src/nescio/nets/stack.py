@@ -199,7 +199,7 @@ def _pools(layer: nn.Module) -> bool:
 
 
 def _tied(net: nn.Module) -> bool:
-    """Whether a parameter or buffer stands in two places."""
+    """Whether a parameter or buffer occurs twice."""
     every = [
         *net.named_parameters(remove_duplicate=False),
         *net.named_buffers(remove_duplicate=False),

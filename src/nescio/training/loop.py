@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch; a single case left over joins the last batch (BatchNorm needs two)."""
+        """Steps per epoch; a single remaining sample joins the last batch (BatchNorm needs two)."""
         whole, rest = divmod(len(self.data[0]), self.batch_size)
         return max(1, whole + (rest > 1))
 
@@ -289,7 +289,7 @@ def _validate(state: State, plan: Plan, held: Pair) -> None:
 
 
 def _held_out(loss: Loss, forward: Forward, held: Pair, members: int, dtype: torch.dtype) -> Tensor:
-    """Mean score of each member on held-out data, in evaluation mode, in bounded pieces."""
+    """Mean score of each member on validation data, in evaluation mode, in bounded blocks."""
     total = torch.zeros(members, dtype=dtype, device=held[0].device)
     for x, y in zip(held[0].split(1024), held[1].split(1024), strict=True):
         outputs = forward(as_batch(x, dtype).expand(members, *x.shape))

@@ -70,7 +70,7 @@ def read(features: Tensor, like: Tensor, numbers: int = 1 << 19) -> Iterator[Ten
 def moments(features: Tensor, places: Tensor | None = None, count: int = 1) -> Moments:
     """Class means and covariance of `(N, F)` in one pass; without classes, of all samples as one.
 
-    Each case is taken relative to a first guess of its class mean, so that no large numbers cancel;
+    Each sample is taken relative to a rough estimate of its class mean, against cancellation;
     what the guess was off by is put right at the end.
     """
     samples = len(features)
