@@ -155,7 +155,7 @@ PART_NUMBERS, WHOLE = 10, 9  # numbers that a part and a picture take
 def shapes(shape: Sequence[int] = (1, 28, 28), *, seed: int = 0) -> OODSource:
     """One to four ellipses and boxes, tapered, turned, often mirrored, with stripes or shading.
 
-    All channels get the same picture, each at a brightness of its own.
+    All channels get the same picture, each at a different brightness.
     """
     sizes = as_images(shape)
     text = f"shapes({sizes}, seed={as_seed(seed)})"

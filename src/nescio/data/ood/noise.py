@@ -23,7 +23,7 @@ def permuted(x: Array, *, seed: int = 0) -> OODSource:
     """Training images with their pixels shuffled, the channels of a pixel together.
 
     Input i is image i mod N of `x` in an order given by `seed`, its pixels in an order given by
-    (seed, i): every image comes equally often, each time shuffled anew. (N, F) shuffles features.
+    (seed, i): every image occurs equally often, with different orders. (N, F) shuffles features.
     """
     source = as_source(x, images=False)
     if source.values.ndim not in (2, 4):

@@ -187,7 +187,7 @@ def _from(
         part.unlink()
         if not before:  # begun here and wrong from the start: another try would be too
             raise NescioError(f"{address} gave wrong bytes ({judged.reason}); they were removed")
-        note(f"{address}: what was there before does not fit ({judged.reason}); starting anew")
+        note(f"{address}: what was there before does not fit ({judged.reason}); starting again")
     raise NescioError(f"{address} gave wrong bytes; they were removed")
 
 
@@ -196,7 +196,7 @@ class _LostError(Exception):
 
 
 def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
-    """Append what is missing to `part`, or begin anew where the server cannot go on."""
+    """Append what is missing to `part`, or start again if the server cannot resume."""
     start = part.stat().st_size if part.exists() else 0
     if start == file.size:
         return
@@ -206,7 +206,7 @@ def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
     opened = _open(address, start)
     if opened is None:
         part.unlink(missing_ok=True)
-        raise _LostError("the server cannot go on where the file was cut off")
+        raise _LostError("the server cannot resume an incomplete download")
     with closing(opened) as answer:
         resumed = answer.status == 206 and _begins(answer) == start
         if answer.status == 206 and not resumed:
