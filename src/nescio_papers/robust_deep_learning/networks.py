@@ -12,9 +12,7 @@ from nescio.evaluation import Comparison
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of
+from nescio_papers.kit import InData, Settings, folder_of
 from nescio_papers.robust_deep_learning.sets import budget
 
 RATE = 2e-3
@@ -58,9 +56,9 @@ def compared(folder: Path, model: Model, key: Any, make: Callable[[], Comparison
     """A comparison that was kept for the same weights and key, or a new one, kept."""
     mark = [weights_digest(model), str(key)]
     try:
-        found = Comparison.load(folder)
-        if found.about.key == mark:
-            return found
+        outcome = Comparison.load(folder)
+        if outcome.about.key == mark:
+            return outcome
     except NescioError:
         pass  # there is none, or it is of another version
     made = make().with_about(key=mark)

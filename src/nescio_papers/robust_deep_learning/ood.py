@@ -1,6 +1,7 @@
 """What a network trained on MNIST does not know: the lecture's three scores, and all detectors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from nescio import detectors, models
@@ -10,15 +11,15 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.scoring import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.nested import nested, rows_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning import exposure
 from nescio_papers.robust_deep_learning.networks import DROPOUT, accuracy, compared, trained
-from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, ood_data
 
 PART = "ood"
 SOURCE = "lecture, Out of Distribution Detection"
@@ -30,23 +31,15 @@ LECTURE = (MSP, *DROPOUTS, TUNED, "odin, tuned without OOD data", "odin")
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The lecture's example on one network, and the matrix of outlier exposure."""
-    del done
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    lecture = _absent(in_dist) if isinstance(in_dist, Absent) else _example(settings, in_dist)
-    matrix = exposure.findings(settings)
-    return Findings(
-        numbers={"example": lecture.numbers, "exposure": matrix.numbers},
-        figures={**lecture.figures, **matrix.figures},
-        captions={**lecture.captions, **matrix.captions},
-        claims=judged(settings, [*lecture.claims, *matrix.claims]),
-        text="\n\n".join([lecture.text, matrix.text]),
-    )
-
-
-def _absent(missing: Absent) -> Findings:
-    return Findings(numbers={"absent": missing.why}, text=f"MNIST is not at hand: {missing.why}.")
+    if isinstance(in_dist, Absent):
+        lecture = absent("MNIST", in_dist.why)
+    else:
+        lecture = _example(settings, in_dist)
+    whole = joined({"example": lecture, "exposure": exposure.findings(settings)})
+    return replace(whole, claims=judged(settings, whole.claims))
 
 
 def _example(settings: Settings, in_dist: InData) -> Findings:
@@ -54,20 +47,23 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
     epochs = sizes.epochs["MNIST"]
     model = trained(settings, PART, "mnist", in_dist, epochs=epochs, dropout=DROPOUT)
     folder = folder_of(settings, PART) / "mnist-detectors"
-    found = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
+    comparison = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
     right = accuracy(model, in_dist)
-    names = found.ranked[:3]
+    names = comparison.ranked[:3]
     shown = [MSP, DROPOUTS[2], TUNED, *(n for n in names if n not in LECTURE)]
     return Findings(
-        numbers={**nested(found), "accuracy": right},
-        figures={"ood-roc.png": found.roc(shown), "ood-histograms.png": found.histograms(shown)},
+        numbers={**nested(comparison), "accuracy": right},
+        figures={
+            "ood-roc.png": comparison.roc(shown),
+            "ood-histograms.png": comparison.histograms(shown),
+        },
         captions={
             "ood-roc.png": "MNIST against sets that the network does not know: the lecture's three "
             "scores and the three best detectors.",
             "ood-histograms.png": "The scores behind these curves.",
         },
-        claims=_claims(found),
-        text=_text(found, right),
+        claims=_claims(comparison),
+        text=_text(comparison, right),
     )
 
 
@@ -80,7 +76,7 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> Comparison:
     return compare(
         {"network": net, "MC dropout": sampled},
         in_dist.test,
-        out_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
+        ood_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
         train=in_dist.train,
         near=near(BLOCKS["MNIST"]),
         detectors={
@@ -97,11 +93,11 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> Comparison:
     )
 
 
-def _text(found: Comparison, right: float) -> str:
-    sets = _sets(found)
-    cells = {name: rows_of(found, name) for name in LECTURE}
+def _text(comparison: Comparison, right: float) -> str:
+    sets = _sets(comparison)
+    cells = {name: rows_of(comparison, name) for name in LECTURE}
     rows = [[name, *(_cell(cells[name][row]["auroc"]) for row in sets)] for name in LECTURE]
-    absent = [f"{one.name} is not at hand: {one.absent}." for one in found.sets if one.absent]
+    absent = [f"{one.name} is not at hand: {one.absent}." for one in comparison.sets if one.absent]
     return "\n\n".join(
         [
             f"A small convolutional network with dropout on MNIST, accuracy {100 * right:.2f} %. "
@@ -112,7 +108,7 @@ def _text(found: Comparison, right: float) -> str:
             "AUROC of the lecture's scores:",
             table(["", *sets], rows),
             "All detectors:",
-            found.markdown(),
+            comparison.markdown(),
         ]
     )
 
@@ -126,8 +122,8 @@ def _cell(number: Numbers) -> str:
     return f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
 
 
-def _claims(found: Comparison) -> list[Claim]:
-    logits = {row: found.value("max_logit", row) for row in _sets(found)}
+def _claims(comparison: Comparison) -> list[Claim]:
+    logits = {row: comparison.value("max_logit", row) for row in _sets(comparison)}
     right = [value > 0.5 for value in logits.values()]
     return [
         Claim(
@@ -135,25 +131,27 @@ def _claims(found: Comparison) -> list[Claim]:
             "Baseline solution: assume that logits (before soft-max) are smaller for out- than for "
             "in-distribution samples.",
             f"AUROC of the maximum logit: {_said(logits)}",
-            "holds" if all(right) else "partly" if any(right) else "fails",
+            verdict=verdict_of(*right),
         ),
         _better(
-            found,
+            comparison,
             DROPOUTS[2],
             "In classification: estimate dispersion (e.g. mutual info) for Bayesian models (e.g. "
             "MC dropout).",
         ),
-        _better(found, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."),
+        _better(
+            comparison, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."
+        ),
     ]
 
 
-def _better(found: Comparison, name: str, sentence: str) -> Claim:
+def _better(comparison: Comparison, name: str, sentence: str) -> Claim:
     """Does a paired test set a score above the maximum probability: on all sets, some, none?"""
-    in_dist = found.about.data
-    own, plain = found.scores[name], found.scores[MSP]
+    in_dist = comparison.about.data
+    own, plain = comparison.scores[name], comparison.scores[MSP]
     gaps = {
         row: delong_test((own[in_dist], own[row]), (plain[in_dist], plain[row]))
-        for row in _sets(found)
+        for row in _sets(comparison)
     }
     said = ", ".join(
         f"{row} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for row, gap in gaps.items()
@@ -163,7 +161,7 @@ def _better(found: Comparison, name: str, sentence: str) -> Claim:
         SOURCE,
         sentence,
         f"AUROC of {name} less that of the maximum probability: {said}",
-        "holds" if all(wins) else "partly" if any(wins) else "fails",
+        verdict=verdict_of(*wins),
     )
 
 

@@ -102,7 +102,7 @@ def check_attack(steps: int, radius: float | None) -> None:
     """Refuse options of the attack that make no sense, before any work is done."""
     if radius is not None and not radius > 0:
         raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
-    Ascent(radius, steps)
+    Ascent(radius=radius, steps=steps)
 
 
 def attack_on(
@@ -178,4 +178,4 @@ def turned(units: Units) -> Shifted:
     def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
         return units.inputs(inner.change(units.shares(x), strength, numbers).clamp(0, 1))
 
-    return Shifted(inner.name, inner.description, False, change)
+    return Shifted(inner.name, inner.description, change, images=False)

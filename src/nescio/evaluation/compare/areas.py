@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
+from nescio.metrics.as_arrays import check_level
 from nescio.metrics.delong import logit_interval, share_below
 from nescio.metrics.paired import from_best, normal_difference
 from nescio.metrics.ranking import Positive
-from nescio.metrics.resampling import check, check_level
+from nescio.metrics.resampling import check
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]

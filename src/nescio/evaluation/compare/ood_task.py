@@ -226,7 +226,7 @@ def _sets(found: Observed, near: Sequence[str], name: str) -> tuple[DataSet, ...
             name=key,
             kind="test" if key == name else _kind(key, near),
             samples=activations.samples,
-            description=activations.made.get("data"),
+            description=activations.about.get("data"),
             in_train=shared[key],
         )
         for key, activations in found.sets.items()
