@@ -19,7 +19,7 @@ from nescio.core.files import finite, write_atomically
 from nescio.core.registry import unknown
 
 if TYPE_CHECKING:
-    from nescio.report.render import Page, Table
+    from nescio.report.render import Grid, Page
 
 T = TypeVar("T")
 FIELDS = ("subject", "data", "metric")  # together they name a row
@@ -97,7 +97,7 @@ class Results:
     def _by_name(self) -> dict[tuple[str, str, str], Row]:
         return {(row.subject, row.data, row.metric): row for row in self.rows}
 
-    def table(self, rows: str | Sequence[str] = (), columns: str = "", **wanted: str) -> "Table":
+    def table(self, rows: str | Sequence[str] = (), columns: str = "", **wanted: str) -> "Grid":
         """A table of the selected rows: `table("subject", "data", metric="auroc")`.
 
         rows, columns: what stands there, of subject, data and metric; by default what varies.

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nescio.evaluation.audit.findings import (
-    Calibrated,
     CalibrationFindings,
+    CalibrationNumbers,
     Findings,
     RayFindings,
     Separation,
 )
 from nescio.metrics import Interval
 from nescio.report.guard_words import guard_notes
-from nescio.report.render import Cell, Table, decimal, known
+from nescio.report.render import Cell, Grid, decimal, known
 
 QUALITY = ("accuracy", "confidence", "ECE", "NLL", "Brier")
 CALIBRATION = ("temperature", "ECE", "95 % interval", "smooth ECE", "NLL", "Brier")
@@ -66,7 +66,7 @@ class Section:
 
     title: str
     note: str = ""
-    tables: Sequence[Table] = ()
+    tables: Sequence[Grid] = ()
     remarks: Sequence[tuple[str, str]] = ()
     points: Sequence[str] = ()  # a list below the tables
     late: bool = False  # on the page, after the plots
@@ -90,7 +90,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
     return decimal(value, digits, scale=100, missing="-")
 
 
-def quality_table(found: Findings) -> Table:
+def quality_table(found: Findings) -> Grid:
     """One row per predictor: accuracy, mean maximum confidence and ECE in per cent."""
     rows = []
     for name, one in found.predictors.items():
@@ -99,7 +99,7 @@ def quality_table(found: Findings) -> Table:
         rows.append(
             (name, [*shares, *(decimal(v, 3, missing="-") for v in (test.nll, test.brier))])
         )
-    return Table(corner="predictor", head=QUALITY, rows=rows)
+    return Grid(corner="predictor", head=QUALITY, rows=rows)
 
 
 def ood_names(found: Findings) -> list[str]:
@@ -123,7 +123,7 @@ def confidence_section(found: Findings) -> Section | None:
     return Section(
         title="Confidence on the data and off them",
         note="Mean maximum confidence in per cent." + (f" {ATTACK_NOTE}" if attacked else ""),
-        tables=[Table(corner="data", head=list(found.predictors), rows=rows)],
+        tables=[Grid(corner="data", head=list(found.predictors), rows=rows)],
         remarks=attack_remarks(found),
     )
 
@@ -144,7 +144,7 @@ def attack_remarks(found: Findings) -> list[tuple[str, str]]:
 def separation_section(found: Findings) -> Section:
     """A table for each OOD set: one row per measure, one cell per predictor."""
     tables = [
-        Table(
+        Grid(
             title=where,
             corner="measure",
             head=list(found.predictors),
@@ -188,7 +188,7 @@ def far_kinds(found: Findings) -> list[str]:
 def far_section(found: Findings) -> Section:
     """A table for each kind of rays: one row per predictor, medians of the factors."""
     tables = [
-        Table(
+        Grid(
             title=kind,
             corner="predictor",
             head=FAR,
@@ -269,12 +269,12 @@ def calibration_section(found: Findings) -> Section:
         if part.skipped:
             remarks.append((name, f"no temperature. {part.skipped}"))
     held = f"Before and after temperature, {found.held_out}. " if found.held_out else ""
-    tables = [Table(corner="predictor", head=CALIBRATION, rows=rows)] if rows else []
+    tables = [Grid(corner="predictor", head=CALIBRATION, rows=rows)] if rows else []
     note = held + CALIBRATION_NOTE
     return Section(title="Calibration", note=note, tables=tables, remarks=remarks)
 
 
-def _calibrated_cells(part: Calibrated) -> list[str]:
+def _calibrated_cells(part: CalibrationNumbers) -> list[str]:
     ends = [_percent(max(0.0, end)) for end in (part.ece.low, part.ece.high)]
     return [
         _percent(part.ece.value),
@@ -303,7 +303,7 @@ def failure_section(found: Findings) -> Section:
             rows.append((f"{name}: {score}", cells))
         if one.failure.skipped:
             remarks.append((name, one.failure.skipped))
-    tables = [Table(corner="predictor and score", head=FAILURE, rows=rows)] if rows else []
+    tables = [Grid(corner="predictor and score", head=FAILURE, rows=rows)] if rows else []
     note = FAILURE_NOTE if rows else ""
     return Section(title="Are its errors found?", note=note, tables=tables, remarks=remarks)
 
@@ -330,6 +330,6 @@ def guard_section(found: Findings) -> Section | None:
     return Section(
         title="What the guard does",
         note=" ".join([*guard_notes(found), GUARD_NOTE]),
-        tables=[Table(corner="data", head=GUARD, rows=rows)],
+        tables=[Grid(corner="data", head=GUARD, rows=rows)],
         points=guard.guarantees or (),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nescio.core import DataSet, NescioError, unknown
 from nescio.evaluation.compare.comparison import MEAN, Comparison
-from nescio.report.render import METRICS, Cell, Group, Page, Table, cell_of, decimal
+from nescio.report.render import METRICS, Cell, Grid, Group, Page, cell_of, decimal
 
 OF_OOD = ("auroc", "aupr", "fpr_at_95_tpr")
 OF_CONFIDENCE = ("mean_max_confidence", "auroc", "fpr_at_95_tpr")
@@ -45,14 +45,14 @@ def measured(found: Comparison, *kinds: str) -> list[DataSet]:
     return [one for one in found.sets if one.kind in kinds and one.absent is None]
 
 
-def ood_table(found: Comparison, metric: str) -> Table:
+def ood_table(found: Comparison, metric: str) -> Grid:
     """One metric: one row per subject, best first; one column per OOD set, then the means."""
     sets = measured(found, "ood", "near")
     means = measured(found, "mean") if len(sets) > 1 else []
     both = len(means) > 1  # near and far ones are told apart
     words = {"near": " (near)", "ood": " (far)"} if both else {}
     names = [one.name for one in (*sets, *means)]
-    return Table(
+    return Grid(
         title=f"{METRICS[metric]}, {found.about.data} ({found.about.samples:,} inputs) against",
         head=[f"{one.name}{words.get(one.kind, '')}" for one in (*sets, *means)],
         rows=[
@@ -62,7 +62,7 @@ def ood_table(found: Comparison, metric: str) -> Table:
     )
 
 
-def cost_table(found: Comparison, metrics: Sequence[str]) -> Table:
+def cost_table(found: Comparison, metrics: Sequence[str]) -> Grid:
     """Means of some metrics over all OOD sets, and what each subject costs."""
     rows: list[tuple[str, list[Cell | str]]] = []
     passes = {one.name: one.own_pass for one in found.about.subjects}
@@ -76,7 +76,7 @@ def cost_table(found: Comparison, metrics: Sequence[str]) -> Table:
         costs = [f"{1000 * fit:,.1f}", f"{1000 * score:,.1f}{plus}", f"{size / 1e6:,.2f}"]
         rows.append((subject, [*means, *costs]))
     title = "Means over the OOD sets, and costs" if metrics else "Costs"
-    return Table(title=title, head=[*(f"mean {METRICS[m]}" for m in metrics), *COSTS], rows=rows)
+    return Grid(title=title, head=[*(f"mean {METRICS[m]}" for m in metrics), *COSTS], rows=rows)
 
 
 def _ood_notes(found: Comparison) -> list[str]:
@@ -113,7 +113,7 @@ def _ood_notes(found: Comparison) -> list[str]:
     return [*said, *(f"{name} left out: {why}" for name, why in about.left_out.items())]
 
 
-def confidence_table(found: Comparison) -> Table:
+def confidence_table(found: Comparison) -> Grid:
     """One row per data set, three columns per subject; what was published stands below."""
     names = found.subjects
     rows: list[tuple[str, list[Cell | str]]] = []
@@ -123,7 +123,7 @@ def confidence_table(found: Comparison) -> Table:
         printed = [None if row is None else row.published for row in cells]
         if any(value is not None for value in printed):
             rows.append(("  published", [Cell(value=value) for value in printed]))
-    return Table(
+    return Grid(
         corner="data",
         head=[METRICS[key] for key in OF_CONFIDENCE] * len(names),
         groups=[Group(title=name, lines=_error(found, name), span=3) for name in names],
@@ -188,7 +188,7 @@ def _confidence_notes(found: Comparison) -> list[str]:
     return notes
 
 
-def errors_tables(found: Comparison) -> tuple[Table, Table]:
+def errors_tables(found: Comparison) -> tuple[Grid, Grid]:
     """Every metric with its interval, and its difference from the maximum probability."""
     about = found.about
     title = f"Errors of the network on {about.data}: {about.errors:,} of {about.samples:,} inputs"
@@ -201,8 +201,8 @@ def errors_tables(found: Comparison) -> tuple[Table, Table]:
         if name != baseline
     ]
     return (
-        Table(title=title, head=head, rows=own),
-        Table(title=f"Less those of the {baseline}", head=head, rows=less),
+        Grid(title=title, head=head, rows=own),
+        Grid(title=f"Less those of the {baseline}", head=head, rows=less),
     )
 
 

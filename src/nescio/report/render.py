@@ -44,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Style:
+class Medium:
     """How one medium writes a cell."""
 
     dash: str
@@ -53,12 +53,12 @@ class Style:
     signed: str  # the same of numbers that may be negative
 
 
-TEXT = Style(dash="-", best="*{}", interval=" ({}-{})", signed=" ({} to {})")
-STACKED = Style(dash="-", best="*{}", interval="\n{}-{}", signed="\n{} to {}")
-MARKDOWN = Style(dash="–", best="**{}**", interval=" ({}–{})", signed=" ({} to {})")
-LATEX = Style(dash="--", best=r"\textbf{{{}}}", interval=r" {{\scriptsize({}--{})}}",
+TEXT = Medium(dash="-", best="*{}", interval=" ({}-{})", signed=" ({} to {})")
+STACKED = Medium(dash="-", best="*{}", interval="\n{}-{}", signed="\n{} to {}")
+MARKDOWN = Medium(dash="–", best="**{}**", interval=" ({}–{})", signed=" ({} to {})")
+LATEX = Medium(dash="--", best=r"\textbf{{{}}}", interval=r" {{\scriptsize({}--{})}}",
               signed=r" {{\scriptsize({} to {})}}")  # fmt: skip
-BARE = Style(dash="--", best=r"\textbf{{{}}}", interval="", signed="")
+BARE = Medium(dash="--", best=r"\textbf{{{}}}", interval="", signed="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Grid:
     """Labels with cells, under a head; numbers are written as each medium does."""
 
     head: Sequence[str]
@@ -87,7 +87,7 @@ class Table:
 class Page:
     """Tables with notes below them."""
 
-    tables: Sequence[Table]
+    tables: Sequence[Grid]
     notes: Sequence[str] = field(default=())
 
     def text(self, width: int | None = None) -> str:
@@ -126,7 +126,7 @@ def screen_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
 
 
-def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -> Table:
+def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -> Grid:
     """Rows of results as a table; by default metrics, else data sets, are the columns."""
     varies = [what for what in FIELDS if len(results.names(what)) > 1]
     columns = columns or ("data" if varies[-1:] == ["data"] else "metric")
@@ -139,7 +139,7 @@ def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -
     for row in results.rows:
         key = tuple(getattr(row, what) for what in chosen)
         cells.setdefault(key, {})[getattr(row, columns)] = cell_of(row)
-    return Table(
+    return Grid(
         corner=", ".join(chosen),
         head=[METRICS.get(one, one) if columns == "metric" else one for one in heads],
         rows=[
@@ -182,7 +182,7 @@ def percent(value: float | None) -> str:
     return "under 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
 
 
-def shown(cell: Cell | str, style: Style) -> str:
+def shown(cell: Cell | str, style: Medium) -> str:
     """A cell as text."""
     if isinstance(cell, str):
         return style.dash if cell == "-" else cell
@@ -197,7 +197,7 @@ def shown(cell: Cell | str, style: Style) -> str:
     return f"{style.best.format(value) if cell.best else value}{bounds}{cell.after}"
 
 
-def table_lines(table: Table, width: int) -> list[str]:
+def table_lines(table: Grid, width: int) -> list[str]:
     """The table in as many parts, one below the other, as the width needs."""
     style = STACKED if table.stacked else TEXT
     labels = [_wrapped(label, 20 if table.groups else LABEL) for label, _ in table.rows]
@@ -230,7 +230,7 @@ def table_lines(table: Table, width: int) -> list[str]:
 Unit = tuple[list[str], list[int]]  # lines above some columns, and which they are
 
 
-def _units(table: Table) -> list[Unit]:
+def _units(table: Grid) -> list[Unit]:
     """Columns that stay together."""
     if not table.groups:
         return [([], [i]) for i in range(len(table.head))]
@@ -243,7 +243,7 @@ def _units(table: Table) -> list[Unit]:
 
 
 def _block(
-    table: Table,
+    table: Grid,
     labels: list[list[str]],
     columns: list[list[list[str]]],
     widths: list[int],
@@ -300,17 +300,17 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [f"{indent}{line}" if indent else line for line in map(str.lstrip, lines)]
 
 
-def _titles(table: Table, width: int) -> list[str]:
+def _titles(table: Grid, width: int) -> list[str]:
     return [*textwrap.wrap(printable(table.title), width), ""] if table.title else []
 
 
-def _group_lines(table: Table) -> list[str]:
+def _group_lines(table: Grid) -> list[str]:
     """What stands below the titles of groups, as a list in Markdown."""
     said = [f"- {g.title}: {', '.join(g.lines)}" for g in table.groups if any(g.lines)]
     return ["\n".join(map(in_markdown, said))] if said else []
 
 
-def _heads(table: Table) -> list[str]:
+def _heads(table: Grid) -> list[str]:
     """One head per column, with the title of its group."""
     titles = [group.title for group in table.groups for _ in range(group.span)]
     return (
@@ -320,14 +320,14 @@ def _heads(table: Table) -> list[str]:
     )
 
 
-def pipes(table: Table) -> str:
+def pipes(table: Grid) -> str:
     """The table in Markdown."""
     lines = [[table.corner, *_heads(table)], ["---", *["---:"] * len(table.head)]]
     lines += [[label.strip(), *(shown(c, MARKDOWN) for c in cells)] for label, cells in table.rows]
     return "\n".join(f"| {' | '.join(map(in_markdown, line))} |" for line in lines)
 
 
-def latex(table: Table, intervals: bool = True) -> str:
+def latex(table: Grid, intervals: bool = True) -> str:
     """A `tabular` with the rules of booktabs."""
     style = LATEX if intervals else BARE
     head = [" & ".join(["", *map(in_latex, table.head)]) + r" \\"]
@@ -360,11 +360,11 @@ def _latex_label(label: str) -> str:
     return rf"\quad {in_latex(label.strip())}" if label.startswith(" ") else in_latex(label)
 
 
-def _latex_cell(cell: Cell | str, style: Style) -> str:
+def _latex_cell(cell: Cell | str, style: Medium) -> str:
     return in_latex(cell) if isinstance(cell, str) and cell != "-" else shown(cell, style)
 
 
-def html(table: Table) -> str:
+def html(table: Grid) -> str:
     """A table element; a shaded cell has the class of its side of chance."""
     heads = [table.corner, *_heads(table)]
     top = "".join(f'<th scope="col">{_escaped(text)}</th>' for text in heads)

@@ -54,7 +54,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrated:
+class CalibrationNumbers:
     """How well confidence agrees with accuracy."""
 
     nll: float
@@ -68,8 +68,8 @@ class Calibrated:
 class CalibrationFindings:
     """Before and after a temperature that was fitted on other samples, or why there is none."""
 
-    before: Calibrated | None = None
-    after: Calibrated | None = None
+    before: CalibrationNumbers | None = None
+    after: CalibrationNumbers | None = None
     temperature: float | None = None
     skipped: str | None = None
 

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio import metrics
-from nescio.calibration import Calibrated as CalibratedPredictor
-from nescio.calibration import Map, fit
+from nescio.calibration import Calibrated, Map, fit
 from nescio.core import NescioError, generator
 from nescio.evaluation.answers import SAMPLES, Seen, as_classification, quality
 from nescio.evaluation.audit.findings import (
-    Calibrated,
     CalibrationFindings,
+    CalibrationNumbers,
     FailureFindings,
     FailureScore,
     RiskCurve,
@@ -42,7 +41,7 @@ def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> Calibrati
     The interval starts above 0 only where the error is beyond chance. A predictor that is
     calibrated already has no second temperature; where none can be fitted, `skipped` says why.
     """
-    if isinstance(predictor, CalibratedPredictor):
+    if isinstance(predictor, Calibrated):
         return CalibrationFindings(skipped="it is calibrated already")
     fitted, why = _fitted(predictor, held.fitting)
     x, y = held.measured
@@ -75,11 +74,11 @@ def _fitted(predictor: Predictor, data: Pair) -> tuple[Map | None, str | None]:
         return None, str(error)
 
 
-def _calibrated(logs: Tensor, y: Tensor, seed: int) -> Calibrated:
+def _calibrated(logs: Tensor, y: Tensor, seed: int) -> CalibrationNumbers:
     seen = Seen(1, logs, {})
     scores = quality(seen, y)
     confidence, right = seen.confidence, seen.labels == y.cpu()
-    return Calibrated(
+    return CalibrationNumbers(
         nll=scores["nll"],
         brier=scores["brier"],
         ece=metrics.bootstrap_metric(

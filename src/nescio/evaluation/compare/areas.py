@@ -27,7 +27,7 @@ Scores: TypeAlias = tuple[
 
 
 @dataclass(frozen=True)
-class Rule:
+class Bootstrap:
     """How bootstrap intervals are made; without resamples there are values alone."""
 
     level: float

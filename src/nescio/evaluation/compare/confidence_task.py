@@ -10,7 +10,7 @@ from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_
 from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.detectors.observe import scorer
-from nescio.evaluation.compare.areas import Rule
+from nescio.evaluation.compare.areas import Bootstrap
 from nescio.evaluation.compare.comparison import About, Comparison, Published, SubjectAbout
 from nescio.evaluation.compare.ood_inputs import (
     Absent,
@@ -62,7 +62,7 @@ def compare_confidence(
     if not isinstance(measures, str):
         raise NescioError('the task "confidence" ranks by one measure: measures="log_odds"')
     measure = known_measures[measures]
-    rule = Rule(level, resamples, seed)
+    rule = Bootstrap(level, resamples, seed)
     x = as_inputs(data[0], "in-distribution data", keep_bytes=True)
     named = _subjects(subjects, measure, measures, scores)
     named += _detectors(subjects, detectors, train, [one.name for one, _ in named], options)
@@ -181,7 +181,7 @@ def _as_rows(subject: str, data: str, cell: Cell, note: str = "") -> list[Row]:
     ]
 
 
-def _in_dist(in_dist: Look, y: Tensor | None, rule: Rule) -> Cell:
+def _in_dist(in_dist: Look, y: Tensor | None, rule: Bootstrap) -> Cell:
     samples = len(in_dist.scores)
     if y is None or not isinstance(in_dist, Answers):
         return {"samples": samples}
@@ -194,7 +194,7 @@ def _in_dist(in_dist: Look, y: Tensor | None, rule: Rule) -> Cell:
 
 
 def _ood(
-    subject: Subject, in_dist: Look, data: Data, row: str, probe: Probe, rule: Rule
+    subject: Subject, in_dist: Look, data: Data, row: str, probe: Probe, rule: Bootstrap
 ) -> list[Row]:
     """The rows of one subject on one probe."""
     x, y = data
@@ -235,7 +235,7 @@ def still_right(answers: Answers, labels: Array) -> Array:
     return right
 
 
-def _cell(in_dist: Look, look: Look, rule: Rule) -> Cell:
+def _cell(in_dist: Look, look: Look, rule: Bootstrap) -> Cell:
     """The numbers of one row; only the count where no input is left."""
     samples = len(look.scores)
     if not samples:

@@ -8,7 +8,7 @@ from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import OODSource
 from nescio.detectors.observe.network import networks
-from nescio.evaluation.compare.areas import Areas, Rule, mean_areas
+from nescio.evaluation.compare.areas import Areas, Bootstrap, mean_areas
 from nescio.evaluation.compare.comparison import MEAN, About, Comparison
 from nescio.evaluation.compare.ood_inputs import Absent
 from nescio.evaluation.compare.scoring import (
@@ -46,7 +46,7 @@ def compare_ood(
     **options: Any,
 ) -> Comparison:
     """Each data set passes the network once; all detectors read the same activations."""
-    rule = Rule(level, resamples, seed)
+    rule = Bootstrap(level, resamples, seed)
     is_ood(positive)
     there, absent = _ood(ood, name, near)
     source, others = _sources(subjects, measures)
@@ -172,7 +172,7 @@ def _rows(
     name: str,
     sets: Sequence[str],
     means: Sequence[DataSet],
-    rule: Rule,
+    rule: Bootstrap,
     positive: Positive,
 ) -> Iterator[Row]:
     """AUROCs, which are tested together, then AUPR and FPR of each set and their means."""
