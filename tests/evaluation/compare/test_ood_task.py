@@ -262,7 +262,7 @@ def test_saved_and_read_again(tmp_path, found):
         ({"published": {}}, "published= has no meaning in the task 'ood'"),
         ({"measures": "log_odds"}, r"\['log_odds'\]"),
         ({"measures": ["log_od"]}, "'log_odds'"),
-        ({"positive": "near"}, "'outside' or 'inside'"),
+        ({"positive": "near"}, "'ood' or 'in_dist'"),
         ({"level": 1.5}, "level"),
         ({"resamples": 1}, "resamples"),
     ],
