@@ -547,4 +547,6 @@ def test_errors_say_what_to_do():
     with pytest.raises(NescioError, match="positive"):
         stream_regions(net, BOX, pieces=0)
     with pytest.raises(NescioError, match="one network"):
+        stream_regions(ensemble([net, net]), BOX)
+    with pytest.raises(NescioError, match="a str shows no networks"):
         stream_regions("net", BOX)

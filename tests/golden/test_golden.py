@@ -30,6 +30,7 @@ WRITE = os.environ.get("NESCIO_WRITE_GOLDEN") == "1"
 # Old key or "file:old key" -> new key; keys are applied to the golden files before comparing.
 RENAMED: dict[str, str] = {
     "cases": "samples",
+    "guard_format": "format",
     "outside": "ood",
     "doubt": "failure_score",
     "optimiser": "optimizer",
@@ -320,7 +321,7 @@ def run_guard(folder: Path, **options: Any) -> dict[str, Any]:
         warnings.simplefilter("always")
         found = made(inputs)
         path = made.save(folder / "guard.safetensors")
-        again = nescio.Guard.load(path, net=stored("moons"))(inputs)
+        again = nescio.load(path, net=stored("moons"))(inputs)
         together = made(inputs, batch_level=0.1)
     assert torch.equal(found.decision, again.decision)
     return {

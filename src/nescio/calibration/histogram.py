@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
 from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import Map, State, fits, maps
+from nescio.calibration.map import State, fits, maps
 from nescio.core import Categorical, Classification
 from nescio.core.registry import calibrators
 from nescio.metrics.binning import check_bins, equal_counts
@@ -28,12 +28,12 @@ def histogram(
     bins: int = 15,
     keep_argmax: bool = True,
 ) -> Calibrated:
-    """The share of held-out samples of the class in each bin of its probability.
+    """The share of calibration samples of the class in each bin of its probability.
 
-    keep_argmax: one map for all classes, with bins of equal width. False: one a class, with bins of
-      equal counts (equal probabilities share one); the most probable class may change.
+    keep_argmax: one map for all classes, with bins of equal width. False: one per class, with bins
+      of equal counts (equal probabilities share one); the most probable class may change.
 
-    Each bin of n samples counts one made-up case at its own mean probability, but at least
+    Each bin of n samples counts one made-up sample at its mean probability, but at least
     1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
     """
     return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)
@@ -42,12 +42,10 @@ def histogram(
 @fits.named("histogram")
 def _fitted(
     prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = True
-) -> Map:
+) -> State:
     check_bins(bins)
     shares = partial(_shares, bins=bins, rising=keep_argmax)
-    state = fit_rows(prediction, labels, shares, keep_argmax=keep_argmax)
-    options = {"bins": bins, "keep_argmax": keep_argmax}
-    return Map("histogram", options, state, prediction.classes)
+    return fit_rows(prediction, labels, shares, keep_argmax=keep_argmax)
 
 
 def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[Floats, Floats]:

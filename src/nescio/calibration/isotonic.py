@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
 from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import Map, State, fits, maps
+from nescio.calibration.map import State, fits, maps
 from nescio.core import Categorical, Classification
 from nescio.core.registry import calibrators
 from nescio.models import Predictor
@@ -22,9 +22,9 @@ from nescio.models import Predictor
 def isotonic(
     predictor: Predictor | nn.Module, data: tuple[Any, Any], *, keep_argmax: bool = True
 ) -> Calibrated:
-    """The best map of probabilities that does not fall, from held-out `(x, y)`.
+    """The best map of probabilities that does not fall, from calibration data `(x, y)`.
 
-    keep_argmax: one map for all classes. False: one a class; the most probable class may change.
+    keep_argmax: one map for all classes. False: one per class; the most probable class may change.
 
     Two made-up samples, a right one of probability 0 and a wrong one of probability 1, keep what is
     fitted between 0 and 1. Between two steps it is linear.
@@ -33,9 +33,8 @@ def isotonic(
 
 
 @fits.named("isotonic")
-def _fitted(prediction: Classification, labels: Tensor, *, keep_argmax: bool = True) -> Map:
-    state = fit_rows(prediction, labels, _steps, keep_argmax=keep_argmax)
-    return Map("isotonic", {"keep_argmax": keep_argmax}, state, prediction.classes)
+def _fitted(prediction: Classification, labels: Tensor, *, keep_argmax: bool = True) -> State:
+    return fit_rows(prediction, labels, _steps, keep_argmax=keep_argmax)
 
 
 def _steps(probs: Floats, truth: Floats) -> tuple[Floats, Floats]:

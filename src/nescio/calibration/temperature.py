@@ -1,6 +1,6 @@
 """Temperature scaling (Guo et al., 2017): divide all logits by one number.
 
-The number minimizes the likelihood loss of the mixture on held-out data, by Newton's method with
+The number minimizes the likelihood loss of the mixture on calibration data, by Newton's method with
 closed-form derivatives, guarded by a bracket.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nescio.calibration.affine import affine, logits_of, refuse_perfect
 from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import Map, fits, maps
+from nescio.calibration.map import State, fits, maps
 from nescio.core import Classification, NescioError, one_thread
 from nescio.core.registry import calibrators
 from nescio.models import Predictor
@@ -33,15 +33,14 @@ class Point(NamedTuple):
 
 @calibrators.register
 def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
-    """One temperature for all logits, fitted on held-out `(x, y)`; the order of classes stays."""
+    """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays."""
     return calibrated("temperature", predictor, data)
 
 
 @fits.named("temperature")
-def _fitted(prediction: Classification, labels: Tensor) -> Map:
+def _fitted(prediction: Classification, labels: Tensor) -> State:
     slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
-    shift = torch.zeros(prediction.classes, dtype=torch.float64)
-    return Map("temperature", {}, {"weight": slope, "intercept": shift}, prediction.classes)
+    return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
 
 
 def fit_temperature(prediction: Classification, labels: Tensor) -> float:
@@ -51,7 +50,7 @@ def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     logits, labels = logits.flatten(1, -2), labels.flatten().to(logits.device)
     low, high = _bracket(logits, labels)
     start, every = Point(0.5 * (low + high)), len(labels) // FEW
-    if every > 1:  # some cases, then all in single precision: that is near, and costs little
+    if every > 1:  # some samples, then all in single precision: that is near, and costs little
         few = _newton(logits[:, ::every], labels[::every], (low, start, high), torch.float32)
         start = Point(few.place) if abs(few.place) < 0.9 * LIMIT else start
         start = _newton(logits, labels, (low, start, high), torch.float32)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nescio.calibration.affine import affine, logits_of
 from nescio.calibration.calibrated import Calibrated, calibrated
 from nescio.calibration.likelihood import fit_weights
-from nescio.calibration.map import Map, fits, maps
+from nescio.calibration.map import State, fits, maps
 from nescio.core import Classification
 from nescio.core.registry import calibrators
 from nescio.models import Predictor
@@ -22,7 +22,7 @@ def vector(
     spread: float = 0.3,
     shift: float = 1.0,
 ) -> Calibrated:
-    """A slope and an intercept for each class, fitted on held-out `(x, y)`.
+    """A slope and an intercept for each class, fitted on calibration data `(x, y)`.
 
     spread, shift: standard deviations expected of the slopes about their mean, and of the
         intercepts; small ones lead back to temperature scaling.
@@ -33,9 +33,9 @@ def vector(
 @fits.named("vector")
 def _fitted(
     prediction: Classification, labels: Tensor, *, spread: float = 0.3, shift: float = 1.0
-) -> Map:
+) -> State:
     start = torch.ones(prediction.classes, dtype=torch.float64)
-    state = fit_weights(
+    return fit_weights(
         logits_of(prediction),
         labels,
         start,
@@ -43,7 +43,6 @@ def _fitted(
         spread=spread,
         shift=shift,
     )
-    return Map("vector", {"spread": spread, "shift": shift}, state, prediction.classes)
 
 
 maps.named("vector")(affine)

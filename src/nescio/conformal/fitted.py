@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from nescio.conformal.exact_quantiles import State
-from nescio.core import NescioError, Registry, load_tensors, save_tensors
-from nescio.version import VERSION
+from nescio.core import DamagedError, NescioError, Registry, Saved, readers, save_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +20,12 @@ class Fitted(ABC):
 
     kind: ClassVar[str]
     known: ClassVar[Registry]  # names
+
+    def __init_subclass__(cls) -> None:
+        def read(saved: Saved) -> Fitted:
+            return cls.from_manifest(saved.manifest, saved.tensors)
+
+        readers.named(cls.kind)(read)
 
     @property
     @abstractmethod
@@ -42,7 +47,6 @@ class Fitted(ABC):
         """All but the tensors, as JSON."""
         return {
             "kind": self.kind,
-            "nescio": VERSION,
             "name": self.name,
             "options": dict(self.options),
             "guarantee": self.guarantee,
@@ -57,7 +61,7 @@ class Fitted(ABC):
         missing = parts - set(manifest) or tensors - set(state)
         if missing or not isinstance(manifest["options"], Mapping):
             lost = ", ".join(sorted(missing)) or "options"
-            raise NescioError(f"damaged {cls.kind}: {lost} missing")
+            raise DamagedError(f"damaged {cls.kind}: {lost} missing")
         cls.known[manifest["name"]]
         return cls(manifest["name"], dict(manifest["options"]), dict(state))
 
@@ -65,9 +69,3 @@ class Fitted(ABC):
         """Write one safetensors file, with a manifest inside."""
         save_tensors(Path(path), self.state, self.manifest())
         return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; a foreign or damaged file is refused."""
-        state, manifest = load_tensors(Path(path), cls.kind)
-        return cls.from_manifest(manifest, state)

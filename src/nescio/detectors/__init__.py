@@ -3,7 +3,6 @@
 from nescio.detectors.ash import ash as ash
 from nescio.detectors.combined import combined as combined
 from nescio.detectors.detector import Detector as Detector
-from nescio.detectors.detector import load as load
 from nescio.detectors.dice import dice as dice
 from nescio.detectors.energy import energy as energy
 from nescio.detectors.entropy import entropy as entropy

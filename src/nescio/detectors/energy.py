@@ -3,10 +3,13 @@
 import torch
 from torch import Tensor
 
+from nescio.core import NescioError
 from nescio.core.registry import detectors
 from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.kit.blocks import by_rows, check_temperature
+
+NONE = 1e-5  # an energy that is 0 but for rounding
 
 
 @detectors.register
@@ -22,7 +25,13 @@ def energy(*, temperature: float = 1.0) -> Detector:
 def score(view: View, state: State, layers: tuple[str, ...], *, temperature: float) -> Tensor:
     """-T log sum exp(z / T) of each row."""
     del state, layers
-    return free_energy(view.logits, temperature)
+    found = free_energy(view.logits, temperature)
+    if temperature == 1.0 and len(found) > 1 and bool((found.abs() < NONE).all()):
+        raise NescioError(
+            "the logits are logarithms of probabilities (a log-softmax at the end, or a Dirichlet "
+            "head), so their energy is 0 for every input; use msp or entropy"
+        )
+    return found
 
 
 def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:

@@ -9,10 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import DamagedError, NescioError, load_tensors, save_tensors
+from nescio.core import (
+    DamagedError,
+    NescioError,
+    NewerError,
+    WrongKindError,
+    load_tensors,
+    save_tensors,
+)
 from nescio.training.optimizers import Optimizer, restored
 
-FILE = "checkpoint.safetensors"
 SHOWN = 60  # letters of a value in a message
 LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
 
@@ -23,7 +29,7 @@ class State:
 
     weights: dict[str, Tensor]  # (A, ...) parameters and buffers
     optimizer: Optimizer
-    active: list[int]  # the places of the members still in training
+    active: list[int]  # indices of the members still in training
     best: dict[str, Tensor]  # (M, ...) the best weights so far; empty without patience
     train: Tensor  # (E, M) mean loss of each epoch; NaN where not trained
     validation: Tensor  # (E, M)
@@ -62,16 +68,13 @@ class State:
         """Read the state of a run with this configuration; any other run is refused."""
         try:
             tensors, manifest = load_tensors(path, "checkpoint")
+        except (WrongKindError, NewerError):
+            raise
         except DamagedError as error:
-            raise NescioError(f"{error}; delete it to start this run again") from None
+            raise DamagedError(f"{error}; delete it to start this run again") from None
         check_same_run(path, manifest["config"], config)
-        groups: dict[str, dict[str, Tensor]] = {
-            "weights": {},
-            "best": {},
-            "optimizer": {},
-            "memory": {},
-            "log": {},
-        }
+        groups: dict[str, dict[str, Tensor]]
+        groups = {name: {} for name in ("weights", "best", "optimizer", "memory", "log")}
         for name, tensor in tensors.items():
             group, _, rest = name.partition("/")
             groups[group][rest] = tensor.to(device)

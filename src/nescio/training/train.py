@@ -18,19 +18,20 @@ from nescio.core import (
     check_labels,
     digest,
     hash_inputs,
+    load,
     load_manifest,
     make_folder,
     schedule_named,
     seeded,
 )
+from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models.model import FILE, History, Model
+from nescio.models.model import History, Model
 from nescio.nets import standardized
 from nescio.nets.dense import dense
 from nescio.nets.stack import Stack, stack
-from nescio.training import checkpoint
 from nescio.training.checkpoint import State, check_same_run
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -110,7 +111,7 @@ def train(
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*held) if held else None}
-        if (folder / FILE).exists():
+        if (folder / MODEL).exists():
             return _finished(folder, config, nets[0], x.device)
     architecture = Stack(nets[0])
     plan = Plan(
@@ -130,11 +131,12 @@ def train(
         bootstrap=bootstrap,
         augments=augments,
     )
-    path = None if folder is None else folder / checkpoint.FILE
+    path = None if folder is None else folder / CHECKPOINT
     state = _start(path, config, nets, plan, optimizer)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
     seen = hash_inputs(x).unique()  # so that a guard recognizes what the networks have seen
-    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config, seen)
+    made = {"history": _history(state, held), "notes": config, "seen": seen}
+    model = Model(nets[0], _final(state, plan), loss.head, **made)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)
@@ -230,9 +232,10 @@ def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) ->
 def _finished(
     folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
 ) -> Model:
-    manifest = load_manifest(folder / FILE, "model")
-    check_same_run(folder / FILE, manifest.get("notes", {}), config)
-    model = Model.load(folder, net=net[1] if config["standardize"] else net)  # type: ignore[index]
+    manifest = load_manifest(folder / MODEL, "model")
+    check_same_run(folder / MODEL, manifest.get("notes", {}), config)
+    inner = net[1] if config["standardize"] else net  # type: ignore[index]
+    model: Model = load(folder / MODEL, kind="model", net=inner)
     return model.to(device)
 
 

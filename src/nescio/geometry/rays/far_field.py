@@ -132,8 +132,8 @@ def far_field_of(
         _block(instance, origin[rows], direction[rows], piece) for rows in blocks(len(origin), size)
     ]
     check_classes(parts[0][0].shape[1])
-    slope, intercept, radius, failure_score = (torch.cat([p[i] for p in parts]) for i in range(4))
-    kind, limit = limits_of(slope, intercept, failure_score)
+    slope, intercept, radius, undecided = (torch.cat([p[i] for p in parts]) for i in range(4))
+    kind, limit = limits_of(slope, intercept, undecided)
     last = (
         _last_piece(torch.cat([p[4] for p in parts]), slope, intercept, origin) if piece else None
     )
@@ -150,8 +150,8 @@ def _block(
         slope, intercept = out.coefs
         gap = torch.sort(slope.detach(), dim=1, descending=True).values
         close = (gap[:, :1] - gap) <= 2 * out.error[0][:, None]
-        failure_score = domain.undecided | (close & (gap != gap[:, :1])).any(1)
-        found = [slope.detach(), intercept.detach(), domain.radius, failure_score]
+        undecided = domain.undecided | (close & (gap != gap[:, :1])).any(1)
+        found = [slope.detach(), intercept.detach(), domain.radius, undecided]
         if piece:
             rows = [
                 torch.autograd.grad(slope[:, c].sum(), way, retain_graph=True)[0].flatten(1)
@@ -161,13 +161,13 @@ def _block(
     return tuple(found)
 
 
-def limits_of(slope: Tensor, intercept: Tensor, failure_score: Tensor) -> tuple[Any, Tensor]:
+def limits_of(slope: Tensor, intercept: Tensor, undecided: Tensor) -> tuple[Any, Tensor]:
     """Kinds and limit probabilities `(N, C)` of affine logits."""
     top = slope == slope.amax(-1, keepdim=True)
     limit = torch.where(top, intercept, -torch.inf).softmax(-1)
     kind = np.where(top.sum(-1).numpy() == 1, KINDS[0], KINDS[1]).astype("<U9")
     kind[(slope == 0).all(-1).numpy()] = KINDS[2]
-    kind[failure_score.numpy()] = KINDS[3]
+    kind[undecided.numpy()] = KINDS[3]
     return kind, limit
 
 

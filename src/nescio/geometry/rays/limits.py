@@ -175,8 +175,8 @@ def _read(field: FarField, heat: float, reject_logit: float | None) -> FarField:
         slope = F.pad(slope, (0, 1))
         intercept = F.pad(intercept, (0, 1), value=reject_logit)
     slope, intercept = slope / heat, intercept / heat
-    failure_score = torch.as_tensor(field.kind == "undecided")
-    kind, limit = limits_of(slope, intercept, failure_score)
+    undecided = torch.as_tensor(field.kind == "undecided")
+    kind, limit = limits_of(slope, intercept, undecided)
     if last is not None:
         V, a = last.V, last.a
         if reject_logit is not None:

@@ -61,17 +61,18 @@ def regions(
 
 
 def stream_regions(
-    net: nn.Module, box: Any = None, *, plane: Any = None, pieces: int | None = None
+    net: Source, box: Any = None, *, plane: Any = None, pieces: int | None = None
 ) -> Iterator[Regions]:
     """The pieces of `regions`, in blocks of at most `pieces`: memory stays bounded.
 
     pieces: by default what 32 MB of the widest layer hold.
     """
-    if not isinstance(net, nn.Module):
+    found = instances(net)
+    if len(found) != 1:
         raise NescioError("stream one network at a time: stream_regions(model.member(0), ...)")
     if pieces is not None and pieces < 1:
         raise NescioError(f"pieces of a block must be positive, got {pieces}")
-    return _stream(instances(net)[0], _box(box), _frame(plane), plane is None, pieces)
+    return _stream(found[0], _box(box), _frame(plane), plane is None, pieces)
 
 
 def around(plane: Any, margin: float = 0.5) -> Box:
