@@ -33,7 +33,7 @@ class Head:
     nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
     divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
-    logits: Callable[[Tensor], Tensor] | None = None  # of the classes; None: those of `center`
+    gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
 
     def __call__(self, outputs: Tensor) -> Prediction:
         return self.read(outputs)
@@ -52,6 +52,7 @@ def categorical() -> Head:
         cross_entropy,
         _kl_categorical,
         _categorical_slope,
+        gives_logits=True,
     )
 
 
@@ -84,7 +85,7 @@ def with_score() -> Head:
         lambda outputs: classes_of(outputs).log_softmax(-1),
         lambda outputs, y: cross_entropy(classes_of(outputs), y),
         lambda p, q: _kl_categorical(classes_of(p), classes_of(q)),
-        logits=classes_of,
+        gives_logits=True,
     )
 
 

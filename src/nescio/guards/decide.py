@@ -93,7 +93,9 @@ class Guard:
 
     def prediction(self, activations: Activations) -> Classification:
         """The calibrated prediction, in float64."""
-        raw = Categorical(activations.logits.double())
+        logits = activations.logits.double()
+        raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
+        assert isinstance(raw, Classification)
         return raw if self.map is None else self.map(raw)
 
     def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,7 @@ class Network:
                 f"{tuple(logits.shape)}; output= takes a function of what it returns"
             )
         logits = logits.float() if logits.dtype in HALVES else logits
-        return logits if self.head is None else read_logits(self.head, logits)
+        return logits if self.head is None else self.head.center(logits)
 
     def raw(self, x: Tensor) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
@@ -130,14 +130,9 @@ def check_classes(head: Head) -> None:
 
 
 def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Network:
-    """The network of a member, read through its head."""
-    head = None if member.head.name == "categorical" else member.head
+    """The network of a member, read through its head: logits, or log-probabilities of classes."""
+    head = None if member.head.gives_logits else member.head
     return Network(member.net, output, pool, head=head)
-
-
-def read_logits(head: Head, outputs: Tensor) -> Tensor:
-    """Class logits of raw outputs: those of the head, or the logarithms of its probabilities."""
-    return (head.logits or head.center)(outputs)
 
 
 @contextmanager

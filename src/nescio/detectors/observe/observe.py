@@ -29,7 +29,6 @@ from nescio.detectors.observe.network import (
     check_outputs,
     linear_layer,
     networks,
-    read_logits,
     reader,
 )
 from nescio.detectors.observe.pooling import Pool, check_pool, named
@@ -167,7 +166,7 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
         return nothing
     entering, given = held[BEFORE + linear], held[linear]
     near = 1e-2 if entering.dtype in HALVES else 1e-4
-    read = given if network.head is None else read_logits(network.head, given)
+    read = given if network.head is None else network.head.center(given)
     normed = network.head is not None or not _equal(logits, given)
     if normed and not (_equal(logits, read) or _log_softmax(logits, given, near)):
         return nothing
