@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import NescioError
-from nescio.geometry.tracing.instances import as_points, blocks, squeezed
+from nescio.geometry.tracing.instances import as_points, blocks, together
 from nescio.models import Predictor, networks
 from nescio.nets.rbf import RBF, find_rbf
 from nescio.nets.standardize import is_scaled
@@ -22,7 +22,7 @@ OUTWARD = 1 + 1e-12  # the radius is rounded up
 BYTES = 64 << 20  # of the distances of one block of points
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Certificate:
     """Beyond `radius` from every center all probabilities are within `epsilon` of 1 / classes.
 
@@ -76,7 +76,7 @@ def certificate(net: nn.Module | Predictor, epsilon: float = 0.01) -> Certificat
     ]
     gammas = [layer.gamma for layer in layers]
     of_members = [torch.tensor(v, dtype=torch.float64) for v in (radii, alphas, gammas)]
-    radius, alpha, gamma = (squeezed(net, list(v)) for v in of_members)
+    radius, alpha, gamma = (together(net, list(v)) for v in of_members)
     return Certificate(
         radius=radius,
         epsilon=float(epsilon),

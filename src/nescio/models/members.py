@@ -1,12 +1,14 @@
 """The networks behind a predictor: each one fixed, with its masks and the scaling of its logits."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from torch import nn
 
 from nescio.core import Head, NescioError, categorical
+
+CLASSES = categorical()  # of a bare network: its outputs are class logits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -17,7 +19,7 @@ class Member:
     """
 
     net: nn.Module  # in evaluation mode it is the member, apart from dropout masks
-    head: Head = field(default_factory=categorical)
+    head: Head = CLASSES
     masks: tuple[int, int] | None = None  # seed and number of the dropout pass
     slope: float = 1.0
     intercept: tuple[float, ...] | None = None  # (C,)

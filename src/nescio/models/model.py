@@ -35,6 +35,7 @@ class History:
     """Losses by epoch and member; NaN after a member has stopped."""
 
     train: Tensor  # (E, M)
+    _: KW_ONLY
     validation: Tensor | None = None  # (E, M)
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
@@ -172,7 +173,11 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
     _check_weights(whole, weights, saved.path)
     logs = saved.under("history/")
-    history = History(logs["train"], logs.get("validation"), **epochs) if "train" in logs else None
+    history = (
+        History(logs["train"], validation=logs.get("validation"), **epochs)
+        if "train" in logs
+        else None
+    )
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
     return Model(whole, weights, head, **known)
 

@@ -282,4 +282,4 @@ def _history(state: State, held: Pair | None) -> History:
     best = state.best_epoch if state.best else state.stopped - 1
     validation = state.validation[:ran] if held is not None else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
-    return History(state.train[:ran], validation, stopped, chosen)
+    return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)

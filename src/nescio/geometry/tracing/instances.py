@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -19,6 +20,7 @@ from nescio.models import Predictor, networks
 from nescio.nets.dropout import MaskPerPass
 
 Source = nn.Module | Predictor
+D = TypeVar("D")
 
 
 CASTS = {"float", "half", "bfloat16", "to", "type"}
@@ -92,7 +94,7 @@ class Instance:
         apart = (linear + constant - truth).abs().amax().item()
         if not apart <= ALIKE * size:  # not a number either
             raise NescioError(
-                "the network cannot be analyzed: its affine pieces do not give its own outputs. "
+                "the network cannot be analyzed: its linear regions do not give its own outputs. "
                 "An in-place operation on a view, random numbers, or samples that depend on each "
                 "other are the usual causes; write y = f(x) in place of f_(x)"
             )
@@ -176,9 +178,24 @@ def as_number(value: Any, name: str) -> float:
         raise NescioError(f"{name} must be a number, got {value!r}") from error
 
 
-def squeezed(source: Source, results: Sequence[Tensor]) -> Tensor:
-    """Results of all members as `(M, ...)`; of a bare module without the axis of members."""
-    return results[0] if isinstance(source, nn.Module) else torch.stack(tuple(results))
+def together(source: Source, members: Sequence[D]) -> D:
+    """The results of all members as one, with fields `(M, ...)`; of a bare module as they are."""
+    return members[0] if isinstance(source, nn.Module) else with_members(members)
+
+
+def with_members(members: Sequence[D]) -> D:
+    """Values of members as one with an axis more in front, field by field."""
+    given: Sequence[Any] = members
+    found: Any = given[0]
+    if isinstance(found, Tensor):
+        found = torch.stack(tuple(given))
+    elif isinstance(found, np.ndarray):
+        found = np.stack(given)
+    elif is_dataclass(found) and not isinstance(found, type):
+        columns = {f.name: [getattr(member, f.name) for member in given] for f in fields(found)}
+        changed = {name: with_members(column) for name, column in columns.items()}
+        found = replace(found, **changed)
+    return found  # type: ignore[no-any-return]
 
 
 def as_points(value: Any, name: str) -> Tensor:
