@@ -280,7 +280,7 @@ def test_results_that_are_too_large_are_refused_with_their_size(monkeypatch):
     monkeypatch.setattr(affine_maps, "LIMIT", 4 << 20)
     affine(net, x)
     with pytest.raises(
-        NescioError, match="100 half-spaces a point would take .* more than .*fewer"
+        NescioError, match="100 half-spaces per point would take .* more than .*fewer"
     ):
         affine(net, x, half_spaces=True)
 

@@ -1,18 +1,34 @@
 """A predictor whose answers go through a calibration."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration.map import Map, as_classification, fit
-from nescio.core import NescioError, Prediction, Saved, answer, as_targets, load, readers
+from nescio.calibration.map import Apply, Map, State, as_classification, fit, fits, maps
+from nescio.core import (
+    Classification,
+    NescioError,
+    Prediction,
+    Saved,
+    answer,
+    as_targets,
+    load,
+    readers,
+)
 from nescio.core.files import MODEL
-from nescio.core.registry import predictors
+from nescio.core.registry import calibrators, predictors
 from nescio.models import Member, Predictor, networks, plain
 from nescio.models.predictor_folder import check_model, save_settings, settings_of
+
+P = ParamSpec("P")
+Fitted: TypeAlias = Callable[Concatenate[Classification, Tensor, P], State]
+Calibrator: TypeAlias = Callable[Concatenate[Predictor | nn.Module, Any, P], "Calibrated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +91,32 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Predictor:
     if sampler is not None:
         model = predictors[sampler](model, **saved.manifest["sampling"])
     return model if about is None else Calibrated(model, Map.from_manifest(about, saved.tensors))
+
+
+def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator[P]]:
+    """Register a function that fits a calibration, and how what it fits is applied.
+
+    The public function of the same name and options takes a predictor and calibration data.
+    """
+
+    def register(fitted: Fitted[P]) -> Calibrator[P]:
+        name: str = fitted.__name__
+
+        @wraps(fitted)
+        def build(
+            predictor: Predictor | nn.Module, data: Any, *args: P.args, **options: P.kwargs
+        ) -> Calibrated:
+            del args  # all options are keywords
+            return calibrated(name, predictor, data, **options)
+
+        own = list(inspect.signature(fitted).parameters.values())[2:]
+        first = list(inspect.signature(calibrated).parameters.values())[1:3]
+        build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+        fits.named(name)(fitted)
+        maps.named(name)(apply)
+        return calibrators.register(build)  # type: ignore[return-value]
+
+    return register
 
 
 def calibrated(

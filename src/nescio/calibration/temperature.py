@@ -7,17 +7,15 @@ closed-form derivatives, guarded by a bracket.
 import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.calibration.affine import affine, logits_of, refuse_perfect
-from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import State, fits, maps
+from nescio.calibration.calibrated import calibration
+from nescio.calibration.map import State
 from nescio.core import Classification, NescioError, one_thread
-from nescio.core.registry import calibrators
-from nescio.models import Predictor
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
 CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
@@ -31,14 +29,9 @@ class Point(NamedTuple):
     before: tuple[float, float] | None = None
 
 
-@calibrators.register
-def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
+@calibration(affine)
+def temperature(prediction: Classification, labels: Tensor) -> State:
     """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays."""
-    return calibrated("temperature", predictor, data)
-
-
-@fits.named("temperature")
-def _fitted(prediction: Classification, labels: Tensor) -> State:
     slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
     return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
 
@@ -158,6 +151,3 @@ def _moments(z: Tensor, slope: float) -> tuple[Tensor, Tensor, Tensor]:
     if first.isnan().any():  # 0 x infinity: a class that is ruled out adds nothing
         return _moments(z.clamp(min=-1e30), slope)
     return parts, first.double() / parts, weights.mul_(z).sum(-1).double() / parts
-
-
-maps.named("temperature")(affine)

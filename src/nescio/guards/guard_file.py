@@ -28,9 +28,7 @@ from nescio.guards.decide import Guard
 from nescio.guards.inputs import Range
 from nescio.guards.rules import Rule
 from nescio.guards.selective_rule import Coverage
-from nescio.models.model import rebuilt
-from nescio.nets.factory import made_by
-from nescio.nets.standardize import is_scaled
+from nescio.models.model import describe, rebuilt
 
 KIND = "guard"
 PLAIN = ("false_alarm", "risk", "confidence", "by", "notes", "batch_size")
@@ -59,7 +57,7 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         **{name: getattr(guard, name) for name in PLAIN},
         "names": None if guard.names is None else list(guard.names),
         "shape": None if guard.range is None else list(guard.range.shape),
-        "networks": [_net_manifest(net) for net in guard.nets],
+        "networks": [{**describe(net), "digest": weights_digest(net)} for net in guard.nets],
         "weights": weights,
         "guarantees": list(guard.guarantees),
     }
@@ -168,17 +166,6 @@ def weights_digest(net: nn.Module) -> str:
     """A fingerprint of parameters and buffers, by name."""
     state = sorted(net.state_dict().items())
     return digest(*(name for name, _ in state), *(tensor for _, tensor in state))
-
-
-def _net_manifest(net: nn.Module) -> dict[str, Any]:
-    standardized = is_scaled(net)
-    inner = net[1] if standardized else net  # type: ignore[index]
-    return {
-        "net": made_by(inner),
-        "layers": str(inner),
-        "standardize": list(net[0].mean.shape) if standardized else None,  # type: ignore[index]
-        "digest": weights_digest(net),
-    }
 
 
 def _probe(net: nn.Module, known: Range) -> Tensor:

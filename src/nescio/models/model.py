@@ -146,16 +146,11 @@ class Model:
         return path
 
     def _manifest(self) -> dict[str, Any]:
-        standardized = is_scaled(self.net)
-        inner = self.net[1] if standardized else self.net  # type: ignore[index]
-        first = self.net[0].mean if standardized else None  # type: ignore[index]
         history = self.history or History(torch.empty(0))
         return {
             "kind": "model",
             "members": self.members,
-            "net": made_by(inner),
-            "layers": str(inner),
-            "standardize": None if first is None else list(first.shape),
+            **describe(self.net),
             "head": {"name": self.head.name, "options": dict(self.head.options)},
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
@@ -180,6 +175,13 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
     )
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
     return Model(whole, weights, head, **known)
+
+
+def describe(net: nn.Module) -> dict[str, Any]:
+    """What `rebuilt` needs of a network: how nescio made it, its layers, its input scaling."""
+    scaling: Any = net
+    inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
+    return {"net": made_by(inner), "layers": str(inner), "standardize": shape}
 
 
 def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:

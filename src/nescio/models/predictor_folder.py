@@ -25,8 +25,8 @@ def save_settings(
     """
     path = Path(folder) / PREDICTOR
     settings = {"sampler": sampler, "sampling": dict(sampling or {}), "calibration": calibration}
-    manifest = {"kind": "predictor", "model": model_digest(path), **settings}
-    save_tensors(path, state or {}, manifest)
+    model = load_manifest(path.with_name(MODEL), "model")["digest"]
+    save_tensors(path, state or {}, {"kind": "predictor", "model": model, **settings})
     return path
 
 
@@ -37,14 +37,9 @@ def settings_of(folder: str | Path) -> dict[str, Any]:
     return {name: manifest[name] for name in ("sampler", "sampling") if name in manifest}
 
 
-def model_digest(beside: Path) -> str:
-    """The digest of the model in the same folder, so that another model is recognized."""
-    return str(load_manifest(beside.with_name(MODEL), "model")["digest"])
-
-
 def check_model(path: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse settings that were saved for another model."""
-    if manifest["model"] != model_digest(path):
+    if manifest["model"] != load_manifest(path.with_name(MODEL), "model")["digest"]:
         raise DamagedError(
             f"{path} was saved with another {MODEL} than the one beside it; save the predictor "
             f"again, or delete {path.name} to read the model alone"
