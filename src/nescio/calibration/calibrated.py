@@ -79,7 +79,8 @@ class Calibrated:
 
 def map_of(predictor: Predictor) -> Map | None:
     """The calibration that the answers of a predictor go through, None where there is none."""
-    return predictor.map if isinstance(predictor, Calibrated) else None
+    found = getattr(predictor, "map", None)
+    return found if isinstance(found, Map) else None
 
 
 @readers.named("predictor")
