@@ -12,10 +12,10 @@ from nescio import losses as losses
 from nescio import metrics as metrics
 from nescio import models as models
 from nescio import nets as nets
-from nescio.calibration.saving import load as load
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core.errors import NescioError as NescioError
+from nescio.core.files import load as load
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import DoubleExponential as DoubleExponential

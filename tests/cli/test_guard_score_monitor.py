@@ -15,10 +15,10 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from nescio import load
 from nescio.cli import running
 from nescio.cli.main import main
 from nescio.evaluation import Audit
-from nescio.guards import Guard
 from nescio.guards import guard as make_guard
 from nescio.guards.resumable_table import Table
 
@@ -120,7 +120,7 @@ def test_help_teaches_with_an_example(command: str) -> None:
 def test_a_guard_from_the_command_line_is_that_of_python(home: Path, guard: Path) -> None:
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
     net.load_state_dict(load_file(home / "w.safetensors"))
-    made = Guard.load(guard, net=net)
+    made = load(guard, net=net)
     assert (made.false_alarm, made.risk, made.names) == (0.02, 0.08, ("west", "east"))
     beside = json.loads((home / "g.safetensors.json").read_text())
     assert beside["guarantees"] == list(made.guarantees)
@@ -135,7 +135,7 @@ def test_score_writes_a_row_an_input(home: Path, guard: Path) -> None:
     result = nescio("score", guard, "new.npy", *net, "--out", "d.csv", "--batch-mb", "0.004")
     assert result.exit_code == 0, result.output
     assert "900 inputs" in result.output
-    made = Guard.load(guard, net=_net(home))
+    made = load(guard, net=_net(home))
     truth = made(np.load("new.npy")).columns()
     rows = rows_of(home / "d.csv")
     assert [row["decision"] for row in rows] == truth["decision"].tolist()
@@ -164,7 +164,7 @@ def test_a_guard_from_a_table_takes_its_columns_by_name(home: Path) -> None:
     words = ["score", out, "new.csv", "--net", net, "--weights", "w.safetensors", "--out", "t.csv"]
     result = nescio(*words)
     assert result.exit_code == 0, result.output
-    made = Guard.load(home / out, net=_net(home))
+    made = load(home / out, net=_net(home))
     assert made.notes["columns"] == ["a", "b"]
     truth = made(draw(900, 2)[0]).columns()["decision"].tolist()
     assert [row["decision"] for row in rows_of(home / "t.csv")] == truth
@@ -593,7 +593,7 @@ def test_audit_reads_tables(home: Path, guard: Path, monkeypatch: pytest.MonkeyP
 
     def audit(predictors: Any, test: Any, **options: Any) -> Audit:
         seen.update(options, test=test)
-        return Audit({"guard": {}}, Guard.load(guard, net=_net(home)))
+        return Audit({"guard": {}}, load(guard, net=_net(home)))
 
     def save(self: Audit, folder: str) -> Path:
         seen["columns"] = self.guard.notes["columns"]

@@ -12,7 +12,7 @@ from nescio import conformal
 from nescio.conformal import Intervals, Sets
 from nescio.conformal.prediction_intervals import bands
 from nescio.conformal.sets import scores
-from nescio.core import NescioError, load_manifest
+from nescio.core import load_manifest
 from nescio.core.registry import conformals
 
 SETS, INTERVALS = sorted(scores), sorted(bands)
@@ -110,20 +110,12 @@ def test_every_option_changes_something(name):
 def test_files_hold_all_of_it(name, options, tmp_path):
     fitted, (new, _) = make(name, **options), samples(name, 30, seed=1)
     path = fitted.save(tmp_path / "fitted.safetensors")
-    again = type(fitted).load(path)
+    again = nescio.load(path)
     assert torch.equal(call(again, new), call(fitted, new))
     assert again.guarantee == fitted.guarantee
     assert load_manifest(path, fitted.manifest()["kind"])["guarantee"] == fitted.guarantee
     parts = json.loads(json.dumps(fitted.manifest())), dict(fitted.state)
     assert torch.equal(call(type(fitted).from_manifest(*parts), new), call(fitted, new))
-
-
-@pytest.mark.parametrize("name", conformals)
-def test_a_damaged_file_is_refused(name, tmp_path):
-    path = make(name).save(tmp_path / "fitted.safetensors")
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(NescioError, match="damaged"):
-        type(make(name)).load(path)
 
 
 @pytest.mark.parametrize("name", conformals)

@@ -31,6 +31,7 @@ WRITE = os.environ.get("NESCIO_WRITE_GOLDEN") == "1"
 RENAMED: dict[str, str] = {
     "cases": "samples",
     "made": "about",
+    "guard_format": "format",
     "outside": "ood",
     "doubt": "failure_score",
     "optimiser": "optimizer",
@@ -321,7 +322,7 @@ def run_guard(folder: Path, **options: Any) -> dict[str, Any]:
         warnings.simplefilter("always")
         found = made(inputs)
         path = made.save(folder / "guard.safetensors")
-        again = nescio.Guard.load(path, net=stored("moons"))(inputs)
+        again = nescio.load(path, net=stored("moons"))(inputs)
         together = made(inputs, batch_level=0.1)
     assert torch.equal(found.decision, again.decision)
     return {

@@ -109,10 +109,10 @@ def monitor(
 
 
 def _there(path: Path) -> Any:
-    from nescio.monitoring import load
+    from nescio.core import load
 
     try:
-        return load(path)
+        return load(path, kind="monitor")
     except NescioError:
         if path.suffix == ".safetensors":
             raise
@@ -122,9 +122,7 @@ def _there(path: Path) -> Any:
 def _calibration(path: str) -> NDArray[np.float64]:
     """The scores of a guard on the samples of its promises, as single precision holds them."""
     from nescio.core import load_tensors
-    from nescio.guards import about
 
-    about(path)
     tensors, _ = load_tensors(Path(path), "guard")
     found = [
         t.float()

@@ -60,8 +60,8 @@ def picked(net: Any, output: int | str) -> Picked:
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
     """A network of the user's, or the predictor in a run folder."""
-    from nescio.calibration.saving import load
     from nescio.cli.network_files import likely, load_network
+    from nescio.core import load
 
     if ":" in network:
         if weights is None:
@@ -82,18 +82,10 @@ def named_networks(network: str, weights: str | None, net_name: str | None) -> A
 
     A model of a run folder knows the data it was trained on.
     """
-    from nescio.calibration import Calibrated
-    from nescio.cli.network_files import load_network
-    from nescio.models.mc_dropout import MCDropout
-    from nescio.models.model import Model
+    from nescio.models import innermost
 
     found = named_predictor(network, weights, net_name)
-    inner: Any = found.predictor if isinstance(found, Calibrated) else found
-    sampled = isinstance(inner, MCDropout)
-    if ":" not in network and (sampled or inner.seen is None):
-        net = None if net_name is None else load_network(net_name)
-        trained = Model.load(network, net=net)
-        inner = trained if sampled else replace(inner, seen=trained.seen)
-    if sampled or isinstance(found, Calibrated):
+    inner = innermost(found)
+    if inner is not found:
         click.echo("the networks alone are guarded: no passes, no earlier calibration", err=True)
     return inner

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from nescio import data, geometry, nets
-from nescio.calibration import Calibrated
 from nescio.core import NescioError, as_batch, make_folder, one_thread, write_atomically, write_json
 from nescio.core.progress import progress
 from nescio.data.readers.arrays import arrays_of
@@ -23,10 +22,7 @@ from nescio.geometry.regions.drawing import COLORS
 from nescio.geometry.regions.merging import merged
 from nescio.geometry.regions.regions_value import Box, joined
 from nescio.geometry.tracing.instances import instances
-from nescio.models import Predictor
-from nescio.models.ensemble import Pooled
-from nescio.models.mc_dropout import MCDropout
-from nescio.models.model import Model
+from nescio.models import Predictor, networks
 from nescio.training.train import train
 from nescio.version import VERSION
 
@@ -185,29 +181,14 @@ def class_shares(regions: Regions) -> Tensor:
 
 def _regions(source: Source, box: Box, plane: Any) -> tuple[Regions, ...]:
     if isinstance(source, nn.Module):
-        return (_streamed(source, box, plane, "pieces"),)
-    if isinstance(source, Model):
-        return tuple(
-            _streamed(source.member(i), box, plane, f"pieces of member {i}")
-            for i in range(min(source.members, MEMBERS))
-        )
-    return geometry.regions(_few(source), box, plane=plane)[:MEMBERS]
+        return (_streamed(source, box, plane, "linear regions"),)
+    return tuple(
+        _streamed(member, box, plane, f"linear regions of member {index}")
+        for index, member in enumerate(networks(source)[:MEMBERS])
+    )
 
 
-def _few(source: Predictor) -> Predictor:
-    """The same predictor with few members: its first, and a few more where it has parts."""
-    if isinstance(source, Model):
-        return replace(source, tensors={name: t[:MEMBERS] for name, t in source.tensors.items()})
-    if isinstance(source, MCDropout):
-        return replace(source, nets=source.nets[:MEMBERS], passes=min(source.passes, MEMBERS))
-    if isinstance(source, Calibrated):
-        return replace(source, predictor=_few(source.predictor))
-    if isinstance(source, Pooled):
-        return Pooled(tuple(map(_few, source.predictors[:MEMBERS])))
-    return source
-
-
-def _streamed(net: nn.Module, box: Box, plane: Any, label: str) -> Regions:
+def _streamed(net: Any, box: Box, plane: Any, label: str) -> Regions:
     """The pieces of one network; the bar shows the share of the box that is done."""
     (left, right), (bottom, top) = box
     blocks, pieces, done, shown = [], 0, 0.0, 0

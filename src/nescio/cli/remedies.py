@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from nescio.calibration.saving import save_settings
 from nescio.cli.data_names import settings
 from nescio.core import NescioError
 from nescio.core.registry import recipes
 from nescio.models import Predictor
+from nescio.models.predictor_folder import save_settings
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train

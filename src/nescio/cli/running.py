@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration import Calibrated, temperature
-from nescio.calibration.saving import save_settings
+from nescio.calibration import map_of, temperature
 from nescio.cli.data_names import (
     augments,
     check_fit,
@@ -36,9 +35,8 @@ from nescio.evaluation.answers import quality, see
 from nescio.evaluation.audit.audit import RAYS, STEPS, check_attack
 from nescio.evaluation.compare.contestants import TUNING
 from nescio.evaluation.compare.scored import observe_given
-from nescio.models import Predictor, mc_dropout
-from nescio.models.mc_dropout import MCDropout
-from nescio.models.model import Model
+from nescio.models import Predictor, innermost, mc_dropout, networks
+from nescio.models.predictor_folder import save_settings
 from nescio.nets.factory import made_by, rebuild
 from nescio.nets.standardize import is_scaled
 from nescio.training.loop import Pair
@@ -96,8 +94,11 @@ def run_recipe(
     predictor = recipe.predictor(model)
     if calibrate is not None:
         predictor = calibrators[calibrate](predictor, dataset.validation)
-    fitted = predictor if isinstance(predictor, Calibrated) else None
-    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, calibrated=fitted)
+    fitted = map_of(predictor)
+    calibration = (
+        {} if fitted is None else {"calibration": fitted.manifest(), "state": fitted.state}
+    )
+    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, **calibration)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
 
@@ -253,7 +254,7 @@ def compare_files(
         name, given = ood_named(text, shape, x, count=count, seed=seed)
         others.setdefault(name, given)
         close |= {name: None} if place < len(near) else {}
-    inner = _innermost(net)
+    inner = innermost(net)
     where: Output = int(output) if output is not None and output.isdigit() else output
     predictors = {} if inner is net else {"predictor": net}
     if passes is not None:
@@ -303,20 +304,12 @@ def _apart(name: str, note: Callable[[str], None]) -> tuple[Pair, Pair]:
 
 def _anew(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
     """What makes a network like `net` from another start, and whether its inputs are scaled."""
-    inner = _innermost(net)
-    whole: Any = inner.net if isinstance(inner, Model) else inner
+    whole: Any = networks(innermost(net))[0].net
     scaled = is_scaled(whole) and not isinstance(net, nn.Module)  # by training, not by a factory
     if factory is not None:
         return factory_named(factory), scaled
     made = made_by(whole[1] if scaled else whole)
     return lambda: rebuild(made), scaled
-
-
-def _innermost(net: Any) -> Any:
-    """The model or network behind scaled logits and sampled passes."""
-    if isinstance(net, Calibrated):
-        return _innermost(net.predictor)
-    return net.nets[0] if isinstance(net, MCDropout) else net
 
 
 def _test_part(
@@ -326,8 +319,7 @@ def _test_part(
     read: Callable[[str, str], Pair] = labeled,
 ) -> Pair:
     """The labeled data of a name; only the test part where a run was trained on the rest."""
-    inner = net.predictor if isinstance(net, Calibrated) else net
-    trained_on = getattr(inner, "notes", {}).get("data")
+    trained_on = getattr(innermost(net), "notes", {}).get("data")
     if trained_on is not None and named(name).whole_file:
         dataset = dataset_named(name)
         if digest(*dataset.train) == trained_on and dataset.test is not None:

@@ -83,7 +83,7 @@ def score(
 def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
     """A guard with its network; weights in the file go into a network of the user's."""
     from nescio.cli.networks import named_networks
-    from nescio.guards import Guard
+    from nescio.core import load
 
     manifest = _about(path)
     if net_name is None:
@@ -101,10 +101,11 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
                 f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
                 "package.module:factory --weights FILE"
             )
-        return Guard.load(path)
+        return load(path, kind="guard")
     if ":" in net_name and weights is None and manifest["weights"]:
-        return Guard.load(path, net=_filled(path, manifest["networks"], net_name))
-    return Guard.load(path, net=named_networks(net_name, weights, None))
+        net = _filled(path, manifest["networks"], net_name)
+        return load(path, kind="guard", net=net)
+    return load(path, kind="guard", net=named_networks(net_name, weights, None))
 
 
 def _about(path: str) -> dict[str, Any]:

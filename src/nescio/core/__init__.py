@@ -10,11 +10,17 @@ from nescio.core.checks import as_targets as as_targets
 from nescio.core.checks import as_tensor as as_tensor
 from nescio.core.errors import NescioError as NescioError
 from nescio.core.files import DamagedError as DamagedError
+from nescio.core.files import NewerError as NewerError
+from nescio.core.files import Saved as Saved
+from nescio.core.files import WrongKindError as WrongKindError
 from nescio.core.files import finite as finite
 from nescio.core.files import kept as kept
+from nescio.core.files import load as load
 from nescio.core.files import load_manifest as load_manifest
 from nescio.core.files import load_tensors as load_tensors
 from nescio.core.files import make_folder as make_folder
+from nescio.core.files import readers as readers
+from nescio.core.files import save_manifest as save_manifest
 from nescio.core.files import save_tensors as save_tensors
 from nescio.core.files import write_atomically as write_atomically
 from nescio.core.files import write_json as write_json

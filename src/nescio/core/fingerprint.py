@@ -1,4 +1,4 @@
-"""A number for each input, so that data which were seen before are recognized."""
+"""Fingerprints: of each input, so that data are recognized again; of whole contents."""
 
 import hashlib
 from functools import lru_cache
@@ -41,7 +41,7 @@ def _hash(inputs: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _odd(count: int) -> Tensor:
-    """Odd numbers that share no pattern with data: one a word."""
+    """Odd numbers that share no pattern with data, one per word."""
     numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
     numbers ^= numbers >> np.uint64(30)
     numbers *= np.uint64(0x94D049BB133111EB)
@@ -49,11 +49,15 @@ def _odd(count: int) -> Tensor:
     return torch.from_numpy((numbers | np.uint64(1)).view(np.int64))
 
 
-def digest(*tensors: Tensor) -> str:
-    """A short fingerprint of the contents of tensors."""
+def digest(*parts: Tensor | str) -> str:
+    """A short fingerprint of the contents of tensors and texts, in their order."""
     total = hashlib.blake2b(digest_size=8)
-    for tensor in tensors:
-        total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-        total.update(flat.numpy().data)
+    for part in parts:
+        if isinstance(part, str):
+            total.update(f"text {len(part)}:{part}".encode())
+            continue
+        total.update(f"{part.dtype}{tuple(part.shape)}".encode())
+        if part.numel():
+            flat = part.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            total.update(flat.numpy().data)
     return total.hexdigest()

@@ -10,7 +10,7 @@ from torch import Tensor
 from nescio.core import NescioError, as_inputs, as_tensor
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
 from nescio.detectors.observe.layers import place
-from nescio.detectors.observe.network import Network, Output, linear_layer, networks
+from nescio.detectors.observe.network import Network, Output, linear_layer, networks, reader
 from nescio.detectors.observe.pooling import Pool, check_pool
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def scorer(
     pool = _kept(made, "pool", "mean") if pool is None else pool
     output = _kept(made, "output", None) if output is None else output
     check_pool(pool)
-    nets = [Network(net, output, pool) for net in networks(source)]
+    nets = [reader(member, output, pool) for member in networks(source)]
     _check_members(detector, len(nets))
     placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
     return Scorer(detector, tuple(placed), batch_size)

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.conformal.exact_quantiles import check_groups
-from nescio.core import Classification, Head, NescioError, log_odds
+from nescio.core import Categorical, Classification, Head, NescioError, log_odds
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.network import Network
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.inputs import Range, Watched, read_inputs, watch
 from nescio.guards.rules import Rule, Scored
+from nescio.models import Member
 
 CLASS = "class"
 FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score", "rule", "sets")
@@ -66,7 +67,7 @@ class Guard:
         parts = [
             self._part(part, None if belongs is None else belongs[part.rows])
             for part in watch(
-                self.nets, self.detector, self.layers, x, known=known, batch_size=size
+                self.members, self.detector, self.layers, x, known=known, batch_size=size
             )
         ]
         if not parts:
@@ -85,9 +86,15 @@ class Guard:
         both = [*self.detector.layers, *(self.failure.layers if self.failure else ())]
         return list(dict.fromkeys(both))
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The networks, and how their outputs are read."""
+        return tuple(Member(net=net, head=self.head) for net in self.nets)
+
     def prediction(self, activations: Activations) -> Classification:
         """The calibrated prediction, in float64."""
-        raw = self.head(activations.logits.double())
+        logits = activations.logits.double()
+        raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
         return raw if self.map is None else self.map(raw)
 
@@ -99,20 +106,15 @@ class Guard:
         return score, _scores(self.failure, activations)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
-        """Write one safetensors file with a manifest; with `weights` also those of the network."""
+        """Write one safetensors file with a manifest; with `weights` also those of the network.
+
+        `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
+        `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
+        they were.
+        """
         from nescio.guards.guard_file import save
 
         return save(self, Path(path), weights=weights)
-
-    @classmethod
-    def load(cls, path: str | Path, *, net: Any = None) -> "Guard":
-        """Read a guard; the weights of `net` and its answers to a probe must be as they were.
-
-        A guard of one of nescio's networks that was saved with weights needs no `net`.
-        """
-        from nescio.guards.guard_file import load
-
-        return load(Path(path), net=net)
 
     @property
     def guarantees(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from nescio import calibration as calibrations
 from nescio.calibration import Map
 from nescio.conformal import Sets, needed, threshold
 from nescio.conformal.exact_quantiles import check_groups
-from nescio.core import Classification, NescioError, categorical, check_labels, generator
+from nescio.core import NescioError, categorical, check_labels, generator
 from nescio.core.registry import detectors
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
@@ -27,7 +27,7 @@ from nescio.guards.guarantees import cautions
 from nescio.guards.inputs import learn_range
 from nescio.guards.rules import Rule, Scored, fit_rule
 from nescio.guards.selective_rule import check_wish
-from nescio.models.model import Model
+from nescio.models import Member
 
 
 def refuse_known(
@@ -152,19 +152,20 @@ def guard(
       training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    _check(source, false_alarm, risk, confidence, batch_size)
-    nets = tuple(_copies(source))
+    _check(false_alarm, risk, confidence, batch_size)
+    members = _copies(source)
+    nets = tuple(member.net for member in members)
     if isinstance(detector, Detector):
         more = [] if failure is None or isinstance(failure, Detector) else [None]
         layers, pool = [*detector.layers, *more], detector.about.get("pool", pool)
     elif nets and layers is None:
         layers = lambda x: watched_layers(nets[0], x, pool=pool, output=output)  # noqa: E731
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
-    held, layers = _observed(nets, calibration, layers, "calibration", **options)
+    held, layers = _observed(members, calibration, layers, "calibration", **options)
     labels = _labels(held)
     seen = None
     if train is not None:
-        seen, _ = _observed(nets, train, layers, "train", **options)
+        seen, _ = _observed(members, train, layers, "train", **options)
     if not repeats:
         given = [one for one in (detector, failure) if isinstance(one, Detector)]
         refuse_known(held, seen, source, given)
@@ -174,7 +175,7 @@ def guard(
     tuning = held[parts.tuning]
     base = seen if seen is not None else held[parts.fitting] if fitting else None
     fitted, failure_score = _detectors(detector, failure, base, (tuning, labels[parts.tuning]))
-    head = source.head if isinstance(source, Model) else categorical()
+    head = members[0].head if members else categorical()
     bare = Guard(
         fitted, failure_score, None, (), (), head, nets, false_alarm, risk, confidence,
         by=CLASS if isinstance(by, str) else None if by is None else "groups",
@@ -196,39 +197,37 @@ def guard(
     return found
 
 
-def _check(source: Any, false_alarm: float, risk: float, confidence: float, size: int) -> None:
+def _check(false_alarm: float, risk: float, confidence: float, size: int) -> None:
     if not 0 < false_alarm < 1:
         raise NescioError(f"false_alarm must lie between 0 and 1, got {false_alarm}")
     check_wish(risk, confidence)
     if size < 1:
         raise NescioError(f"batch_size must be at least 1, got {size}")
-    if isinstance(source, Model) and source.head.task != "classification":
-        raise NescioError(
-            f"a guard decides about classes; this model has the head {source.head.name!r}; for "
-            "regression use the intervals of nescio.conformal"
-        )
 
 
-def _copies(source: Any) -> list[nn.Module]:
+def _copies(source: Any) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
-    return [] if source is None else [deepcopy(net).eval() for net in networks(source)]
+    members = [] if source is None else networks(source)
+    if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
+        raise NescioError("the networks have different heads; guard those of one head")
+    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
 
 
 def _observed(
-    nets: Sequence[nn.Module], data: Any, layers: Any, name: str, **options: Any
+    members: Sequence[Member], data: Any, layers: Any, name: str, **options: Any
 ) -> tuple[Activations, Any]:
     """Activations with their inputs, and the layers to read in other data."""
     if isinstance(data, Activations):
         return data, list(data.features)
-    if not nets:
+    if not members:
         raise NescioError(
             f"without a network {name} must be activations, got {type(data).__name__}"
         )
     pair = data
     if callable(layers):  # they are found with a few of the inputs
-        pair = _whole(nets[0], data, options["batch_size"])
+        pair = _whole(members[0].net, data, options["batch_size"])
         layers = layers(pair[0])
-    return observe(list(nets), pair, layers=layers, inputs=True, **options), layers
+    return observe(list(members), pair, layers=layers, inputs=True, **options), layers
 
 
 def _whole(net: nn.Module, data: Any, batch_size: int) -> tuple[Tensor, Tensor | None]:
@@ -316,8 +315,7 @@ def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> 
     """The calibration of probabilities; none where the tuning samples hold no error."""
     if name is None:
         return None
-    prediction = bare.head(tuning.logits.double())
-    assert isinstance(prediction, Classification)
+    prediction = bare.prediction(tuning)
     if (prediction.member_log_probs.argmax(-1) == labels).all():
         return None
     return calibrations.fit(name, prediction, labels)

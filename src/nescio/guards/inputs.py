@@ -1,17 +1,18 @@
 """Networks as a guard runs them: raw inputs to activations, a part at a time; odd rows apart."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.core import NescioError, as_batch, as_tensor
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import place
-from nescio.detectors.observe.network import Network, linear_layer
+from nescio.detectors.observe.network import Network, linear_layer, reader
+from nescio.models import Member
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -83,7 +84,7 @@ def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Tensor:
 
 
 def watch(
-    nets: tuple[nn.Module, ...],
+    members: tuple[Member, ...],
     detector: Detector,
     layers: Sequence[str],
     x: Tensor,
@@ -94,7 +95,10 @@ def watch(
     """What the networks give for inputs, in parts of bounded size; pooled as for the detector."""
     made = detector.about
     options = made.get("output"), made.get("pool", "mean")
-    watching = [Network(net, *options, [place(name, net) for name in layers]) for net in nets]
+    watching = [
+        replace(reader(member, *options), places=[place(name, member.net) for name in layers])
+        for member in members
+    ]
     size = max(batch_size, PART // max(1, x[0].numel()) if len(x) else 1)
     batch = max(batch_size, BATCH // max(1, x[0].numel()) if len(x) else 1)
     for start in range(0, len(x), size):

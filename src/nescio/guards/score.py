@@ -156,8 +156,7 @@ def fingerprint(guard: Guard) -> str:
     if guard.range is not None:
         tensors += [guard.range.low, guard.range.high]
     said += [weights_digest(net) for net in guard.nets]
-    words = torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
-    return digest(words, *tensors)
+    return digest(json.dumps(said, sort_keys=True), *tensors)
 
 
 def _stream(source: Any) -> Stream:

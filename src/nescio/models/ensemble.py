@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from nescio.core import Head, NescioError, Prediction, answer
 from nescio.core.registry import predictors
+from nescio.models.members import Member, networks
 from nescio.models.model import Model
 from nescio.models.predictor import Predictor, as_head, plain
 from nescio.nets.stack import stack
@@ -17,7 +18,7 @@ from nescio.nets.stack import stack
 def ensemble(
     nets: Sequence[nn.Module | Predictor], *, head: Head | str | None = None
 ) -> "Model | Pooled":
-    """The uniform mixture of networks that were trained apart; `train(members=M)` makes one.
+    """The uniform mixture of networks that were trained separately; `train(members=M)` trains one.
 
     Networks of one architecture are stacked. Others, and predictors, answer one after the other.
     head: how the outputs of networks are read, a head or its name; None for class logits.
@@ -38,6 +39,11 @@ class Pooled:
     """Several predictors as one: their members together."""
 
     predictors: tuple[Predictor, ...]
+    inner = None
+
+    def networks(self) -> list[Member]:
+        """Those of all parts, in their order."""
+        return [member for part in self.predictors for member in networks(part)]
 
     def __call__(self, x: Any) -> Prediction:
         return Prediction.pool([predictor(x) for predictor in self.predictors])

@@ -5,9 +5,10 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.dropout` says how.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,47 +17,70 @@ from torch.func import functional_call
 
 from nescio.core import Head, NescioError, Prediction, as_inputs, generator
 from nescio.core.registry import predictors
-from nescio.models.model import Model, check_logits, refusing_shapes
-from nescio.models.predictor import as_head, check_passes, evaluating
+from nescio.models.members import Member, networks
+from nescio.models.model import check_logits, refusing_shapes
+from nescio.models.predictor import Predictor, as_head, check_passes, evaluating, plain
+from nescio.models.predictor_folder import save_settings
 from nescio.nets.dropout import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
-SAMPLES = 512  # at most so many in one go
+SAMPLES = 512  # at most, in one go
+REFUSED = "mc_dropout reads an nn.Module with weights, or a model"
 
 
 @predictors.register
 def mc_dropout(
-    net: nn.Module | Model, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
+    net: nn.Module | Predictor, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
 ) -> "MCDropout":
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
-    Of a model with M networks, each gives `passes` members, read by the model's own head.
-    head: how the outputs of a network are read, a head or its name; None for class logits.
+    net: a network, or a model; of a model with M networks, each gives `passes` members.
+    head: how the outputs of a network are read, a head or its name; None for class logits. A model
+      has its head.
     """
     check_passes(passes)
-    if not isinstance(net, (nn.Module, Model)) or not list(_weights(net)):
-        raise NescioError("mc_dropout reads an nn.Module with weights, or a model")
-    if isinstance(net, Model):
-        if head is not None:
-            raise NescioError("a model has a head of its own; leave head= out, or give its network")
-        nets = tuple(net.member(i) for i in range(net.members))
-        return MCDropout(nets, net.head, passes, seed, net.notes)
-    return MCDropout((net,), as_head(head, net), passes, seed)
+    if not isinstance(net, nn.Module) and not callable(getattr(net, "networks", None)):
+        raise NescioError(REFUSED)
+    members = networks(net)
+    if not all(m.is_bare and next(m.net.parameters(), None) is not None for m in members):
+        raise NescioError(REFUSED)
+    if isinstance(net, nn.Module):
+        return MCDropout(inner=net, head=as_head(head, net), passes=passes, seed=seed)
+    if head is not None:
+        raise NescioError("a model has a head of its own; leave head= out, or give its network")
+    return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
 
 
-def _weights(net: nn.Module | Model) -> Iterable[Tensor]:
-    return net.tensors.values() if isinstance(net, Model) else net.parameters()
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MCDropout:
     """Networks whose dropout is sampled; the same seed gives the same masks."""
 
-    nets: tuple[nn.Module, ...]
+    inner: nn.Module | Predictor
     head: Head
     passes: int
     seed: int
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how the networks were trained
+
+    @cached_property
+    def nets(self) -> tuple[nn.Module, ...]:
+        """The networks, each of which gives `passes` members."""
+        return tuple(member.net for member in networks(self.inner))
+
+    def networks(self) -> list[Member]:
+        """Each network once for each pass, with the masks of the pass."""
+        passes = range(self.passes)
+        return [
+            Member(net=net, head=self.head, masks=(self.seed, t), template=self.nets[0])
+            for net in self.nets
+            for t in passes
+        ]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model, and beside it how its members are drawn."""
+        model: Any = self.inner
+        model = plain(model, head=self.head) if isinstance(model, nn.Module) else model
+        model.save(folder)
+        options = {"passes": self.passes, "seed": self.seed}
+        return save_settings(folder, sampler="mc_dropout", sampling=options)
 
     def __call__(self, x: Any) -> Prediction:
         outputs = self.outputs(x)
@@ -107,7 +131,7 @@ class MCDropout:
         return torch.cat(chunks, dim=1)
 
     def _sizes(self, net: nn.Module, x: Tensor) -> tuple[int, int]:
-        """Cases and passes in one go, from a trial; one pass where they cannot run together."""
+        """Samples and passes in one go, from a trial; one pass where they cannot run together."""
         probe = x[:2] if len(x) > 1 else torch.cat([x, x])
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
@@ -118,7 +142,7 @@ class MCDropout:
             )
         if not _close(self._run(net, probe[1:], range(1))[0], truth[:, 1:]):
             raise NescioError(
-                "the answer for a sample depends on the other cases of its batch; the samples "
+                "the answer for a sample depends on the others of its batch; the samples "
                 "must be the first axis wherever dropout acts"
             )
         limit = BYTES // x.element_size()
@@ -130,7 +154,7 @@ class MCDropout:
         return max(1, min(samples, limit // (wide * passes))), passes
 
     def _together(self, net: nn.Module, probe: Tensor, first: Tensor) -> int | None:
-        """Numbers a row when passes run together; None where that does not give the same."""
+        """Numbers per sample when passes run together; None where that does not give the same."""
         count = range(min(2, self.passes))
         truth = torch.cat([first, *(self._run(net, probe, range(t, t + 1))[0] for t in count[1:])])
         try:

@@ -15,8 +15,10 @@ from nescio.nets.stack import stack
 class Predictor(Protocol):
     """Anything that answers inputs with a prediction: a model, sampled passes, a scaled model.
 
-    Calling it takes any inputs, in pieces, without gradients. Those that can be attacked also have
-    `answer(x)`, which keeps the gradients with respect to the inputs.
+    Calling it takes any inputs, in parts, without gradients. Those that can be attacked also have
+    `answer(x)`, which keeps the gradients with respect to the inputs. Those with networks answer
+    two questions more, and nobody asks which kind of predictor it is: `networks()` gives a `Member`
+    for each member, `inner` what it wraps, or None.
     """
 
     def __call__(self, x: Any, /) -> Prediction: ...
@@ -63,17 +65,14 @@ def _has_one_output(net: nn.Module) -> bool:
 
 
 def check_passes(passes: object) -> None:
-    """Refuse numbers of draws that are not whole, or below 1."""
+    """Refuse a number of draws that is not whole, or below 1."""
     if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
         raise NescioError(f"passes must be a whole number from 1 up, got {passes!r}")
 
 
-# One network as it is.
-
-
 @predictors.register
 def plain(net: nn.Module, *, head: Head | str | None = None) -> Model:
-    """The network's own answer, in evaluation mode; a model with one member.
+    """The answer of one network in evaluation mode: a model with one member.
 
     head: how outputs are read, a head or its name; None for class logits.
     """

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, derive, load_tensors, save_tensors
+from nescio.core import DamagedError, NescioError, Saved, derive, readers, save_tensors
 from nescio.data import random_access
 from nescio.guards import Guard
 from nescio.metrics.as_arrays import Numbers, numbers
@@ -119,7 +119,7 @@ class Monitor:
             now = _after(now, values[start : start + PIECE])
         return now
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write the monitor to one file; a crash leaves the old file or the new one."""
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
@@ -128,6 +128,7 @@ class Monitor:
         plain = {name: getattr(self, name) for name in names}
         manifest = {"kind": KIND, "shard": list(self.shard), "stride": self.peaks.stride, **plain}
         save_tensors(Path(path), tensors, {**manifest, "bets": BETS})
+        return Path(path)
 
 
 def monitor(
@@ -181,12 +182,15 @@ def monitor(
     )
 
 
-def load(path: str | Path) -> Monitor:
-    """Read a monitor that was saved; it goes on as if nothing had happened."""
-    tensors, manifest = load_tensors(Path(path), KIND)
+@readers.named(KIND)
+def _read(saved: Saved) -> Monitor:
+    """A monitor that was saved; it goes on as if nothing had happened."""
+    manifest = dict(saved.manifest)
     if manifest.pop("bets", None) != BETS:
-        raise NescioError(f"{path} was written by a nescio with other bets; start a new monitor")
-    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        raise DamagedError(
+            f"{saved.path} was written by a nescio with other bets; start a new monitor"
+        )
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in saved.tensors.items()}
     peaks = Peaks(arrays.pop("heights"), manifest.pop("stride"))
     manifest |= {"shard": tuple(manifest["shard"]), "peaks": peaks, **arrays}
     return Monitor(**{field.name: manifest[field.name] for field in fields(Monitor)})

@@ -351,7 +351,7 @@ def guard_usage(result: Result) -> tuple[str, str] | None:
         return None
     net = ", net=net" if guard["own_network"] else ""
     python = (
-        f"import nescio\nguard = nescio.Guard.load({path!r}{net})\n"
+        f"import nescio\nguard = nescio.load({path!r}{net})\n"
         "print(guard(x))  # answer, unsure or outside, for each input"
     )
     own = f" --net {guard.get('net') or 'mymodule:make_net'}" if guard["own_network"] else ""

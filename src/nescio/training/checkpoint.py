@@ -9,10 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import DamagedError, NescioError, load_tensors, save_tensors
+from nescio.core import (
+    DamagedError,
+    NescioError,
+    NewerError,
+    WrongKindError,
+    load_tensors,
+    save_tensors,
+)
 from nescio.training.optimizers import Optimizer, restored
 
-FILE = "checkpoint.safetensors"
 SHOWN = 60  # letters of a value in a message
 GROUPS = ("weights", "best", "memory")
 LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
@@ -60,8 +66,10 @@ class State:
         """Read the state of a run with this configuration; any other run is refused."""
         try:
             tensors, manifest = load_tensors(path, "checkpoint")
+        except (WrongKindError, NewerError):
+            raise
         except DamagedError as error:
-            raise NescioError(f"{error}; delete it to start this run again") from None
+            raise DamagedError(f"{error}; delete it to start this run again") from None
         check_same_run(path, manifest["config"], config)
         groups: dict[str, Any] = {name: {} for name in (*GROUPS, "optimizer", "log")}
         for name, tensor in tensors.items():

@@ -18,19 +18,20 @@ from nescio.core import (
     check_labels,
     digest,
     hash_inputs,
+    load,
     load_manifest,
     make_folder,
     schedule_named,
     seeded,
 )
+from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models.model import FILE, History, Model
+from nescio.models.model import History, Model
 from nescio.nets import standardized
 from nescio.nets.dense import dense
 from nescio.nets.stack import Stack, stack
-from nescio.training import checkpoint
 from nescio.training.checkpoint import State, check_same_run
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -103,14 +104,15 @@ def train(
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*test) if test else None}
-        if (folder / FILE).exists():
+        if (folder / MODEL).exists():
             return _finished(folder, config, nets[0], x.device)
     plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
-    path = None if folder is None else folder / checkpoint.FILE
+    path = None if folder is None else folder / CHECKPOINT
     state = _start(path, config, nets, plan, optimizer)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
     hashes = hash_inputs(x).unique()  # so that a guard recognizes the training data
-    model = Model(nets[0], _final(state, plan), loss.head, _history(state, test), config, hashes)
+    made = {"history": _history(state, test), "notes": config, "seen": hashes}
+    model = Model(nets[0], _final(state, plan), loss.head, **made)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)
@@ -254,9 +256,10 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: He
 def _finished(
     folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
 ) -> Model:
-    manifest = load_manifest(folder / FILE, "model")
-    check_same_run(folder / FILE, manifest.get("notes", {}), config)
-    model = Model.load(folder, net=net[1] if config["standardize"] else net)  # type: ignore[index]
+    manifest = load_manifest(folder / MODEL, "model")
+    check_same_run(folder / MODEL, manifest.get("notes", {}), config)
+    inner = net[1] if config["standardize"] else net  # type: ignore[index]
+    model: Model = load(folder / MODEL, kind="model", net=inner)
     return model.to(device)
 
 
@@ -303,4 +306,4 @@ def _history(state: State, validated: Pair | None) -> History:
     best = state.best_epoch if state.best else state.stopped - 1
     validation = state.validation[:ran] if validated is not None else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
-    return History(state.train[:ran], validation, stopped, chosen)
+    return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)

@@ -78,7 +78,7 @@ def test_it_reads_the_layers_and_the_pooling_of_the_detector(net, x, y, layers, 
     detector = detectors.knn(train, k=2)
     expected = detector(nescio.observe(net, x + 0.1, layers=layers, pool=pool))
     close(nescio.scorer(net, detector)(x + 0.1), expected)
-    loaded = detectors.load(detector.save(tmp_path / "knn.safetensors"))
+    loaded = nescio.load(detector.save(tmp_path / "knn.safetensors"))
     close(nescio.scorer(net, loaded)(x + 0.1), expected)
 
 

@@ -24,7 +24,7 @@ from nescio.detectors.detector import Detector, State, fitted, only_layer, score
 from nescio.detectors.failure.cross_fit import CrossFit
 from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
-from nescio.models.model import Model
+from nescio.models import Predictor, networks
 from nescio.nets.factory import made_by, rebuild
 from nescio.training.train import train as train_networks
 
@@ -36,7 +36,7 @@ def confidnet(
     *,
     crossed: CrossFit | None = None,
     residual: bool = False,
-    tuned: nn.Module | Model | None = None,
+    tuned: nn.Module | Predictor | None = None,
     widths: Sequence[int] = (400, 400, 400, 400),
     epochs: int = 20,
     tuning_epochs: int = 5,
@@ -219,9 +219,9 @@ def _weights(head: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _joined(tuned: nn.Module | Model, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
+def _joined(tuned: nn.Module | Predictor, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
     """The encoder and the head as one network, and how the first is rebuilt."""
-    net = tuned.member(member) if isinstance(tuned, Model) else deepcopy(tuned)
+    net = deepcopy(tuned) if isinstance(tuned, nn.Module) else networks(tuned)[member].net
     recipe = made_by(net)
     if recipe is None:
         raise NescioError(

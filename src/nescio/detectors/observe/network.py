@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError, as_batch, categorical
+from nescio.core import Head, NescioError, as_batch, categorical
 from nescio.detectors.observe.layers import Place, place, reading
 from nescio.detectors.observe.pooling import Pool, pooled
-from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.models import Member
+from nescio.models import networks as members_of
+from nescio.models.model import check_logits, refusing_shapes
 from nescio.nets.fast_images import QuickImages
 
 Output = int | str | Callable[[Any], Tensor] | None
@@ -27,6 +29,7 @@ class Network:
     output: Output = None
     pool: Pool = "mean"
     places: Sequence[Place] = field(default_factory=tuple)
+    head: Head | None = None  # how its outputs are read; None: they are class logits
 
     @property
     def device(self) -> torch.device:
@@ -64,7 +67,8 @@ class Network:
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
                 f"{tuple(logits.shape)}; output= takes a function of what it returns"
             )
-        return logits.float() if logits.dtype in HALVES else logits
+        logits = logits.float() if logits.dtype in HALVES else logits
+        return logits if self.head is None else self.head.center(logits)
 
     def raw(self, x: Tensor) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
@@ -91,23 +95,44 @@ class Network:
         return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
 
 
-def networks(source: Any) -> list[nn.Module]:
-    """The networks of a module, a model, or a sequence of modules."""
+def networks(source: Any) -> list[Member]:
+    """The networks of a module, a model, or a sequence of these, whose features can be read."""
     if isinstance(source, nn.Module):
         inner = WRAPPERS.get(type(source).__name__)
-        return [source] if inner is None else [getattr(source, inner)]
-    if isinstance(source, Model):
-        return [source.member(index) for index in range(source.members)]
+        return [Member(net=source if inner is None else getattr(source, inner))]
     if isinstance(source, (list, tuple)) and source:
-        return [net for part in source for net in networks(part)]
-    kind = type(source).__name__
-    message = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
-    if callable(getattr(source, "answer", None)):  # a sampler, or another predictor
-        message += (
-            "; MC dropout and other samplers have no one set of features: give the network itself, "
-            "nescio.guard(net, ...), and read measures of the sampler's own answers beside it"
+        return [member for part in source for member in networks(part)]
+    if not callable(getattr(source, "networks", None)):
+        kind = type(source).__name__
+        raise NescioError(
+            f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
         )
-    raise NescioError(message)
+    found = [] if source.inner is not None else members_of(source)
+    if not all(member.is_bare for member in found) or not found:
+        raise NescioError(
+            "expected an nn.Module, a nescio model, or a list of modules, got "
+            f"{type(source).__name__}; calibrations, MC dropout and other samplers have no one set "
+            "of features: give the network itself, nescio.guard(net, ...), and read measures of "
+            "the sampler's answers beside it"
+        )
+    for member in found:
+        check_classes(member.head)
+    return found
+
+
+def check_classes(head: Head) -> None:
+    """Refuse a regression: its outputs are not class logits."""
+    if head.task != "classification":
+        raise NescioError(
+            f"detectors and guards read logits of classes; this model has the head {head.name!r}. "
+            "For a regression use the intervals of nescio.conformal"
+        )
+
+
+def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Network:
+    """The network of a member, read through its head: logits, or log-probabilities of classes."""
+    head = None if member.head.gives_logits else member.head
+    return Network(member.net, output, pool, head=head)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from nescio.detectors.observe.network import (
     check_outputs,
     linear_layer,
     networks,
+    reader,
 )
 from nescio.detectors.observe.pooling import Pool, check_pool, named
 from nescio.detectors.observe.store import Column, Room, Stores
@@ -89,7 +90,7 @@ def observe(
     keep_freed()
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
-    nets = [Network(net, output, pool) for net in networks(source)]
+    nets = [reader(member, output, pool) for member in networks(source)]
     batches = as_batches(
         data,
         labels=labels,
@@ -149,7 +150,7 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
     net = network.net
     calls = traced(net, lambda: network.raw(x))
-    reader = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
+    placed = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
     linear = last_linear(calls)
     ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
     held: dict[str, Tensor] = {}
@@ -158,15 +159,16 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
         held[spot.name] = value.detach().clone()
 
     with reading(ends, hold):
-        logits, rows = reader(x)
+        logits, rows = placed(x)
     check_outputs(logits)
-    nothing = Seen(reader, logits, rows, None, None)
+    nothing = Seen(placed, logits, rows, None, None)
     if linear is None:
         return nothing
     entering, given = held[BEFORE + linear], held[linear]
     near = 1e-2 if entering.dtype in HALVES else 1e-4
-    normed = not _equal(logits, given)
-    if normed and not _log_softmax(logits, given, near):
+    read = given if network.head is None else network.head.center(given)
+    normed = network.head is not None or not _equal(logits, given)
+    if normed and not (_equal(logits, read) or _log_softmax(logits, given, near)):
         return nothing
     exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
@@ -175,7 +177,7 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
     own = BEFORE + linear
     last = own if own in same else same[-1] if same else None
     # Of logits less their log-sum-exp, the features are known; weights would give other logits.
-    return Seen(reader, logits, rows, last, None if normed else linear)
+    return Seen(placed, logits, rows, last, None if normed else linear)
 
 
 def _log_softmax(ours: Tensor, theirs: Tensor, near: float) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nescio import metrics
-from nescio.calibration import Calibrated, Map, fit
+from nescio.calibration import Map, fit, map_of
 from nescio.core import NescioError, generator
 from nescio.evaluation.answers import SAMPLES, Seen, as_classification, quality
 from nescio.evaluation.audit.held_out import Held
@@ -26,7 +26,7 @@ def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> dict[str,
     A predictor that is calibrated already has no second temperature; where none can be fitted,
     `skipped` says why.
     """
-    if isinstance(predictor, Calibrated):
+    if map_of(predictor) is not None:
         return {"skipped": "it is calibrated already"}
     try:
         fitted = _fitted(predictor, held.fitting)
