@@ -248,7 +248,7 @@ def test_a_group_that_is_too_small_is_refused(model):
 
 
 def test_where_the_data_show_too_little_it_abstains_and_says_what_would_do(model):
-    with pytest.warns(UserWarning, match=r"leave every input unsure.* from 3,0") as warned:
+    with pytest.warns(UserWarning, match=r"abstain on every input.* from 3,0") as warned:
         made = nescio.guard(model, blobs(300, 1), train=blobs(600, 0), risk=0.001)
     assert len(warned) == 1
     found = made(blobs(100, 2)[0])

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from nescio.conformal.sets import Sets, calibrate, scores
 from nescio.core import Array, Classification
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 
-@conformals.register
+@conformal_methods.register
 def adaptive(
     prediction: Classification | Array,
     labels: Any,

@@ -7,10 +7,10 @@ from torch import Tensor
 from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
 from nescio.conformal.residual import as_regression
 from nescio.core import NescioError, Regression
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 
-@conformals.register
+@conformal_methods.register
 def normalized(
     prediction: Regression,
     targets: Any,

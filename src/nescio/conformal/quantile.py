@@ -11,13 +11,13 @@ from nescio.conformal.exact_quantiles import check_miscoverage
 from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
 from nescio.conformal.residual import as_regression
 from nescio.core import Array, DoubleExponential, Gaussian, NescioError, Regression, as_tensor
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 CHUNK = 1 << 18  # numbers of a chunk in float64
 HALVINGS = 64
 
 
-@conformals.register
+@conformal_methods.register
 def quantile(
     prediction: Regression | tuple[Array, Array],
     targets: Any,

@@ -7,10 +7,10 @@ from torch import Tensor
 from nescio.conformal.adaptive import ranked
 from nescio.conformal.sets import Sets, calibrate, scores
 from nescio.core import Array, Classification, NescioError
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 
-@conformals.register
+@conformal_methods.register
 def regularized_adaptive(
     prediction: Classification | Array,
     labels: Any,

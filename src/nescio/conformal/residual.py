@@ -7,10 +7,10 @@ from torch import Tensor
 
 from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
 from nescio.core import Array, Gaussian, NescioError, Regression, as_tensor
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 
-@conformals.register
+@conformal_methods.register
 def residual(
     prediction: Regression | Array,
     targets: Any,

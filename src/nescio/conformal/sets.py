@@ -17,6 +17,7 @@ from nescio.core import (
     Array,
     Categorical,
     Classification,
+    FewSamplesWarning,
     NescioError,
     Registry,
     as_tensor,
@@ -162,7 +163,7 @@ def say_small(state: State, options: Mapping[str, Any]) -> None:
     if state["high"].isinf().all() and (state["steps"] == 0).all():
         raise NescioError(too_few(options, int(state["sizes"].max())))
     if said := unlimited(state, options):
-        warnings.warn(said, stacklevel=5)
+        warnings.warn(said, FewSamplesWarning, stacklevel=5)
 
 
 def as_classification(value: Classification | Array) -> Classification:

@@ -8,8 +8,15 @@ from nescio.core.checks import as_batch as as_batch
 from nescio.core.checks import as_inputs as as_inputs
 from nescio.core.checks import as_targets as as_targets
 from nescio.core.checks import as_tensor as as_tensor
+from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
+from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
+from nescio.core.errors import NescioWarning as NescioWarning
+from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
+from nescio.core.errors import RangeWarning as RangeWarning
+from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.files import DamagedError as DamagedError
+from nescio.core.files import check_same_run as check_same_run
 from nescio.core.files import finite as finite
 from nescio.core.files import kept as kept
 from nescio.core.files import load_manifest as load_manifest
@@ -52,6 +59,9 @@ from nescio.core.random import generator as generator
 from nescio.core.random import layer_noise as layer_noise
 from nescio.core.random import seeded as seeded
 from nescio.core.registry import Registry as Registry
+from nescio.core.registry import options_for as options_for
+from nescio.core.registry import parse as parse
+from nescio.core.registry import setting as setting
 from nescio.core.registry import unknown as unknown
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import Array, NescioError, as_inputs, derive
-from nescio.core.registry import shifts
+from nescio.core.registry import corruptions
 from nescio.data import random_access
 from nescio.data.random_access import Indices
 from nescio.data.scaling import scaling
@@ -79,7 +79,7 @@ def _check(name: str, x: Tensor) -> None:
 REACH = 4  # deviations that the kernel covers each way
 
 
-@shifts.register
+@corruptions.register
 def blur(*, deviation: float = 0.5) -> Shifted:
     """Blur by a Gaussian of standard deviation `deviation` pixels a step; edges are continued."""
     step = positive("deviation", deviation)
@@ -101,7 +101,7 @@ def blur(*, deviation: float = 0.5) -> Shifted:
 # More light.
 
 
-@shifts.register
+@corruptions.register
 def brightness(*, amount: float = 0.12) -> Shifted:
     """Add `amount` a step to every pixel, cut at 1."""
     step = positive("amount", amount)
@@ -116,7 +116,7 @@ def brightness(*, amount: float = 0.12) -> Shifted:
 # Less contrast.
 
 
-@shifts.register
+@corruptions.register
 def contrast(*, share: float = 0.18) -> Shifted:
     """Bring pixels closer to the mean of their image, by `share` of the distance a step."""
     if not 0 < share <= 0.2:
@@ -133,7 +133,7 @@ def contrast(*, share: float = 0.18) -> Shifted:
 # Columns of a table in a wrong unit (Ulmer and Cina, 2021, section 4).
 
 
-@shifts.register
+@corruptions.register
 def feature_scaling(features: int | Sequence[int] | None = None, *, factor: float = 2.0) -> Shifted:
     """Multiply some features, or all (None), by `factor` to the power of the strength."""
     if not 0 < factor < 1e6 or factor == 1:
@@ -150,7 +150,7 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
 # Gaussian noise on every pixel (Hendrycks and Dietterich, 2019).
 
 
-@shifts.register
+@corruptions.register
 def gaussian_noise(*, deviation: float = 0.1, seed: int = 0) -> Shifted:
     """Add noise of standard deviation `deviation` a step, cut to the range of images."""
     step = positive("deviation", deviation)
@@ -175,7 +175,7 @@ def normal(seed: int, numbers: Indices, size: int) -> Tensor:
 # Salt and pepper (Hendrycks and Dietterich, 2019).
 
 
-@shifts.register
+@corruptions.register
 def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
     """Set a share of the pixels to 0 or 1, `share` more a step; those of a step stay."""
     if not 0 < share <= 0.2:
@@ -193,7 +193,7 @@ def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
 # Fewer pixels.
 
 
-@shifts.register
+@corruptions.register
 def pixelation(*, share: float = 0.16) -> Shifted:
     """Average blocks of pixels; the image has `share` fewer rows and columns of them a step."""
     if not 0 < share < 0.2:
@@ -232,7 +232,7 @@ def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
 # Images turned about their middle (rotated MNIST, as in Ovadia et al., 2019).
 
 
-@shifts.register
+@corruptions.register
 def rotation(*, degrees: float = 15) -> Shifted:
     """Turn images counterclockwise by `degrees` a step; bilinear, zeros come in at the corners."""
     step = positive("degrees", degrees)
@@ -251,7 +251,7 @@ def rotation(*, degrees: float = 15) -> Shifted:
 # Images moved aside.
 
 
-@shifts.register
+@corruptions.register
 def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
     """Move each image by `pixels` a step in a direction of its own; zeros come in at the edge."""
     step = positive("pixels", pixels)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError
-from nescio.core.registry import shifts
+from nescio.core.registry import corruptions
 
 Factors: TypeAlias = float | Sequence[float] | Tensor
 Shift: TypeAlias = Callable[[Tensor, Factors], Tensor]
 
 
-@shifts.register
+@corruptions.register
 def scaling(features: int | Sequence[int] | None = None) -> Shift:
     """Multiply some features by a factor: one axis, several, or (None) the whole input.
 

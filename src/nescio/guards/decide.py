@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.conformal.exact_quantiles import check_groups
-from nescio.core import Classification, Head, NescioError, log_odds
+from nescio.core import Classification, Head, NescioError, NotFiniteWarning, RangeWarning, log_odds
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.network import Network
@@ -215,12 +215,14 @@ class Guard:
             warnings.warn(
                 f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
                 "data (column in_range): are they scaled as those were?",
+                RangeWarning,
                 stacklevel=3,
             )
         lost = int((found.rule == CODES["not finite"]).sum())
         if lost:
             warnings.warn(
-                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: outside",
+                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: OOD",
+                NotFiniteWarning,
                 stacklevel=3,
             )
 

@@ -1,11 +1,13 @@
 """What a guard promises, in words, with what each promise rests on."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
 from nescio.conformal.exact_quantiles import allowed
+from nescio.core import FewSamplesWarning, RepeatedInputsWarning
 from nescio.guards.selective_rule import fewest
 
 if TYPE_CHECKING:
@@ -29,14 +31,15 @@ def guarantees(guard: "Guard") -> tuple[str, ...]:
     return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
 
 
-def cautions(guard: "Guard") -> list[str]:
-    """What to warn of when a guard is made: it answers nothing, or saw samples twice."""
-    found = [] if guard.notes["repeats"] else _repeated(guard)
-    if any(rule.coverage.holds for rule in guard.rules):
-        return found
-    more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
-    why = _why_not(guard, guard.rules[0])
-    return [*found, f"the guard will leave every input unsure. {why}{more}"]
+def warn_about(guard: "Guard") -> None:
+    """Warn where a new guard was calibrated on copies, or will abstain on every input."""
+    if not guard.notes["repeats"]:
+        for text in _repeated(guard):
+            warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+    if not any(rule.coverage.holds for rule in guard.rules):
+        more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
+        text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
+        warnings.warn(text, FewSamplesWarning, stacklevel=3)
 
 
 def _ood(guard: "Guard") -> str:

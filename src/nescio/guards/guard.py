@@ -1,7 +1,6 @@
 """Calibration data that the network or a detector has seen are refused, where it can be known."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from nescio.detectors.observe.batches import as_batches
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, read_samples
 from nescio.guards.default import default_detector, default_failure, watched_layers
-from nescio.guards.guarantees import cautions
+from nescio.guards.guarantees import warn_about
 from nescio.guards.inputs import learn_range
 from nescio.guards.rules import Rule, Scored, fit_rule
 from nescio.guards.selective_rule import check_wish
@@ -191,8 +190,7 @@ def guard(
     if sets is not None:
         own = labels[parts.guarantees]
         found = replace(found, sets=_sets(found, shown, own, sets, parts, groups))
-    for said in cautions(found):
-        warnings.warn(said, stacklevel=2)
+    warn_about(found)
     return found
 
 

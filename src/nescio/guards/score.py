@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nescio.core import NescioError, digest, in_order
+from nescio.core import NescioError, NescioWarning, digest, in_order
 from nescio.core.progress import progress as bar
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard
@@ -254,13 +254,7 @@ def _twin(net: nn.Module) -> nn.Module:
 def quiet() -> Iterator[None]:
     """No warnings of a guard: what they say is counted in a summary, or in its guarantees."""
     with warnings.catch_warnings():
-        for said in (
-            ".*outside the range of the calibration",
-            ".*NaN or infinite numbers: outside",
-            "the guard will leave every input unsure",
-            ".*calibration inputs are copies",
-        ):
-            warnings.filterwarnings("ignore", said, UserWarning)
+        warnings.simplefilter("ignore", NescioWarning)
         yield
 
 
