@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from nescio.cli import running
+from nescio.cli import audit as audit_command
 from nescio.cli.main import main
 from nescio.evaluation import Audit
 from nescio.guards import Guard
@@ -93,12 +93,19 @@ def guard(home: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setattr(sys, "path", [str(home), *sys.path])
-        words = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data", "held.npz"]
-        words += ["--train", "train.npz", "--test", "new.npz", "--false-alarm", "0.02"]
+        words = [
+            "guard",
+            f"{NAME}:make_net",
+            "--weights",
+            "w.safetensors",
+            "--calibration",
+            "held.npz",
+        ]
+        words += ["--train", "train.npz", "--data", "new.npz", "--false-alarm", "0.02"]
         words += ["--risk", "0.08", "--class-names", "west,east", "--out", "g.safetensors"]
         result = nescio(*words)
     assert result.exit_code == 0, result.output
-    assert "refused as outside with probability at most 2 %" in result.output
+    assert "called OOD with probability at most 2 %" in result.output
     assert "tried on new.npz" in result.output
     assert f"nescio score g.safetensors INPUTS --net {NAME}:make_net" in result.output
     return home / "g.safetensors"
@@ -157,7 +164,7 @@ def _net(home: Path) -> nn.Module:
 
 def test_a_guard_from_a_table_takes_its_columns_by_name(home: Path) -> None:
     net, out = f"{NAME}:make_net", "t.safetensors"
-    words = ["guard", net, "--weights", "w.safetensors", "--data", "held.csv:columns=a,b"]
+    words = ["guard", net, "--weights", "w.safetensors", "--calibration", "held.csv:columns=a,b"]
     words += ["--target", "class", "--detector", "mahalanobis", "--out", out, "--risk", "0.08"]
     result = nescio(*words, "--no-weights")
     assert result.exit_code == 0, result.output
@@ -174,7 +181,7 @@ def test_a_guard_from_a_table_takes_its_columns_by_name(home: Path) -> None:
 
 
 def table_guard(*words: str) -> Result:
-    start = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data"]
+    start = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--calibration"]
     end = ["--target", "class", "--detector", "mahalanobis", "--risk", "0.08"]
     return nescio(*start, *words, *end)
 
@@ -187,7 +194,7 @@ def test_train_and_test_take_the_columns_of_data_by_name(home: Path) -> None:
         np.savetxt(home / f"{name}2.csv", rows, "%.9g", ",", header="a,b,more,class", comments="")
     found = []
     for train, test in (("train.csv", "test.csv"), ("train2.csv", "test2.csv:without=more")):
-        words = ["held.csv:columns=a,b", "--train", train, "--test", test, "--out", "n.safetensors"]
+        words = ["held.csv:columns=a,b", "--train", train, "--data", test, "--out", "n.safetensors"]
         result = table_guard(*words)
         assert result.exit_code == 0, result.output
         found.append(json.loads((home / "n.safetensors.json").read_text()))
@@ -195,7 +202,7 @@ def test_train_and_test_take_the_columns_of_data_by_name(home: Path) -> None:
     assert found[0]["groups"] == found[1]["groups"]
     assert found[0]["test"]["risk"] < 0.08
     (home / "less.csv").write_text("a,class\n1,0\n2,1\n")
-    for option in ("--train", "--test"):
+    for option in ("--train", "--data"):
         result = table_guard("held.csv:columns=a,b", option, "less.csv", "--out", "y.safetensors")
         assert "less.csv: unknown column 'b'" in result.output
     assert not (home / "y.safetensors").exists()
@@ -229,7 +236,14 @@ def test_a_parquet_with_text_can_calibrate(home: Path) -> None:
     parquet.write_table(pa.table(columns), home / "held.parquet")
     result = table_guard("held.parquet:without=name", "--out", "q.safetensors")
     assert result.exit_code == 0, result.output
-    start = ["guard", f"{NAME}:make_net", "--weights", "w.safetensors", "--data", "held.parquet"]
+    start = [
+        "guard",
+        f"{NAME}:make_net",
+        "--weights",
+        "w.safetensors",
+        "--calibration",
+        "held.parquet",
+    ]
     assert "its columns: name, a, b, class" in nescio(*start).output
 
 
@@ -246,7 +260,16 @@ def test_a_run_of_any_recipe_knows_its_training_data(
 ) -> None:
     words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "1", *options]
     assert nescio(*words).exit_code == 0
-    words = ["guard", recipe, "--data", "half_moons", "--detector", "energy", "--risk", "0.5"]
+    words = [
+        "guard",
+        recipe,
+        "--calibration",
+        "half_moons",
+        "--detector",
+        "energy",
+        "--risk",
+        "0.5",
+    ]
     words += ["--false-alarm", "0.1", "--no-weights", "--out", f"{recipe}.safetensors"]
     refused = nescio(*words, "--part", "train")
     assert "are among the data the model was trained on" in refused.output
@@ -265,7 +288,7 @@ def test_a_scaled_ensemble_of_ones_own_network_is_scored(home: Path) -> None:
     words = ["train", "deep_ensemble", "--data", "half_moons", "--net", net, "--run", "own"]
     done = nescio(*words, "--epochs", "1", "--standardize", "-o", "members=2")
     assert done.exit_code == 0, done.output
-    words = ["guard", "own", "--net", net, "--data", "half_moons", "--detector", "energy"]
+    words = ["guard", "own", "--net", net, "--calibration", "half_moons", "--detector", "energy"]
     made = nescio(*words, "--risk", "0.5", "--false-alarm", "0.1", "--out", "own.safetensors")
     assert made.exit_code == 0, made.output
     assert f"INPUTS --net {net} --out" in made.output
@@ -322,7 +345,7 @@ def test_monitor_is_quiet_on_the_same_and_fires_on_another(home: Path, guard: Pa
     assert f"ALARM at score {beside['alarm']}" in fired.output
     assert (home / "s.png").read_bytes().startswith(b"\x89PNG")
     other = nescio(*words, "--false-alarm", "0.1")
-    assert "belongs to another reference" in other.output
+    assert "belongs to another run (--false-alarm: 0.01 there, 0.1 here)" in other.output
 
 
 def test_monitor_reads_plain_scores(home: Path) -> None:
@@ -337,15 +360,21 @@ def test_monitor_reads_plain_scores(home: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["guard", "NET", "--data", "held.npz", "--out", "g.txt"], "must end in .safetensors"),
-        (["guard", "NET", "--data", "held.csv"], "--target NAME; its columns: id, b, class, a"),
-        (["guard", "NET", "--data", "held.csv", "--target", "x"], "unknown column 'x'"),
-        (["guard", "NET", "--data", "held.csv", "--target", "a"], "must hold classes"),
-        (["guard", "NET", "--data", "held.npz", "--target", "a"], "is none"),
-        (["guard", "NET", "--data", "new.npy"], "new.npy"),
-        (["guard", "NET", "--data", "held.npz", "--train", "held.npz"], "are among"),
-        (["guard", "NET", "--data", "held.npz", "--risk", "2"], "risk"),
-        (["guard", "NET", "--data", "held.npz", "--detector", "knnn"], "did you mean 'knn'"),
+        (
+            ["guard", "NET", "--calibration", "held.npz", "--out", "g.txt"],
+            "must end in .safetensors",
+        ),
+        (
+            ["guard", "NET", "--calibration", "held.csv"],
+            "--target NAME; its columns: id, b, class, a",
+        ),
+        (["guard", "NET", "--calibration", "held.csv", "--target", "x"], "unknown column 'x'"),
+        (["guard", "NET", "--calibration", "held.csv", "--target", "a"], "must hold classes"),
+        (["guard", "NET", "--calibration", "held.npz", "--target", "a"], "is none"),
+        (["guard", "NET", "--calibration", "new.npy"], "new.npy"),
+        (["guard", "NET", "--calibration", "held.npz", "--train", "held.npz"], "are among"),
+        (["guard", "NET", "--calibration", "held.npz", "--risk", "2"], "risk"),
+        (["guard", "NET", "--calibration", "held.npz", "--detector", "knnn"], "did you mean 'knn'"),
         (["score", "none.safetensors", "new.npy", "--out", "x.csv"], "no file"),
         (["score", "w.safetensors", "new.npy", "--out", "x.csv"], "not written by nescio"),
         (["score", "cut.safetensors", "new.npy", "--out", "x.csv"], "damaged"),
@@ -360,8 +389,11 @@ def test_monitor_reads_plain_scores(home: Path) -> None:
         (["score", "GUARD", "no.parquet:columns=a", "--net", "NET", "--out", "x.csv"], "no file"),
         (["score", "GUARD", "lone.jsonl", "--net", "NET", "--out", "x.csv"], "cannot tell what"),
         (["score", "GUARD", "new.npy", "--net", "NET", "--out", "."], "is a folder"),
-        (["score", "held.csv", "GUARD", "--out", "x.csv"], "held.csv is no guard file; the guard"),
-        (["score", ".", "GUARD", "--out", "x.csv"], ". is no guard file; the guard comes first"),
+        (
+            ["score", "held.csv", "GUARD", "--out", "x.csv"],
+            "held.csv is not a guard file; the guard",
+        ),
+        (["score", ".", "GUARD", "--out", "x.csv"], ". is not a guard file; the guard comes first"),
         (["score", "GUARD", "digits", "--net", "NET", "--out", "x.csv"], "calibrated on (2,)"),
         (["monitor", "GUARD", "lone.jsonl", "--state", "x"], "lone.jsonl holds no scores from"),
         (["monitor", "GUARD", "empty.jsonl", "--state", "x"], "at least one line"),
@@ -398,7 +430,16 @@ def write_words(path: Path, seed: int, header: str = "patient,a,b,way") -> None:
 
 
 def words_guard(data: str, *words: str) -> Result:
-    start = ["guard", DEFAULT, "--weights", "w.safetensors", "--data", data, "--target", "way"]
+    start = [
+        "guard",
+        DEFAULT,
+        "--weights",
+        "w.safetensors",
+        "--calibration",
+        data,
+        "--target",
+        "way",
+    ]
     return nescio(*start, "--detector", "mahalanobis", "--risk", "0.08", *words)
 
 
@@ -481,7 +522,16 @@ def test_an_image_that_cannot_be_read_stops_nothing(home: Path) -> None:
     np.savez(home / "gray.npz", x=x[:, None], y=np.arange(300) % 10)
     words = ["train", "single", "--data", "digits", "--run", "digits_run", "--epochs", "1"]
     assert nescio(*words).exit_code == 0
-    words = ["guard", "digits_run", "--data", "gray.npz", "--detector", "energy", "--risk", "0.95"]
+    words = [
+        "guard",
+        "digits_run",
+        "--calibration",
+        "gray.npz",
+        "--detector",
+        "energy",
+        "--risk",
+        "0.95",
+    ]
     made = nescio(*words, "--false-alarm", "0.1", "--out", "i.safetensors")
     assert made.exit_code == 0, made.output
     for place in range(6):
@@ -503,7 +553,7 @@ def test_a_guard_of_a_network_with_several_outputs(home: Path) -> None:
         {f"net.{n}": t for n, t in load_file(home / "w.safetensors").items()},
         home / "w2.safetensors",
     )
-    words = ["guard", f"{NAME}:two", "--weights", "w2.safetensors", "--data", "held.npz"]
+    words = ["guard", f"{NAME}:two", "--weights", "w2.safetensors", "--calibration", "held.npz"]
     words += ["--train", "train.npz", "--risk", "0.08", "--detector", "mahalanobis"]
     made = nescio(*words, "--output", "logits", "--out", "two.safetensors")
     assert made.exit_code == 0, made.output
@@ -527,7 +577,7 @@ def test_an_audit_of_a_network_with_several_outputs(
         seen["decisions"] = made(draw(50, 9)[0])
         return Audit({"guard": {}}, made)
 
-    monkeypatch.setattr(running, "audit", audit)
+    monkeypatch.setattr(audit_command, "run_audit", audit)
     monkeypatch.setattr(Audit, "__str__", lambda self: "")
     monkeypatch.setattr(
         Audit, "save", lambda self, folder: self.guard.save("h2.safetensors", weights=True)
@@ -551,14 +601,17 @@ def test_what_is_printed_is_for_people(home: Path) -> None:
     x, y = draw(900, 2)
     x[0] = 1e6
     np.savez(home / "wide.npz", x=x, y=y)
-    words = ["guard", DEFAULT, "--weights", "w.safetensors", "--data", "held.npz", "--test"]
+    words = ["guard", DEFAULT, "--weights", "w.safetensors", "--calibration", "held.npz", "--data"]
     words += ["wide.npz", "--detector", "mahalanobis", "--risk", "0.08", "--out", "p.safetensors"]
     with warnings.catch_warnings(record=True) as caught:  # none comes through as such
         warnings.simplefilter("always")
         result = nescio(*words)
     assert not [one for one in caught if issubclass(one.category, UserWarning)]
     assert result.exit_code == 0, result.output
-    assert "without --train it was not checked whether --data are training samples" in result.output
+    assert (
+        "without --train it was not checked whether --calibration are training samples"
+        in result.output
+    )
     assert "WARNING: 1 of 900 inputs" in result.output
     assert ".py:" not in result.output
     shown = dict(line.split() for line in result.output.split("tried on")[1].splitlines()[1:10])
@@ -583,8 +636,8 @@ def test_monitor_counts_rows_without_a_score(home: Path) -> None:
 
 
 def test_a_dot_for_a_colon_is_seen(home: Path) -> None:
-    for command in ("guard", "audit"):
-        words = [command, f"{NAME}.make_net", "--weights", "w.safetensors", "--data", "held.npz"]
+    for command, data in (("guard", "--calibration"), ("audit", "--data")):
+        words = [command, f"{NAME}.make_net", "--weights", "w.safetensors", data, "held.npz"]
         assert f"did you mean {NAME}:make_net?" in nescio(*words).output
 
 
@@ -599,7 +652,7 @@ def test_audit_reads_tables(home: Path, guard: Path, monkeypatch: pytest.MonkeyP
         seen["columns"] = self.guard.notes["columns"]
         return Path(folder)
 
-    monkeypatch.setattr(running, "audit", audit)
+    monkeypatch.setattr(audit_command, "run_audit", audit)
     monkeypatch.setattr(Audit, "save", save)
     monkeypatch.setattr(Audit, "__str__", lambda self: "")
     write_words(home / "words.csv", 1)

@@ -33,7 +33,7 @@ def test_warnings_are_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     save_file(net.state_dict(), "w.safetensors")
     np.savez("held.npz", x=x.numpy(), y=y.numpy())
     words = ["guard", "warned_module_of_tests:make_net", "--weights", "w.safetensors"]
-    words += ["--data", "held.npz", "--risk", "0.001"]
+    words += ["--calibration", "held.npz", "--risk", "0.001"]
     result = CliRunner().invoke(main, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stderr.splitlines() if line.startswith("WARNING: ")]

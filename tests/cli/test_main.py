@@ -405,7 +405,7 @@ def test_a_stopped_audit_says_whether_it_goes_on(
     def stopped(*words: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nescio.cli.running.audit_files", stopped)
+    monkeypatch.setattr("nescio.cli.audit.audit_files", stopped)
     result = nescio("audit", own(folder), "--data", "test.npz", *recipes)
     assert result.exit_code == 130
     assert "stopped" in result.output

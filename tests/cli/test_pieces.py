@@ -15,13 +15,8 @@ from torch import nn
 import nescio
 from nescio import NescioError, geometry, models, nets
 from nescio.calibration import scaled as scaled_by
-from nescio.cli.pieces_picture import (
-    class_shares,
-    picture,
-    picture_files,
-    picture_moons,
-    round_data,
-)
+from nescio.cli.pieces import picture_files, picture_moons
+from nescio.geometry.regions.picture import around_data, class_shares, picture
 from nescio.models.ensemble import Pooled
 from nescio.models.model import Model
 from nescio.nets.stack import stack
@@ -179,11 +174,11 @@ def test_data_of_two_features_are_boxed_and_marked(npz):
     assert torch.tensor(found.box)[:, 1].tolist() == pytest.approx((high + size / 2).tolist())
     assert picture_files(net_of(2, 6, 3), npz, box=(-1, 1, -2, 2)).box[1] == (-2.0, 2.0)
     assert picture_files(net_of(2, 6, 3)).box == ((-5.0, 5.0), (-5.0, 5.0))
-    assert round_data(torch.zeros(4, 2)) == ((-1.0, 1.0), (-1.0, 1.0))
+    assert around_data(torch.zeros(4, 2)) == ((-1.0, 1.0), (-1.0, 1.0))
 
 
 @pytest.mark.parametrize("kind", ["model", "dropout", "scaled", "pooled", "several dropouts"])
-def test_the_first_members_are_the_predictors_own(kind):
+def test_the_first_members_are_the_predictors_own(kind, capsys):
     several = [net_of(2, 6, 5, 3, seed=i) for i in range(6)]
     dropping = [
         nn.Sequential(*list(net)[:2], nn.Dropout(0.5), *list(net)[2:]) for net in several[:2]
@@ -199,11 +194,10 @@ def test_the_first_members_are_the_predictors_own(kind):
             6,
         ),
     }[kind]
-    notes = []
-    found = picture_files(source, box=(-3, 3, -3, 3), note=notes.append)
+    found = picture_files(source, box=(-3, 3, -3, 3))
     assert len(found.regions) == 4
     assert found.members == members
-    assert notes == [f"{members} members: only the first 4 are looked at"]
+    assert f"{members} members: only the first 4 are shown" in capsys.readouterr().err
     x = 4 * torch.rand(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 2
     truth = source(x).logits.double()[:4]
     for one, mine in zip(found.regions, truth, strict=True):
@@ -253,10 +247,9 @@ def test_every_color_is_drawn_and_saved(npz, tmp_path, color):
     assert size > 10_000
 
 
-def test_a_network_with_one_output_has_pieces_only(tmp_path):
-    notes = []
-    found = picture_files(net_of(2, 6, 1), note=notes.append)
-    assert notes == ["the network has one output: no classes, no boundary"]
+def test_a_network_with_one_output_has_pieces_only(tmp_path, capsys):
+    found = picture_files(net_of(2, 6, 1))
+    assert "the network has one output: no classes, no boundary" in capsys.readouterr().err
     assert "class" not in str(found)
     found.save(tmp_path)
     (one,) = json.loads((tmp_path / "pieces.json").read_text())["pictured"]
@@ -269,7 +262,7 @@ def test_the_moons_are_drawn_in_seconds():
     x, y = nescio.data.half_moons().train
     (regions,) = found.regions
     assert (regions.evaluate(x).argmax(1) == y).double().mean() > 0.97
-    assert found.box == round_data(x)
+    assert found.box == around_data(x)
     assert len(regions) > 100
     again = picture_moons(progress=False)
     assert torch.equal(again.regions[0].maps, regions.maps)

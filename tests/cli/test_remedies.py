@@ -7,7 +7,7 @@ import torch
 
 from nescio import NescioError, data, load, nets
 from nescio.cli.demo import audit_digits
-from nescio.cli.remedies import remedies_named, remedy, train_remedy
+from nescio.cli.train import remedies_named, remedy, train_remedy
 
 
 @pytest.mark.parametrize(

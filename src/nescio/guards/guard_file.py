@@ -27,8 +27,7 @@ from nescio.detectors.detector import SEEN
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import Guard
 from nescio.guards.inputs import Range
-from nescio.guards.rules import Rule
-from nescio.guards.selective_rule import Coverage
+from nescio.guards.rules import Coverage, Rule
 from nescio.models.model import rebuilt
 from nescio.nets.factory import made_by
 from nescio.nets.standardize import is_scaled
@@ -94,7 +93,7 @@ def load(path: Path, *, net: Any = None) -> Guard:
 
 
 def about(path: str | Path) -> dict[str, Any]:
-    """What a guard file says about itself: promises, thresholds, layers; no network is needed."""
+    """What a guard file says about itself: guarantees, thresholds, layers; no network is needed."""
     manifest = load_manifest(Path(path), KIND)
     _check(Path(path), manifest)
     return manifest
@@ -112,10 +111,10 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
         parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
     if guard.sets is not None:
         parts |= {f"sets/{name}": tensor for name, tensor in guard.sets.state.items()}
-    for place, rule in enumerate(guard.rules):
+    for index, rule in enumerate(guard.rules):
         limits = [rule.limit, rule.coverage.threshold, rule.coverage.bound]
-        parts[f"rules/{place}/scores"] = rule.scores
-        parts[f"rules/{place}/limits"] = torch.tensor(limits, dtype=torch.float64)
+        parts[f"rules/{index}/scores"] = rule.scores
+        parts[f"rules/{index}/limits"] = torch.tensor(limits, dtype=torch.float64)
     if guard.range is not None:
         parts |= {"range/low": guard.range.low, "range/high": guard.range.high}
         if guard.nets:
@@ -129,29 +128,28 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
 def _guard(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], nets: Any) -> Guard:
     known, failure = manifest["shape"], manifest["failure"]
     rules = [
-        _rule(about, _under(f"rules/{place}/", tensors))
-        for place, about in enumerate(manifest["rules"])
+        _rule(about, _under(f"rules/{index}/", tensors))
+        for index, about in enumerate(manifest["rules"])
     ]
     sets, head = manifest["sets"], manifest["head"]
     given = manifest["map"]
+    low, high = tensors.get("range/low"), tensors.get("range/high")
+    asked = ("false_alarm", "risk", "confidence", "by", "notes", "batch_size")
     return Guard(
-        _detector(manifest["detector"], "detector", tensors),
-        None if failure is None else _detector(failure, "failure", tensors),
-        None if given is None else Map.from_manifest(given, _under("map/", tensors)),
-        tuple(rules),
-        tuple(manifest["groups"]),
-        heads[head["name"]](**head["options"]) if head["name"] != "categorical" else categorical(),
-        nets,
-        manifest["false_alarm"],
-        manifest["risk"],
-        manifest["confidence"],
-        None if sets is None else Sets.from_manifest(sets, _under("sets/", tensors)),
-        manifest["by"],
-        None if manifest["names"] is None else tuple(manifest["names"]),
-        None if known is None else Range(tuple(known), tensors["range/low"], tensors["range/high"]),
-        tensors.get("hashes"),
-        manifest["notes"],
-        manifest["batch_size"],
+        detector=_detector(manifest["detector"], "detector", tensors),
+        failure=None if failure is None else _detector(failure, "failure", tensors),
+        map=None if given is None else Map.from_manifest(given, _under("map/", tensors)),
+        rules=tuple(rules),
+        groups=tuple(manifest["groups"]),
+        head=categorical()
+        if head["name"] == "categorical"
+        else heads[head["name"]](**head["options"]),
+        nets=nets,
+        sets=None if sets is None else Sets.from_manifest(sets, _under("sets/", tensors)),
+        names=None if manifest["names"] is None else tuple(manifest["names"]),
+        range=None if low is None or high is None else Range(tuple(known), low, high),
+        hashes=tensors.get("hashes"),
+        **{name: manifest[name] for name in asked},
     )
 
 
@@ -177,7 +175,7 @@ def _networks(
         if weights_digest(copy) != one["digest"]:
             raise NescioError(
                 f"the weights of network {member} are not those that {path} was made with; use the "
-                "same network, or make a new guard: its promises are about that one"
+                "same network, or make a new guard: its guarantees are about that one"
             )
     return copies
 
@@ -268,7 +266,10 @@ COUNTS = ("samples", "answered", "errors", "needed")
 def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:
     limit, threshold, bound = tensors["limits"].tolist()
     samples, answered, errors, needed = (about[name] for name in COUNTS)
-    coverage = Coverage(threshold, samples, answered, errors, bound, needed)
+    coverage = Coverage(
+        threshold=threshold, samples=samples, answered=answered, errors=errors, bound=bound,
+        needed=needed,
+    )  # fmt: skip
     return Rule(about["group"], tensors["scores"], limit, coverage)
 
 
