@@ -10,6 +10,7 @@ import click
 from torch import Tensor, nn
 
 from nescio.calibration import temperature
+from nescio.cli import options as opt
 from nescio.cli.data_names import (
     data_to_test,
     input_columns,
@@ -20,19 +21,7 @@ from nescio.cli.data_names import (
 )
 from nescio.cli.networks import factory_named, innermost, named_predictor, output_named, returning
 from nescio.cli.ood_names import check_fit, ood_data
-from nescio.cli.options import (
-    CLASS_NAMES,
-    NET_OF_RUN,
-    OOD,
-    OUTPUT,
-    SEED,
-    TARGET,
-    WEIGHTS,
-    command_line,
-    note,
-    out_folder,
-    resumable,
-)
+from nescio.cli.options import data_option, note, option
 from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
@@ -48,75 +37,40 @@ from nescio.training.loop import Pair
 EPOCHS = 20  # of a recipe beside an audited network
 
 
-@click.command()
-@click.argument("network", required=False)
-@WEIGHTS
-@NET_OF_RUN
-@click.option(
-    "--data",
-    "data_name",
-    metavar="DATA",
-    help="Test data: an .npz file with x and y, the name of a data set, or, with --target, a .csv "
-    "or .parquet file.",
-)
-@click.option(
-    "--train",
-    "train_name",
-    metavar="DATA",
-    help="Training data, named in the same way. They fit the guard's detector, give the range of "
-    "the noise, and train --recipe.",
-)
-@click.option(
-    "--validation",
-    "validation_name",
-    metavar="DATA",
-    help="Validation data, other samples than --data. They fit temperatures and the guard.  "
-    "[default: half of --data]",
-)
-@TARGET
-@CLASS_NAMES
-@OOD
-@OUTPUT
-@click.option(
-    "--passes",
-    type=int,
-    help="Also audit MC dropout with this number of forward passes.  [default: no MC dropout]",
-)
-@click.option(
-    "--recipe",
-    multiple=True,
-    metavar="NAME",
-    help="Also train and audit a recipe of `nescio list recipes`, with options as in "
-    "acet,radius=0.1. Repeatable.",
-)
-@click.option(
-    "--epochs",
-    type=click.IntRange(min=1),
-    help="The number of epochs of each recipe.  [default: 20; on digits 25]",
-)
-@click.option(
-    "--attack-steps",
-    default=50,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="The number of steps of the attack that looks for confident inputs near noise; 0 leaves "
-    "the attack out.",
-)
-@click.option(
-    "--attack-radius",
-    type=float,
-    help="How far the attack may go, as a share of the data's range.  [default: 0.3 for images, "
-    "0.05 for vectors]",
-)
-@click.option(
-    "--rays",
-    default=200,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="The number of rays of each kind that are followed to infinity; 0 leaves them out.",
-)
-@out_folder("nescio-audit")
-@SEED
+# fmt: off
+PARAMETERS = [
+    opt.argument("network", required=False),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    opt.TEST_DATA,
+    data_option("train", "Training data, named in the same way. They fit the guard's detector, "
+        "give the range of the noise, and train --recipe."),
+    data_option("validation", "Validation data, other samples than --data. They fit temperatures "
+        "and the guard.  [default: half of --data]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
+        "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
+    opt.OUTPUT,
+    option("--passes", "Also audit MC dropout with this number of forward passes.  [default: no MC "
+        "dropout]", type=int),
+    option("--recipe", "Also train and audit a recipe of `nescio list recipes`, with options as in "
+        "acet,radius=0.1. Repeatable.", multiple=True, metavar="NAME"),
+    option("--epochs", "The number of epochs of each recipe.  [default: 20; on digits 25]",
+        type=opt.POSITIVE),
+    option("--attack-steps", "The number of steps of the attack that looks for confident inputs "
+        "near noise; 0 leaves the attack out.", default=50, type=opt.COUNT),
+    option("--attack-radius", "How far the attack may go, as a share of the data's range.  "
+        "[default: 0.3 for images, 0.05 for vectors]", type=float),
+    option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
+        "out.", default=200, type=opt.COUNT),
+    opt.out_folder("nescio-audit"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def audit(
     network: str | None,
     weights: str | None,
@@ -152,7 +106,7 @@ def audit(
       numpy.savez("test.npz", x=images, y=labels)
     """
     make_folder(Path(out))  # before the work, not after it
-    resumable(bool(options["recipe"]))
+    opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
         demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "seed")
@@ -176,7 +130,7 @@ def audit(
             )
             if findings.guard is not None:
                 findings = replace(findings, guard=whole(findings.guard))
-    findings = findings.with_command(command_line())
+    findings = findings.with_command(opt.command_line())
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 

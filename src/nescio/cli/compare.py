@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from nescio.cli import options as opt
 from nescio.cli.data_names import (
     data_to_test,
     input_columns,
@@ -17,18 +18,7 @@ from nescio.cli.data_names import (
 )
 from nescio.cli.networks import innermost, named_predictor, output_named
 from nescio.cli.ood_names import ood_named
-from nescio.cli.options import (
-    CLASS_NAMES,
-    LAYER,
-    NET_OF_RUN,
-    OUTPUT,
-    SEED,
-    TARGET,
-    WEIGHTS,
-    command_line,
-    note,
-    out_folder,
-)
+from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.detectors import tuned_odin
@@ -38,77 +28,40 @@ from nescio.evaluation.compare.contestants import TUNING
 from nescio.evaluation.compare.scored import observe_given
 from nescio.models import mc_dropout
 
+# fmt: off
+PARAMETERS = [
+    opt.argument("network", required=False),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    opt.TEST_DATA,
+    data_option("train", "Training data, named in the same way; they fit the detectors.  [default: "
+        "only detectors without a fit are compared]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, or "
+        "noise of `nescio list ood_sources` such as uniform. Repeatable.", multiple=True,
+        metavar="DATA"),
+    option("--near", "Out-of-distribution data near the test data, named in the same way. "
+        "Repeatable.", multiple=True, metavar="DATA"),
+    option("--detector", "A detector or measure to compare, with options as in knn,k=10.  "
+        "[default: all] Repeatable.", multiple=True, metavar="NAME"),
+    option("--tune", "Also compare ODIN tuned on 500 inputs of these OOD data, which must be other "
+        "data than --ood and --near.", metavar="DATA"),
+    option("--passes", "Also compare measures of MC dropout with this number of forward passes.  "
+        "[default: on digits 50, otherwise none]", type=int),
+    opt.LAYER,
+    option("--pool", "How a layer's map or sequence becomes a vector.", default="mean",
+        type=click.Choice(["mean", "max", "flatten", "tokens", "first"])),
+    opt.OUTPUT,
+    option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
+        "these out.", default=500, type=opt.COUNT),
+    opt.out_folder("nescio-compare"),
+    opt.SEED,
+]
+# fmt: on
 
-@click.command()
-@click.argument("network", required=False)
-@WEIGHTS
-@NET_OF_RUN
-@click.option(
-    "--data",
-    "data_name",
-    metavar="DATA",
-    help="Test data: an .npz file with x and y, the name of a data set, or, with --target, a .csv "
-    "or .parquet file.",
-)
-@click.option(
-    "--train",
-    "train_name",
-    metavar="DATA",
-    help="Training data, named in the same way; they fit the detectors.  [default: only detectors "
-    "without a fit are compared]",
-)
-@TARGET
-@CLASS_NAMES
-@click.option(
-    "--ood",
-    multiple=True,
-    metavar="DATA",
-    help="Out-of-distribution data, far from the test data: a data set, NAME=FILE, or noise of "
-    "`nescio list ood_sources` such as uniform. Repeatable.",
-)
-@click.option(
-    "--near",
-    multiple=True,
-    metavar="DATA",
-    help="Out-of-distribution data near the test data, named in the same way. Repeatable.",
-)
-@click.option(
-    "--detector",
-    multiple=True,
-    metavar="NAME",
-    help="A detector or measure to compare, with options as in knn,k=10.  [default: all] "
-    "Repeatable.",
-)
-@click.option(
-    "--tune",
-    metavar="DATA",
-    help="Also compare ODIN tuned on 500 inputs of these OOD data, which must be other data than "
-    "--ood and --near.",
-)
-@click.option(
-    "--passes",
-    type=int,
-    help="Also compare measures of MC dropout with this number of forward passes.  [default: on "
-    "digits 50, otherwise none]",
-)
-@LAYER
-@click.option(
-    "--pool",
-    default="mean",
-    show_default=True,
-    type=click.Choice(["mean", "max", "flatten", "tokens", "first"]),
-    help="How a layer's map or sequence becomes a vector.",
-)
-@OUTPUT
-@click.option(
-    "--resamples",
-    default=500,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="The number of resamples for the intervals of AUPR and FPR95; 0 leaves these out.",
-)
-@out_folder("nescio-compare")
-@SEED
+
+@click.command(params=PARAMETERS)
 def compare(
     network: str | None,
     weights: str | None,
@@ -149,7 +102,7 @@ def compare(
     else:
         net = named_predictor(network, weights, net_name)
         result = compare_files(net, data_name, class_names=listed(class_names) or None, **options)
-    result = result.with_command(command_line())
+    result = result.with_command(opt.command_line())
     click.echo(str(result))
     click.echo(f"tables and pictures: {result.save(out)}")
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import click
 
-from nescio.cli.options import resumable
+from nescio.cli import options as opt
+from nescio.data.sets import catalogue
 from nescio.data.sets import download as downloads
-from nescio.data.sets.catalogue import CATALOGUE, SETTING, entry, home, root
 
-FOLDER = click.option(
-    "--folder",
-    type=click.Path(),
-    help="The folder with one folder per data set.  [default: that of NESCIO_DATA]",
+FOLDER = opt.option(
+    "--folder", "The folder with one folder per data set.  [default: NESCIO_DATA]", type=opt.PATH
 )
 
 
@@ -29,53 +27,50 @@ def data() -> None:
     """
 
 
-@data.command("list")
-@FOLDER
+@data.command("list", params=[FOLDER])
 def list_data(folder: str | None) -> None:
     """List the data sets: size of the download, whether they are there, what they are, license."""
-    above = root(folder)
-    click.echo(f"folder: {above}" if above else f"no folder: set {SETTING}, or give --folder")
-    width = max(map(len, CATALOGUE))
+    above = catalogue.root(folder)
+    click.echo(
+        f"folder: {above}" if above else f"no folder: set {catalogue.SETTING}, or give --folder"
+    )
+    width = max(map(len, catalogue.CATALOGUE))
     click.echo(f"{'name':<{width}}  {'there':<7}  {'MB':>6}  what")
-    for name, known in CATALOGUE.items():
+    for name, known in catalogue.CATALOGUE.items():
         size = f"{known.size / 1e6:.1f}" if known.files else "-"  # by hand
         there = downloads.presence(name, folder)
         click.echo(f"{name:<{width}}  {there:<7}  {size:>6}  {known.what}")
-        path = (home(name, folder) or Path(known.folders[0])).name
+        path = (catalogue.home(name, folder) or Path(known.folders[0])).name
         click.echo(f"{'':<{width}}  folder {path}; license: {known.license}; {known.home}")
 
 
-@data.command()
-@click.argument("names", nargs=-1, required=True)
-@FOLDER
+@data.command(params=[opt.argument("names", nargs=-1, required=True), FOLDER])
 def download(names: tuple[str, ...], folder: str | None) -> None:
     """Download data sets from their publishers; NAMES are those of `nescio data list`.
 
     A file is checked before it gets its name. A download that was cut off is resumed.
     """
-    resumable()
+    opt.resumable()
     for name in names:
-        entry(name)  # before the first download, not after it
+        catalogue.entry(name)  # before the first download, not after it
     for name in names:
         downloads.download(name, folder, note=click.echo)
 
 
-@data.command()
-@click.argument("names", nargs=-1)
-@FOLDER
+@data.command(params=[opt.argument("names", nargs=-1), FOLDER])
 def verify(names: tuple[str, ...], folder: str | None) -> None:
     """Compare files with their published sizes and checksums; exit code 1 if one is damaged.
 
     Without NAMES: all data sets of `nescio data list`.
     """
     damaged = False
-    for name in names or CATALOGUE:
+    for name in names or catalogue.CATALOGUE:
         files = downloads.verify(name, folder)
         for one in files:
             reason = f"  ({one.reason})" if one.reason else ""
             click.echo(f"{one.verdict:<7}  {one.path}{reason}")
             damaged = damaged or one.verdict == "damaged"
         if not files:
-            click.echo(f"no file to compare for {name}; expected: {entry(name).by_hand}")
+            click.echo(f"no file to compare for {name}; expected: {catalogue.entry(name).by_hand}")
     if damaged:
         sys.exit(1)

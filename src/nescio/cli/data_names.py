@@ -121,7 +121,7 @@ def dataset_named(text: str) -> Dataset:
     whole = data.load(given.source, **given.options)
     if not given.changes:
         return whole
-    parts = {
+    parts: dict[str, Any] = {
         name: None if part is None else (given.change(part[0]), part[1])
         for name in ("train", "validation", "test")
         for part in [getattr(whole, name)]

@@ -8,20 +8,10 @@ from typing import Any
 
 import click
 
+from nescio.cli import options as opt
 from nescio.cli.data_names import input_columns, labeled
 from nescio.cli.networks import named_networks, output_named
-from nescio.cli.options import (
-    CLASS_NAMES,
-    LAYER,
-    NET_OF_RUN,
-    OUTPUT,
-    SEED,
-    TARGET,
-    WEIGHTS,
-    command_line,
-    note,
-    warnings_as_notes,
-)
+from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
@@ -35,88 +25,46 @@ from nescio.nets.standardize import is_scaled
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
 
 
-@click.command()
-@click.argument("network")
-@WEIGHTS
-@NET_OF_RUN
-@click.option(
-    "--calibration",
-    "calibration_name",
-    required=True,
-    metavar="DATA",
-    help="Calibration data with labels; the network was not trained on them.",
-)
-@click.option(
-    "--part",
-    default="test",
-    show_default=True,
-    type=click.Choice(["train", "validation", "test"]),
-    help="The part to take, where --calibration is a data set.",
-)
-@click.option(
-    "--train",
-    "train_name",
-    metavar="DATA",
-    help="Training data; they fit the detector.  [default: a part of --calibration does]",
-)
-@click.option(
-    "--data",
-    "data_name",
-    metavar="DATA",
-    help="Test data with labels, to try the new guard on.  [default: it is not tried]",
-)
-@TARGET
-@CLASS_NAMES
-@click.option(
-    "--detector",
-    metavar="NAME",
-    help="The detector of OOD inputs, of `nescio list detectors`, with options as in knn,k=10.  "
-    "[default: an early layer and the last one, combined]",
-)
-@click.option(
-    "--failure",
-    metavar="NAME",
-    help="The failure score, named in the same way.  [default: the recommended one, or the "
-    "log-odds where these are clearly better]",
-)
-@click.option(
-    "--false-alarm",
-    default=0.01,
-    show_default=True,
-    help="The largest share of inputs like the calibration data that may be called OOD.",
-)
-@click.option(
-    "--risk", default=0.02, show_default=True, help="The largest share of answers that are wrong."
-)
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    help="The probability with which the calibration data must show that risk.",
-)
-@click.option(
-    "--sets",
-    default=0.1,
-    show_default=True,
-    help="The largest share of prediction sets that miss the class; 0 gives no sets.",
-)
-@click.option("--by-class", is_flag=True, help="Give the guarantees for each predicted class.")
-@click.option(
-    "--repeats",
-    is_flag=True,
-    help="Take equal inputs as separate samples, as in tables of few values: no sample of "
-    "--calibration is then recognized as training data.",
-)
-@LAYER
-@OUTPUT
-@click.option("--no-weights", is_flag=True, help="Leave the network's weights out of the file.")
-@click.option(
-    "--out",
-    default="guard.safetensors",
-    show_default=True,
-    help="The file to write; a .json with the guarantees is written beside it.",
-)
-@SEED
+# fmt: off
+PARAMETERS = [
+    opt.argument("network"),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    data_option("calibration", "Calibration data with labels; the network was not trained on "
+        "them.", required=True),
+    option("--part", "The part to take, where --calibration is a data set.", default="test",
+        type=click.Choice(["train", "validation", "test"])),
+    data_option("train", "Training data; they fit the detector.  [default: a part of --calibration "
+        "does]"),
+    data_option("data", "Test data with labels, to try the new guard on.  [default: it is not "
+        "tried]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options as "
+        "in knn,k=10.  [default: an early layer and the last one, combined]", metavar="NAME"),
+    option("--failure", "The failure score, named in the same way.  [default: the recommended one, "
+        "or the log-odds where these are clearly better]", metavar="NAME"),
+    option("--false-alarm", "The largest share of inputs like the calibration data that may be "
+        "called OOD.", default=0.01),
+    option("--risk", "The largest share of answers that are wrong.", default=0.02),
+    option("--confidence", "The probability with which the calibration data must show that risk.",
+        default=0.95),
+    option("--sets", "The largest share of prediction sets that miss the class; 0 gives no sets.",
+        default=0.1),
+    option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
+    option("--repeats", "Take equal inputs as separate samples, as in tables of few values: no "
+        "sample of --calibration is then recognized as training data.", is_flag=True),
+    opt.LAYER,
+    opt.OUTPUT,
+    option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
+    option("--out", "The file to write; a .json with the guarantees is written beside it.",
+        default="guard.safetensors"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def guard(
     network: str,
     weights: str | None,
@@ -162,21 +110,21 @@ def guard(
         note("without --train it was not checked whether --calibration are training samples")
     train = None if train_name is None else read(train_name, "train", columns=columns)
     test = None if data_name is None else read(data_name, columns=columns)
-    with warnings_as_notes():
+    with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options), names=names)
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
     about = {"guarantees": list(made.guarantees), "groups": _groups(made), **dict(made.notes)}
     if test is not None:
-        with warnings_as_notes():
+        with opt.warnings_as_notes():
             about["test"] = made(test[0]).summary(test[1])
         click.echo(f"tried on {data_name}:")
         for name, value in about["test"].items():
             shown = f"{value:.2%}" if name in SHARES else f"{value:.6g}"
             click.echo(f"  {name:<14} {shown}")
     made.save(path, weights=not no_weights)
-    write_json(Path(f"{path}.json"), {**about, "command": command_line()})
+    write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
     net = ""
     if no_weights or _is_users(made):
         net = f" --net {network if ':' in network or not _is_users(made) else net_name}"

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nescio.cli import options as opt
 from nescio.cli.data_names import columns_note, named, stream_named
-from nescio.cli.options import SEED, note
+from nescio.cli.options import note, option
 from nescio.cli.score import NET_OF_GUARD, WEIGHTS_OF_GUARD, load_guard
 from nescio.core import NescioError, check_same_run, load_tensors, write_atomically, write_json
 from nescio.data.readers import Stream, array_stream, columns_of, open_stream
@@ -29,28 +30,23 @@ LINES = 1 << 12  # of JSON at a time
 COLUMN = "score"
 
 
-@click.command()
-@click.argument("reference")
-@click.argument("streams", nargs=-1, required=True)
-@click.option(
-    "--state",
-    required=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="The file of the monitor; the next call goes on from there.",
-)
-@NET_OF_GUARD
-@WEIGHTS_OF_GUARD
-@click.option(
-    "--false-alarm",
-    default=0.01,
-    show_default=True,
-    help="The probability of an alarm, ever, if nothing changes.",
-)
-@click.option(
-    "--plot", type=click.Path(), metavar="FILE", help="Draw the evidence over time: a .png file."
-)
-@SEED
+# fmt: off
+PARAMETERS = [
+    opt.argument("reference"),
+    opt.argument("streams", nargs=-1, required=True),
+    option("--state", "The file of the monitor; the next call goes on from there.", required=True,
+        type=opt.PATH, metavar="FILE"),
+    NET_OF_GUARD,
+    WEIGHTS_OF_GUARD,
+    option("--false-alarm", "The probability of an alarm, ever, if nothing changes.",
+        default=0.01),
+    option("--plot", "Draw the evidence over time: a .png file.", type=opt.PATH, metavar="FILE"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def monitor(
     reference: str,
     streams: tuple[str, ...],

@@ -2,73 +2,53 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
-
-WEIGHTS = click.option(
-    "--weights",
-    type=click.Path(),
-    metavar="FILE",
-    help="The weights of NETWORK, a state dict in a .safetensors, .pt or .pth file.  "
-    "[default: as its factory makes them]",
-)
-NET_OF_RUN = click.option(
-    "--net",
-    "net_name",
-    metavar="MODULE:FACTORY",
-    help="The factory of the network, where NETWORK is the folder of a run that was trained on a "
-    "network of your own.",
-)
-OUTPUT = click.option(
-    "--output",
-    metavar="KEY",
-    help="Where the logits are in what NETWORK returns: an index such as 0, or a key such as "
-    "logits.  [default: NETWORK returns the logits alone]",
-)
-TARGET = click.option(
-    "--target",
-    metavar="COLUMN",
-    help="The column with the class; needed for data in a .csv or .parquet file.",
-)
-CLASS_NAMES = click.option(
-    "--class-names",
-    metavar="A,B,...",
-    help="The names of the classes, in the order of the network's outputs; the column of --target "
-    "may hold them instead of 0, 1, ...",
-)
-LAYER = click.option(
-    "--layer",
-    multiple=True,
-    metavar="NAME",
-    help="Read the features of this layer, a name or a pattern.  [default: those that enter the "
-    "last linear layer] Repeatable.",
-)
-OOD = click.option(
-    "--ood",
-    multiple=True,
-    metavar="DATA",
-    help="Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz file that "
-    "holds x. Repeatable.",
-)
-SEED = click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="The seed of all random draws.",
-)
+COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
 
 
-def out_folder(default: str) -> Callable[[Any], Any]:
+def argument(name: str, **settings: Any) -> click.Argument:
+    """A positional argument of a command."""
+    return click.Argument([name], **settings)
+
+
+def option(names: str, text: str, **settings: Any) -> click.Option:
+    """An option: its names, apart by spaces, and its help; the default is shown."""
+    return click.Option(names.split(), help=text, show_default=True, **settings)
+
+
+def data_option(name: str, text: str, **settings: Any) -> click.Option:
+    """An option that names data: `--train` becomes `train_name`."""
+    return option(f"--{name} {name}_name", text, metavar="DATA", **settings)
+
+
+# fmt: off
+WEIGHTS = option("--weights", "The weights of NETWORK, a state dict in a .safetensors, .pt or .pth "
+    "file.  [default: as its factory makes them]", type=PATH, metavar="FILE")
+NET_OF_RUN = option("--net net_name", "The factory of the network, where NETWORK is the folder of "
+    "a run that was trained on a network of your own.", metavar="MODULE:FACTORY")
+OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an index such as 0, or "
+    "a key such as logits.  [default: NETWORK returns the logits alone]", metavar="KEY")
+TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
+    "with --target, a .csv or .parquet file.")
+TARGET = option("--target", "The column with the class; needed for data in a .csv or .parquet "
+    "file.", metavar="COLUMN")
+CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "
+    "outputs; the column of --target may hold them instead of 0, 1, ...", metavar="A,B,...")
+LAYER = option("--layer", "Read the features of this layer, a name or a pattern.  [default: those "
+    "that enter the last linear layer] Repeatable.", multiple=True, metavar="NAME")
+SEED = option("--seed", "The seed of all random draws.", default=0, type=COUNT)
+# fmt: on
+
+
+def out_folder(default: str) -> click.Option:
     """The option --out of commands that write several files."""
-    return click.option(
-        "--out", default=default, show_default=True, help="The folder for the results."
-    )
+    return option("--out", "The folder for the results.", default=default)
 
 
 def note(text: str) -> None:

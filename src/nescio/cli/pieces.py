@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from nescio import data, nets
+from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, named
 from nescio.cli.networks import named_predictor
-from nescio.cli.options import NET_OF_RUN, SEED, WEIGHTS, command_line, note, out_folder
+from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, as_batch, make_folder
 from nescio.models import Predictor
 from nescio.training.train import train
@@ -23,40 +24,27 @@ if TYPE_CHECKING:
 WIDTHS, EPOCHS = (25, 25), 60  # of the network on half-moons
 
 
-@click.command()
-@click.argument("network", required=False)
-@WEIGHTS
-@NET_OF_RUN
-@click.option(
-    "--data",
-    "data_name",
-    metavar="DATA",
-    help="Samples to show: an .npz file with x, or the name of a data set.  [default: none]",
-)
-@click.option(
-    "--samples",
-    nargs=3,
-    type=int,
-    metavar="I J K",
-    help="Show the plane through these three samples of --data, counted from 0.",
-)
-@click.option(
-    "--box",
-    nargs=4,
-    type=float,
-    metavar="LOW HIGH LOW HIGH",
-    help="The range of both axes.  [default: around the data, or -5 5 -5 5]",
-)
-@click.option("--merge", is_flag=True, help="Join neighbors on which the network is one map.")
-@click.option(
-    "--color",
-    default="class",
-    show_default=True,
-    type=click.Choice(["class", "confidence", "random"]),
-    help="What the color of a region shows.",
-)
-@out_folder("nescio-pieces")
-@SEED
+# fmt: off
+PARAMETERS = [
+    opt.argument("network", required=False),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    data_option("data", "Samples to show: an .npz file with x, or the name of a data set.  "
+        "[default: none]"),
+    option("--samples", "Show the plane through these three samples of --data, counted from 0.",
+        nargs=3, type=int, metavar="I J K"),
+    option("--box", "The range of both axes.  [default: around the data, or -5 5 -5 5]", nargs=4,
+        type=float, metavar="LOW HIGH LOW HIGH"),
+    option("--merge", "Join neighbors on which the network is one map.", is_flag=True),
+    option("--color", "What the color of a region shows.", default="class",
+        type=click.Choice(["class", "confidence", "random"])),
+    opt.out_folder("nescio-pieces"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def pieces(
     network: str | None,
     weights: str | None,
@@ -89,7 +77,7 @@ def pieces(
         net = named_predictor(network, weights, net_name)
         result = picture_files(net, data_name, samples=samples, **options)
     click.echo(str(result))
-    click.echo(f"picture: {result.save(out, color=color, command=command_line())}")
+    click.echo(f"picture: {result.save(out, color=color, command=opt.command_line())}")
 
 
 def picture_moons(

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from nescio.cli import options as opt
 from nescio.cli.data_names import inputs_named
 from nescio.cli.networks import named_predictor
-from nescio.cli.options import NET_OF_RUN, WEIGHTS
+from nescio.cli.options import data_option, option
 from nescio.core import (
     Classification,
     NescioError,
@@ -26,23 +27,21 @@ from nescio.models import mc_dropout, plain
 Columns = dict[str, NDArray[np.float64]]
 
 
-@click.command()
-@click.argument("network")
-@WEIGHTS
-@NET_OF_RUN
-@click.option(
-    "--data",
-    "data_name",
-    required=True,
-    metavar="DATA",
-    help="The inputs: an .npz file with x, a table, or the name of a data set.",
-)
-@click.option(
-    "--passes",
-    type=int,
-    help="Sample the network's dropout with this number of forward passes.  [default: no dropout]",
-)
-@click.option("--out", required=True, type=click.Path(), help="The file to write: .csv or .npz.")
+# fmt: off
+PARAMETERS = [
+    opt.argument("network"),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    data_option("data", "The inputs: an .npz file with x, a table, or the name of a data set.",
+        required=True),
+    option("--passes", "Sample the network's dropout with this number of forward passes.  "
+        "[default: no dropout]", type=int),
+    option("--out", "The file to write: .csv or .npz.", required=True, type=opt.PATH),
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def predict(
     network: str,
     weights: str | None,

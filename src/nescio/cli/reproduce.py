@@ -5,16 +5,34 @@ from typing import Any
 
 import click
 
-from nescio.cli.options import SEED, resumable
+from nescio.cli import options as opt
+from nescio.cli.options import option
+
+# fmt: off
+PARAMETERS = [
+    opt.argument("experiment", required=False),
+    option("--part parts", "Run only this part. Repeatable.", multiple=True),
+    option("--quick", "Use small budgets: it takes less than a minute.", is_flag=True),
+    option("--out", "The folder for the results.  [default: nescio-EXPERIMENT]"),
+    option("--bits", "Give entropies in bits instead of nats.", is_flag=True),
+    opt.SEED,
+]
+SEARCH = [
+    opt.argument("model"),
+    option("--out", "The folder of the search.", required=True, type=opt.PATH),
+    option("--trials", "The number of configurations.", default=200),
+    option("--workers", "The number of processes.", default=2),
+    option("--epochs", "The largest number of epochs; patience is 5.", default=20),
+    option("--layers", "The range of the number of hidden layers.  [default: 1 5]", nargs=2,
+        type=int, metavar="LOW HIGH"),
+    option("--learning-rate", "The range of the learning rate.  [default: 1e-4 0.1]", nargs=2,
+        type=float, metavar="LOW HIGH"),
+    opt.SEED,
+]
+# fmt: on
 
 
-@click.command()
-@click.argument("experiment", required=False)
-@click.option("--part", "parts", multiple=True, help="Run only this part. Repeatable.")
-@click.option("--quick", is_flag=True, help="Use small budgets: it takes less than a minute.")
-@click.option("--out", help="The folder for the results.  [default: nescio-EXPERIMENT]")
-@click.option("--bits", is_flag=True, help="Give entropies in bits instead of nats.")
-@SEED
+@click.command(params=PARAMETERS)
 def reproduce(
     experiment: str | None,
     parts: tuple[str, ...],
@@ -38,36 +56,14 @@ def reproduce(
     if experiment is None:
         click.echo(listing())
         return
-    resumable()
+    opt.resumable()
     chosen = named(experiment)
     settings = Settings(quick=quick, seed=seed, bits=bits)
     folder = out or f"nescio-{chosen.name}{'-quick' if quick else ''}"
     click.echo(f"summary: {run_experiment(chosen, folder, settings=settings, only=parts)}")
 
 
-@click.command()
-@click.argument("model")
-@click.option("--out", required=True, type=click.Path(), help="The folder of the search.")
-@click.option("--trials", default=200, show_default=True, help="The number of configurations.")
-@click.option("--workers", default=2, show_default=True, help="The number of processes.")
-@click.option(
-    "--epochs", default=20, show_default=True, help="The largest number of epochs; patience is 5."
-)
-@click.option(
-    "--layers",
-    nargs=2,
-    type=int,
-    metavar="LOW HIGH",
-    help="The range of the number of hidden layers.  [default: 1 5]",
-)
-@click.option(
-    "--learning-rate",
-    nargs=2,
-    type=float,
-    metavar="LOW HIGH",
-    help="The range of the learning rate.  [default: 1e-4 0.1]",
-)
-@SEED
+@click.command(params=SEARCH)
 def search(model: str, out: str, **options: Any) -> None:
     """Search hyper-parameters of MODEL on half-moons at random, by validation NLL.
 
@@ -82,7 +78,7 @@ def search(model: str, out: str, **options: Any) -> None:
     from nescio_papers.know_your_limits_search.searching import random_search, report
     from nescio_papers.know_your_limits_search.trial import Ranges
 
-    resumable()
+    opt.resumable()
     pairs = {name: options.pop(name) for name in ("layers", "learning_rate")}
     ranges = Ranges(**{name: tuple(pair) for name, pair in pairs.items() if pair})
     click.echo(report(random_search(model, out, ranges=ranges, **options)))

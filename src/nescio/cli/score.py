@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from nescio.cli import options as opt
 from nescio.cli.data_names import columns_note, stream_named
 from nescio.cli.networks import load_network, named_networks
-from nescio.cli.options import note, resumable
+from nescio.cli.options import note, option
 from nescio.core import NescioError, load_tensors
 from nescio.guards import Guard, about
 from nescio.guards.resumable_table import rows_done
@@ -17,37 +18,25 @@ from nescio.guards.score import score as write_decisions
 from nescio.models.model import rebuilt
 
 SHOWN = 5  # files that cannot be read
-NET_OF_GUARD = click.option(
-    "--net",
-    "net_name",
-    metavar="NETWORK",
-    help="The guarded network, package.module:factory or a run folder; not needed for nescio's "
-    "networks.",
-)
-WEIGHTS_OF_GUARD = click.option(
-    "--weights",
-    type=click.Path(),
-    metavar="FILE",
-    help="The weights of --net.  [default: those in the guard file]",
-)
+# fmt: off
+NET_OF_GUARD = option("--net net_name", "The guarded network, package.module:factory or a run "
+    "folder; not needed for nescio's networks.", metavar="NETWORK")
+WEIGHTS_OF_GUARD = option("--weights", "The weights of --net.  [default: those in the guard file]",
+    type=opt.PATH, metavar="FILE")
+PARAMETERS = [
+    opt.argument("guard"),
+    opt.argument("inputs"),
+    NET_OF_GUARD,
+    WEIGHTS_OF_GUARD,
+    option("--out", "The file to write: .csv, .jsonl or .parquet.", required=True, type=opt.PATH),
+    option("--batch-mb", "How many megabytes of inputs are in memory at a time, per thread.",
+        default=16.0, type=click.FloatRange(min=0, min_open=True)),
+    option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
+]
+# fmt: on
 
 
-@click.command()
-@click.argument("guard")
-@click.argument("inputs")
-@NET_OF_GUARD
-@WEIGHTS_OF_GUARD
-@click.option(
-    "--out", required=True, type=click.Path(), help="The file to write: .csv, .jsonl or .parquet."
-)
-@click.option(
-    "--batch-mb",
-    default=16.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="How many megabytes of inputs are in memory at a time, per thread.",
-)
-@click.option("--restart", is_flag=True, help="Start again, even where a stopped run could resume.")
+@click.command(params=PARAMETERS)
 def score(
     guard: str,
     inputs: str,
@@ -77,7 +66,7 @@ def score(
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file
     beside. An input with a missing value, or an image that cannot be read, is OOD.
     """
-    resumable()
+    opt.resumable()
     made = load_guard(guard, net_name, weights)
     stream = stream_named(inputs, made.notes.get("columns"))
     done = 0 if restart else rows_done(Path(out))

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from nescio.calibration import Calibrated
 from nescio.calibration.saving import save_settings
+from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named
 from nescio.cli.networks import factory_named
 from nescio.cli.ood_names import outliers
-from nescio.cli.options import SEED, resumable
+from nescio.cli.options import data_option, option
 from nescio.core import (
     Head,
     NescioError,
@@ -40,86 +41,39 @@ AUGMENTS = {"crops": augmentation.crops, "mirrors": augmentation.mirrors}
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
 
 
-@click.command()
-@click.argument("recipe")
-@click.option(
-    "--data",
-    "data_name",
-    required=True,
-    metavar="DATA",
-    help="The data: the name of a data set, or an .npz file with x and y.",
-)
-@click.option(
-    "--net",
-    "net_name",
-    metavar="NAME",
-    help="A network of `nescio list nets`, or package.module:factory.  [default: small_cnn or "
-    "digit_cnn for images, mlp for other inputs]",
-)
-@click.option(
-    "--run",
-    required=True,
-    type=click.Path(),
-    help="The folder of the run; a stopped run is resumed there.",
-)
-@click.option(
-    "--option",
-    "-o",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the recipe, for example -o members=10. Repeatable.",
-)
-@click.option(
-    "--epochs",
-    default=50,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="The number of passes through the training data.",
-)
-@click.option(
-    "--batch-size",
-    default=100,
-    show_default=True,
-    help="The number of samples per step; 0 takes all at once.",
-)
-@click.option(
-    "--learning-rate", default=1e-3, show_default=True, help="The step size of the optimizer."
-)
-@click.option("--optimizer", default="adam", show_default=True, help="The optimizer: adam or sgd.")
-@click.option(
-    "--schedule",
-    default="constant",
-    show_default=True,
-    help="How the learning rate changes: constant, cosine or drops.",
-)
-@click.option(
-    "--augment",
-    metavar="NAMES",
-    help="Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a width of 2 "
-    "pixels instead of 4.  [default: none]",
-)
-@click.option(
-    "--clip", type=float, help="The largest gradient norm of a member.  [default: no limit]"
-)
-@click.option(
-    "--patience",
-    type=int,
-    help="Stop a member after this number of epochs without a better validation loss.  [default: "
-    "never]",
-)
-@click.option(
-    "--standardize",
-    is_flag=True,
-    help="Scale inputs by the mean and the standard deviation of the training data.",
-)
-@click.option(
-    "--calibrate",
-    metavar="NAME",
-    help="A calibration of `nescio list calibrators`, such as temperature, fitted on the "
-    "validation data.  [default: none]",
-)
-@SEED
+# fmt: off
+PARAMETERS = [
+    opt.argument("recipe"),
+    data_option("data", "The data: the name of a data set, or an .npz file with x and y.",
+        required=True),
+    option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
+        "[default: small_cnn or digit_cnn for images, mlp for other inputs]", metavar="NAME"),
+    option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
+        type=opt.PATH),
+    option("--option -o options", "An option of the recipe, for example -o members=10. "
+        "Repeatable.", multiple=True, metavar="NAME=VALUE"),
+    option("--epochs", "The number of passes through the training data.", default=50,
+        type=opt.POSITIVE),
+    option("--batch-size", "The number of samples per step; 0 takes all at once.", default=100),
+    option("--learning-rate", "The step size of the optimizer.", default=1e-3),
+    option("--optimizer", "The optimizer: adam or sgd.", default="adam"),
+    option("--schedule", "How the learning rate changes: constant, cosine or drops.",
+        default="constant"),
+    option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
+        "width of 2 pixels instead of 4.  [default: none]", metavar="NAMES"),
+    option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
+    option("--patience", "Stop a member after this number of epochs without a better validation "
+        "loss.  [default: never]", type=int),
+    option("--standardize", "Scale inputs by the mean and the standard deviation of the training "
+        "data.", is_flag=True),
+    option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
+        "on the validation data.  [default: none]", metavar="NAME"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def train(recipe: str, data_name: str, net_name: str | None, run: str, **options: Any) -> None:
     """Train the RECIPE (see `nescio list recipes`) and save it in a folder.
 
@@ -133,7 +87,7 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train acet --data mnist --run runs/acet --epochs 10 --augment crops -o radius=0.3
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     """
-    resumable()
+    opt.resumable()
     words = dict(setting(option) for option in options.pop("options"))
     batch_size = options.pop("batch_size") or None
     done = run_recipe(recipe, data_name, net_name, run, words, batch_size=batch_size, **options)
