@@ -102,7 +102,7 @@ def written(path: Path, x: np.ndarray, y: np.ndarray) -> None:
     path.write_text("\n".join(["id,b,class,a", *rows]) + "\n")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a network, its weights, data, and a guard made on the command line."""
     home = tmp_path_factory.mktemp("home")
@@ -133,7 +133,7 @@ def home(guarded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return guarded
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guard(guarded: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(guarded)

@@ -1,4 +1,4 @@
-"""Pieces counted, drawn and written: every number against the network itself, or by hand."""
+"""`nescio pieces`: what is drawn, of which samples, and what is refused."""
 
 import json
 

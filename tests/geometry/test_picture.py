@@ -1,4 +1,4 @@
-"""Pictures of linear regions: pieces counted, drawn and written: every number against the network itself, or by hand."""
+"""Pictures of linear regions: every number against the network itself, or by hand."""
 
 import json
 import sys

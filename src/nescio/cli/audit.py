@@ -82,8 +82,9 @@ def audit(
     out: str,
     **options: Any,
 ) -> None:
-    """Measure how far a network can be trusted: on its data, on noise, under attack, far away.
+    """Measure how far a network can be trusted.
 
+    It is tested on its data, on noise and other OOD data, under attack, and infinitely far away.
     NETWORK is package.module:factory (a function without arguments that returns the nn.Module),
     or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
     audited beside temperature scaling, MC dropout and a deep ensemble.
@@ -161,24 +162,15 @@ def audit_files(
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
     check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
-    if validation_name is not None and one_file(data_name, validation_name):
-        raise NescioError(
-            f"--data and --validation are one file, {validation_name}: a temperature must not be "
-            "fitted to the samples it is tested on; give other samples, or ready parts in that "
-            "file (x_train, y_train, x_validation, ..., x_test, ...)"
-        )
-    if remedies and train_name is None:
-        raise NescioError(
-            "--recipe trains a network; say on what: --train train.npz, or a data set"
-        )
+    _check_names(data_name, train_name, validation_name, trains=bool(remedies))
     columns = input_columns(data_name, target)
     read = partial(labeled, target=target, names=class_names, columns=columns)
-    train_data: Pair | None = None
+    train: Pair | None
     if remedies and one_file(data_name, str(train_name)):
-        test, train_data = separate_parts(data_name)
+        test, train = separate_parts(data_name)
     else:
         test = data_to_test(net, data_name, read)
-        train_data = None if train_name is None else read(train_name, "train")
+        train = None if train_name is None else read(train_name, "train")
     shape = tuple(test[0].shape[1:])
     predictors: dict[str, Any] = {"network": net}
     validation = None if validation_name is None else read(validation_name, "validation")
@@ -188,24 +180,30 @@ def audit_files(
         predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
     others = _ood_by_name(ood, shape, partial(inputs_named, columns=columns))
     for chosen in remedies:
-        assert train_data is not None
-        check_fit(str(train_name), train_data[0], shape)
+        assert train is not None
+        check_fit(str(train_name), train[0], shape)
         make_net, standardize = _like(net, factory)
-        note(f"training {chosen.title} on {len(train_data[0])} samples, {epochs} epochs")
+        note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
         how: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardize": standardize}
         predictors[chosen.title] = train_remedy(
-            chosen, make_net, train_data, run=run, schedule="cosine", **how
+            chosen, make_net, train, run=run, schedule="cosine", **how
         )
-    findings = run_audit(
-        predictors,
-        test,
-        train=train_data,
-        validation=validation,
-        ood=others,
-        seed=seed,
-        **options,
-    )
+    data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
+    findings = run_audit(predictors, test, **data, seed=seed, **options)
     return findings if run is None else findings.bound_for(run, net=factory, columns=columns)
+
+
+def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:
+    if validation is not None and one_file(data, validation):
+        raise NescioError(
+            f"--data and --validation are one file, {validation}: a temperature must not be "
+            "fitted to the samples it is tested on; give other samples, or ready parts in that "
+            "file (x_train, y_train, x_validation, ..., x_test, ...)"
+        )
+    if trains and train is None:
+        raise NescioError(
+            "--recipe trains a network; say on what: --train train.npz, or a data set"
+        )
 
 
 def _ood_by_name(

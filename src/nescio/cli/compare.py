@@ -71,7 +71,7 @@ def compare(
     out: str,
     **options: Any,
 ) -> None:
-    """Compare detectors: which one tells OOD data from data like the training data?
+    """Compare detectors: which one recognizes OOD data best?
 
     NETWORK is package.module:factory, or a folder that `nescio train` wrote. Without it, a small
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
@@ -148,8 +148,9 @@ def compare_files(
         train=None if train is None else train[0],
         read=partial(inputs_named, columns=columns),
     )
-    nearby = dict(named(text, count=len(test[0]), seed=seed) for text in near)
-    far = dict(named(text, count=len(test[0]), seed=seed) for text in ood)
+    nearby, far = (
+        dict(named(text, count=len(test[0]), seed=seed) for text in texts) for texts in (near, ood)
+    )
     inner, where = innermost(net), output_named(output)
     predictors = {} if inner is net else {"predictor": net}
     if passes is not None:
@@ -158,20 +159,16 @@ def compare_files(
     if tune is not None:
         name, inputs = named(tune, count=TUNING, seed=seed + 1)
         tuning = observe_given(inner, name, inputs, pool=pool, output=where)[:TUNING]
-        chosen[f"odin, tuned on {name}"] = lambda known: tuned_odin(
-            known[:TUNING], tuning, name=name
-        )
+        odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
+        chosen[f"odin, tuned on {name}"] = odin
     return compare_detectors(
         inner,
         test,
-        {**nearby, **{name: inputs for name, inputs in far.items() if name not in nearby}},
+        {**nearby, **{name: x for name, x in far.items() if name not in nearby}},
         train=train,
         near=tuple(nearby),
         detectors=chosen,
         predictors=predictors,
         layers=list(layer) or None,
-        pool=pool,
-        output=where,
-        seed=seed,
-        **options,
+        **{"pool": pool, "output": where, "seed": seed, **options},
     )

@@ -78,8 +78,9 @@ def guard(
     out: str,
     **options: Any,
 ) -> None:
-    """Make a guard: for every input it answers or abstains (unsure, OOD), with a guarantee.
+    """Make a guard, which answers or abstains with a guarantee.
 
+    For every input it gives an answer, or abstains because it is unsure or the input is OOD.
     NETWORK is package.module:factory, or a folder that `nescio train` wrote. The more calibration
     data there are, the more can be guaranteed. --train fits the detector of OOD inputs; without it
     a part of --calibration does.

@@ -9,7 +9,7 @@ from nescio.core.registry import keyword_only
 @click.command("list")
 @click.argument("kind", required=False)
 def list_parts(kind: str | None) -> None:
-    """List what has a name, each with a sentence: measures, losses, recipes, nets, datasets, ...
+    """List what has a name: measures, losses, recipes, datasets, ...
 
     \b
     nescio list                 everything

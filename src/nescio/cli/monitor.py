@@ -57,7 +57,7 @@ def monitor(
     plot: str | None,
     seed: int,
 ) -> None:
-    """Raise an alarm where inputs drift away from the calibration data.
+    """Raise an alarm when inputs drift from the calibration data.
 
     REFERENCE is a guard, of which the calibration scores are taken, or a file of such scores.
     STREAMS come one after the other: decisions that `nescio score` wrote (a .csv, .parquet or

@@ -34,18 +34,13 @@ SEARCH = [
 
 @click.command(params=PARAMETERS)
 def reproduce(
-    experiment: str | None,
-    parts: tuple[str, ...],
-    quick: bool,
-    out: str | None,
-    bits: bool,
-    seed: int,
+    experiment: str | None, parts: tuple[str, ...], out: str | None, **settings: Any
 ) -> None:
-    """Reproduce every figure and table of a paper, corrected where it is wrong.
+    """Reproduce every figure and table of a paper.
 
-    Without EXPERIMENT, it lists the experiments, what data each needs and how long it takes. Writes
-    PNG figures, results.json with every number, and summary.md. A stopped run can be resumed with
-    the same command.
+    They are corrected where the paper is wrong. Without EXPERIMENT, it lists the experiments, what
+    data each needs and how long it takes. Writes PNG figures, results.json with every number, and
+    summary.md. A stopped run can be resumed with the same command.
 
     \b
     nescio reproduce
@@ -58,15 +53,16 @@ def reproduce(
         return
     opt.resumable()
     chosen = named(experiment)
-    settings = Settings(quick=quick, seed=seed, bits=bits)
-    folder = out or f"nescio-{chosen.name}{'-quick' if quick else ''}"
-    click.echo(f"summary: {run_experiment(chosen, folder, settings=settings, only=parts)}")
+    folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
+    summary = run_experiment(chosen, folder, settings=Settings(**settings), only=parts)
+    click.echo(f"summary: {summary}")
 
 
 @click.command(params=SEARCH)
 def search(model: str, out: str, **options: Any) -> None:
-    """Search hyper-parameters of MODEL on half-moons at random, by validation NLL.
+    """Search hyper-parameters on half-moons at random.
 
+    The best configuration has the smallest validation NLL.
     MODEL is plain, mc_dropout or bayes_by_backprop; the ranges are those of the paper that
     `nescio reproduce know-your-limits-search` compares with. Needs pip install nescio[search].
     Writes table.csv and table.json, the best configuration first. A stopped search can be resumed

@@ -46,7 +46,7 @@ def score(
     batch_mb: float,
     restart: bool,
 ) -> None:
-    """Decide about every input of a file: answer, or abstain as unsure or OOD.
+    """Answer or abstain for every input of a file.
 
     GUARD is a file that `nescio guard` wrote. INPUTS are an .npy, an .npz with x, a .csv (also .gz,
     .xz), a .parquet, a folder of images, or a data set. They are read in parts, so a file of any

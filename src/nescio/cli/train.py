@@ -75,10 +75,11 @@ PARAMETERS = [
 
 @click.command(params=PARAMETERS)
 def train(recipe: str, data_name: str, net_name: str | None, run: str, **options: Any) -> None:
-    """Train the RECIPE (see `nescio list recipes`) and save it in a folder.
+    """Train a recipe and save it in a folder.
 
-    The same command with the same folder resumes a run that was stopped, to the same result; a
-    finished run is only read. `nescio predict` and `nescio audit` take the folder.
+    RECIPE is one of `nescio list recipes`. The same command with the same folder resumes a run that
+    was stopped, to the same result; a finished run is only read. `nescio predict` and `nescio
+    audit` take the folder.
 
     \b
     nescio train single --data half_moons --run runs/moons --epochs 100

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nescio import calibration as calibrations
 from nescio.calibration import Map
-from nescio.conformal import Sets, needed, threshold
+from nescio.conformal import needed, threshold
 from nescio.conformal.exact_quantiles import check_groups
 from nescio.core import Classification, NescioError, categorical, check_labels, generator
 from nescio.core.registry import detectors
@@ -119,15 +119,29 @@ def guard(
         notes=_notes(samples, parts, trained, fitted, seed, repeats),
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
-    groups = _groups(by, samples.samples)
-    shown = samples[parts.guarantees]
-    numbers, rules = _rules(bare, (tuning, shown), labels, parts, groups)
-    complete = replace(bare, rules=rules, groups=numbers)
-    if sets is not None:
-        shown_labels = labels[parts.guarantees]
-        complete = replace(complete, sets=_sets(complete, shown, shown_labels, sets, parts, groups))
+    complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
     warn_about(complete)
     return complete
+
+
+def _complete(
+    bare: Guard,
+    samples: Activations,
+    labels: Tensor,
+    parts: "Split",
+    groups: Tensor | None,
+    miscoverage: float | None,
+) -> Guard:
+    """The guard with its rules and prediction sets, from samples that tuned nothing."""
+    shown = samples[parts.guarantees]
+    numbers, rules = _rules(bare, (samples[parts.tuning], shown), labels, parts, groups)
+    found = replace(bare, rules=rules, groups=numbers)
+    if miscoverage is None:
+        return found
+    by = groups[parts.guarantees] if groups is not None else found.by
+    options: dict[str, Any] = {"miscoverage": miscoverage, "by": by, "never_empty": True}
+    sets = threshold(found.prediction(shown), labels[parts.guarantees], **options)
+    return replace(found, sets=sets)
 
 
 def _layers_to_read(
@@ -377,19 +391,6 @@ def _rules(
 def _chosen(tuning: Scored, own: Tensor) -> Scored:
     """Those of the group; where there is none, all: the grid may come from any other samples."""
     return tuning[own] if own.any() else tuning
-
-
-def _sets(
-    found: Guard,
-    shown: Activations,
-    labels: Tensor,
-    miscoverage: float,
-    parts: Split,
-    groups: Tensor | None,
-) -> Sets:
-    by = groups[parts.guarantees] if groups is not None else found.by
-    prediction = found.prediction(shown)
-    return threshold(prediction, labels, miscoverage=miscoverage, by=by, never_empty=True)
 
 
 def _notes(
