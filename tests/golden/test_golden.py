@@ -39,6 +39,7 @@ RENAMED: dict[str, str] = {
     "normalise": "normalize",
     "randomise": "randomize",
     "generalised_entropy": "generalized_entropy",
+    "promises": "guarantee_samples",
     "audit:samples": "calibration",
     "audit-several:samples": "calibration",
     "audit-images:samples": "calibration",
@@ -49,6 +50,7 @@ RENAMED_WORDS: dict[str, str] = {
     "outside": "ood",
     "inside": "in_dist",
     "doubt": "failure_score",
+    "no promise": "no guarantee",
     "generalised_entropy": "generalized_entropy",
 }
 SENTENCE = 25  # characters from which a text is prose: only its numbers are compared

@@ -181,7 +181,7 @@ def test_a_guard_can_be_made_of_activations_alone():
 def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(model):
     made = nescio.guard(model.member(0), blobs(1500, 1), risk=0.1)
     notes = made.notes
-    assert (notes["fitting"], notes["tuning"], notes["promises"]) == (450, 300, 750)
+    assert (notes["fitting"], notes["tuning"], notes["guarantee_samples"]) == (450, 300, 750)
     with pytest.warns(UserWarning, match="outside the range"):
         assert made(blobs(50, 3)[0] + 15.0).summary()["ood"] > 0.9
 
@@ -248,14 +248,14 @@ def test_a_group_that_is_too_small_is_refused(model):
 
 
 def test_where_the_data_show_too_little_it_abstains_and_says_what_would_do(model):
-    with pytest.warns(UserWarning, match=r"leave every input unsure.* from 3,0") as warned:
+    with pytest.warns(UserWarning, match=r"abstain on every input.* from 3,0") as warned:
         made = nescio.guard(model, blobs(300, 1), train=blobs(600, 0), risk=0.001)
     assert len(warned) == 1
     found = made(blobs(100, 2)[0])
     assert not found.answered.any()
-    assert "no promise" in found.columns()["rule"]
+    assert "no guarantee" in found.columns()["rule"]
     text = str(made)
-    assert "every input is left unsure" in text
+    assert "abstains on every input" in text
     assert "nothing is answered" in text
     assert "from 3,0" in text  # log(0.05) / log(0.999) is 2,995 inside
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +34,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "monitor": "monitoring",
 }
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
+SHOWN = 60  # characters of a setting in a message
 
 
 class DamagedError(NescioError):
@@ -278,3 +280,53 @@ def finite(value: Any) -> Any:
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value
+
+
+def check_same_run(
+    path: Path, there: Mapping[str, Any], here: Mapping[str, Any], anew: str = "delete that one"
+) -> None:
+    """Refuse to resume a run that had other settings, and say which differ.
+
+    there, here: the settings in the file and those of this call. anew: how to start again.
+    """
+    if shown := _differences(there, here):
+        raise NescioError(
+            f"{path} belongs to another run ({shown}); choose another name, or {anew}"
+        )
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Which settings differ, in words; of nested ones only what differs in them."""
+    every = [*here, *(key for key in there if key not in here)]  # what is unset may be left out
+    found = []
+    for key in every:
+        one, two = (run.get(key) or None for run in (there, here))
+        if one == two:
+            continue
+        inner = ""
+        if isinstance(one, Mapping) and isinstance(two, Mapping):
+            inner = _differences(one, two)
+        old, new = _apart(key, str(there.get(key)), str(here.get(key)))
+        found.append(f"{key}: {inner or f'{old} there, {new} here'}")
+    return "; ".join(found)
+
+
+def _apart(key: str, one: str, two: str) -> tuple[str, str]:
+    """Two texts, cut where they are long, but not before they differ."""
+    if key == "written" and one.isdigit() and two.isdigit():  # nanoseconds
+        return _time(int(one)), _time(int(two))
+    same = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
+    begin = max(0, same - SHOWN // 2)
+    return _cut(one, begin), _cut(two, begin)
+
+
+def _cut(text: str, begin: int) -> str:
+    if len(text) <= SHOWN:
+        return text
+    part = text[begin : begin + SHOWN]
+    return f"{'...' * (begin > 0)}{part}{'...' * (begin + SHOWN < len(text))}"
+
+
+def _time(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09d}"

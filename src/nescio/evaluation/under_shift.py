@@ -18,6 +18,7 @@ from nescio.core import (
     Classification,
     NescioError,
     Prediction,
+    RangeWarning,
     Regression,
     as_inputs,
     as_targets,
@@ -104,7 +105,6 @@ Rule = Callable[[Any], Any]  # a prediction to sets (N, C), or to the ends (N, D
 Piece = dict[str, Any]
 KEYS = ("shift", "description", "strengths", "predictors", "sets", "guards")
 ANSWER, UNSURE, OOD = range(3)
-OUT_OF_RANGE = ".*outside the range of the calibration.*"  # a shift is, on purpose
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ def _coverage(found: Tensor) -> Piece:
 def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tensor:
     """The decision and whether the label is wrong, `(N, 2)`."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=OUT_OF_RANGE)
+        warnings.simplefilter("ignore", RangeWarning)
         found = guard(x)
     return torch.stack([found.decision.cpu(), (found.label.cpu() != truth).long()], dim=1)
 

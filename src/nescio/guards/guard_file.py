@@ -26,8 +26,7 @@ from nescio.detectors.detector import FITTED_ON, from_manifest
 from nescio.detectors.observe.network import Network, networks, reader
 from nescio.guards.decide import Guard
 from nescio.guards.inputs import Range
-from nescio.guards.rules import Rule
-from nescio.guards.selective_rule import Coverage
+from nescio.guards.rules import Coverage, Rule
 from nescio.models.model import describe, rebuilt
 
 KIND = "guard"
@@ -75,7 +74,7 @@ def _read(saved: Saved, *, net: Any = None) -> Guard:
 
 
 def about(path: str | Path) -> dict[str, Any]:
-    """What a guard file says: guarantees, thresholds, layers; no network is needed."""
+    """What a guard file says about itself: guarantees, thresholds, layers; no network is needed."""
     return load_manifest(Path(path), KIND)
 
 
@@ -91,10 +90,10 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
         parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
     if guard.sets is not None:
         parts |= {f"sets/{name}": tensor for name, tensor in guard.sets.state.items()}
-    for place, rule in enumerate(guard.rules):
+    for index, rule in enumerate(guard.rules):
         limits = [rule.limit, rule.coverage.threshold, rule.coverage.bound]
-        parts[f"rules/{place}/scores"] = rule.scores
-        parts[f"rules/{place}/limits"] = torch.tensor(limits, dtype=torch.float64)
+        parts[f"rules/{index}/scores"] = rule.scores
+        parts[f"rules/{index}/limits"] = torch.tensor(limits, dtype=torch.float64)
     if guard.range is not None:
         parts |= {"range/low": guard.range.low, "range/high": guard.range.high}
         if guard.nets:
@@ -213,5 +212,8 @@ COUNTS = ("samples", "answered", "errors", "needed")
 def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:
     limit, threshold, bound = tensors["limits"].tolist()
     samples, answered, errors, needed = (about[name] for name in COUNTS)
-    coverage = Coverage(threshold, samples, answered, errors, bound, needed)
+    coverage = Coverage(
+        threshold=threshold, samples=samples, answered=answered, errors=errors, bound=bound,
+        needed=needed,
+    )  # fmt: skip
     return Rule(about["group"], tensors["scores"], limit, coverage)

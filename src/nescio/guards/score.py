@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nescio.core import NescioError, digest, in_order
+from nescio.core import NescioError, NescioWarning, digest, in_order
 from nescio.core.progress import progress as bar
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard
@@ -49,8 +49,8 @@ class Summary:
 
     out: Path
     inputs: int
-    decisions: Mapping[str, int]  # answer, unsure, outside
-    rules: Mapping[str, int]  # which rule spoke; those that never did are left out
+    decisions: Mapping[str, int]  # answer, unsure, ood
+    rules: Mapping[str, int]  # which rule decided; those that never did are left out
     out_of_range: int  # finite, with numbers that calibration data did not have
     seconds: float | None = None  # None: all was there already
     unreadable: int = 0  # files that could not be read, among those that are not finite
@@ -64,18 +64,18 @@ class Summary:
         shares = [f"{n:>8}  {c:>12}  {c / self.inputs:8.2%}" for n, c in self.decisions.items()]
         lines = [f"{self.inputs} inputs", *shares]
         if self.not_finite:
-            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: OOD")
         if self.unreadable:
             lines.append(f"WARNING: {self.unreadable} of them are files that cannot be read")
         if self.out_of_range:
             lines.append(
                 f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
-                "data: are they scaled alike? The promises do not cover them"
+                "data: are they scaled alike? The guarantees do not cover them"
             )
         if self.seconds is None:
             return "\n".join([*lines, "all of it was there already"])
         rate = self.inputs / max(self.seconds, 1e-9)
-        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs a second"])
+        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs per second"])
 
 
 def score(
@@ -96,7 +96,7 @@ def score(
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
-    Rows have the number of the case, the file of an image, columns that the stream keeps, and the
+    Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
     columns of `Decisions`. Numbers in text have nine significant digits.
     """
     stream, out = _stream(source), Path(out)
@@ -253,13 +253,7 @@ def _twin(net: nn.Module) -> nn.Module:
 def quiet() -> Iterator[None]:
     """No warnings of a guard: what they say is counted in a summary, or in its guarantees."""
     with warnings.catch_warnings():
-        for said in (
-            ".*outside the range of the calibration",
-            ".*NaN or infinite numbers: outside",
-            "the guard will leave every input unsure",
-            ".*calibration inputs are copies",
-        ):
-            warnings.filterwarnings("ignore", said, UserWarning)
+        warnings.simplefilter("ignore", NescioWarning)
         yield
 
 

@@ -16,6 +16,7 @@ from nescio.core import (
     as_inputs,
     as_targets,
     check_labels,
+    check_same_run,
     digest,
     hash_inputs,
     load,
@@ -32,7 +33,7 @@ from nescio.models.model import History, Model
 from nescio.nets import standardized
 from nescio.nets.dense import dense
 from nescio.nets.stack import Stack, stack
-from nescio.training.checkpoint import State, check_same_run
+from nescio.training.checkpoint import State
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
 from nescio.training.optimizers import optimizer as fresh

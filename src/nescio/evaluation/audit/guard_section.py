@@ -14,8 +14,8 @@ from nescio.core import NescioError, as_batch, generator
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
 from nescio.guards.guard import FITTING, TUNING
+from nescio.guards.rules import fewest
 from nescio.guards.score import quiet
-from nescio.guards.selective_rule import fewest
 from nescio.models import Predictor, innermost
 from nescio.nets.factory import made_by
 from nescio.nets.standardize import is_scaled
@@ -117,7 +117,7 @@ def _made(
 def _guaranteed(found: Guard) -> dict[str, Any]:
     """What the fitting data showed."""
     (rule,) = found.rules
-    own, part = rule.coverage, found.notes["promises"]
+    own, part = rule.coverage, found.notes["guarantee_samples"]
     more = None
     if not own.holds and own.needed is not None:  # in the part that shows promises; now in all
         more = math.ceil(own.needed / max(own.samples, 1) * found.notes["calibration"])

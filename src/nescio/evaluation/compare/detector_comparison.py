@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,6 +59,10 @@ class DetectorComparison:
     def ranked(self) -> list[str]:
         """The detectors, best mean AUROC first."""
         return sorted(self.result["detectors"], key=self.auroc, reverse=True)
+
+    def with_command(self, command: Sequence[str]) -> "DetectorComparison":
+        """The same, with the command that made it."""
+        return replace(self, result={**self.result, "command": list(command)})
 
     def __str__(self) -> str:
         from nescio.report.detector_table import detection_text

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError, one_thread
+from nescio.core import InputShapeError, NescioError, one_thread
 from nescio.geometry.rays.at_infinity import widest_layer
 from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
 from nescio.geometry.regions.cells import limit_for, sweep
@@ -144,9 +144,9 @@ def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool)
     """The features of the widest layer, by a pass with one ray."""
     try:
         return widest_layer(instance, origin[None], basis[:1])
-    except NescioError as error:
-        if two_inputs and ("do not pass" in str(error) or "a convolution of" in str(error)):
-            raise NescioError(
+    except InputShapeError as error:
+        if two_inputs:
+            raise InputShapeError(
                 f"without plane= the network must take 2 features; pass three inputs as plane= for "
                 f"a slice ({error})"
             ) from None
