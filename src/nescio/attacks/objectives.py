@@ -1,4 +1,4 @@
-"""What an attack raises: functions of inputs, one value a sample.
+"""What an attack raises: functions of inputs, one value per sample.
 
 Values are log-odds, so that they go on rising where float32 probabilities have rounded to 1.
 """
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.attacks.ascent import Objective
 from nescio.core import (
     Categorical,
     Classification,
@@ -24,6 +23,8 @@ from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
 from nescio.models.model import Model, check_logits, refusing_shapes
 from nescio.nets.stack import stack
+
+Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> (N,)
 
 
 def confidence(source: object) -> Objective:

@@ -24,7 +24,7 @@ from nescio.nets.fast_images import QuickImages
 from nescio.nets.standardize import Standardize
 
 Tensors = Mapping[str, Tensor]
-Draws = Callable[[], Sequence[torch.Generator]] | None  # one a member; None: dropout is off
+Draws = Callable[[], Sequence[torch.Generator]] | None  # one per member; None: dropout is off
 Layer = Callable[[Tensors, Tensor, Draws], Tensor]
 
 ELEMENTWISE = (
@@ -107,20 +107,20 @@ class Stack:
         slices = {name: tensor.unbind(0) for name, tensor in tensors.items()}
         outputs = []
         for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
-            own = {name: parts[member] for name, parts in slices.items()}
+            weights = {name: parts[member] for name, parts in slices.items()}
             with (
                 nullcontext() if generator is None else masks_from(generator),
                 QuickImages() if inputs.ndim == 4 else nullcontext(),
             ):
-                outputs.append(self._answer(own, inputs))
+                outputs.append(self._answer(weights, inputs))
         return torch.stack(outputs)
 
-    def _answer(self, own: dict[str, Tensor], x: Tensor) -> Tensor:
+    def _answer(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
         whole = x.ndim != 4 or self.net.training or torch.is_grad_enabled()
         answers = []
         for part in [x] if whole else x.split(PIECE):
-            answer = torch.func.functional_call(self.net, own, (self._laid_out(part),))
+            answer = torch.func.functional_call(self.net, weights, (self._laid_out(part),))
             if not isinstance(answer, Tensor):
                 kind = type(answer).__name__
                 raise NescioError(f"a network must return one tensor of outputs, not a {kind}")

@@ -139,7 +139,7 @@ def observe(
         inputs=found.get("inputs") if kept is None else kept,
         **_last_layer(seen, found["logits"]),
         answers=[net.answer for net in nets],
-        made=made,
+        about=made,
         hashes=found["hashes"],
         checked=True,
     )
