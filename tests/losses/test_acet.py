@@ -312,7 +312,9 @@ def test_a_pool_smaller_than_a_step_is_refused():
 def test_an_out_set_smaller_than_a_step_is_refused_with_what_can_be_done():
     _, forward, batch, rng = situation()
     few = another(torch.rand(4, FEATURES), "few")
-    with pytest.raises(NescioError, match="takes 5 OOD inputs.* 'few' has 4; .* keep=False") as caught:
+    with pytest.raises(
+        NescioError, match="takes 5 OOD inputs.* 'few' has 4; .* keep=False"
+    ) as caught:
         losses.acet(losses.nll(), few)(forward, batch, rng)
     assert "pool" not in str(caught.value)
     values = losses.acet(losses.nll(), few, **PAPER)(forward, batch, rng)  # as it says
