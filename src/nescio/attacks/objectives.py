@@ -69,7 +69,7 @@ def uncertainty(source: object, measure: str, *, lower: bool = True, **options: 
 
 
 def answer_of(source: object) -> Callable[[Tensor], Classification]:
-    """Class probabilities as a function of inputs, for an objective of your own.
+    """Class probabilities as a function of inputs, for your own objective.
 
     A network stays as it is: its weights are frozen copies and its layers in evaluation mode, so
     only inputs get gradients.

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_tensor
 from nescio.data import random_access
-from nescio.data.random_access import check_place
+from nescio.data.random_access import check_start
 
 TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
 LARGE = 1e300  # stands for what is infinite
@@ -110,7 +110,7 @@ def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tenso
 
 def uniforms(seed: int, stream: int, first: int, count: int) -> Tensor:
     """Uniform numbers in (0, 1] of `count` samples, each a function of its own number."""
-    check_place(seed, first)
+    check_start(seed, first)
     indices = np.arange(first, first + count)
     return torch.from_numpy(1.0 - random_access.rows(seed, stream, indices, 1, np.float64)[:, 0])
 

@@ -249,5 +249,5 @@ def _inputs(value: Any, samples: int) -> Tensor:
 def _labels(value: Any, samples: int) -> Tensor:
     labels = as_tensor(value, "labels")
     if labels.shape != (samples,):
-        raise NescioError(f"labels must be ({samples},), one an input, got {tuple(labels.shape)}")
+        raise NescioError(f"labels must be ({samples},), one per input, got {tuple(labels.shape)}")
     return labels

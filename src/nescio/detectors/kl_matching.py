@@ -18,7 +18,7 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     """The least divergence KL(p || d) of the answer p from the mean answers d to a class.
 
     The paper takes the means over data that the network was not trained on: on training data,
-    where it is surer, they are sharper.
+    where it is more confident, they are sharper.
 
     by: "predicted", a mean over the samples that the network gives to a class, no labels needed;
     "true", over those that have the label.

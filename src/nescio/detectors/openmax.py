@@ -83,7 +83,7 @@ def _fitted(logits: Tensor, labels: Tensor, tail: int, distance: str) -> dict[st
     everything = _tail(far[right >= 0], tail)
     if everything is None:
         raise NescioError(
-            f"openmax cannot fit a tail: {int((right >= 0).sum())} samples are answered rightly, "
+            f"openmax cannot fit a tail: {int((right >= 0).sum())} samples are correct, "
             "or all are as far from their class's mean; give more training samples"
         )
     borrowed = torch.tensor(everything, dtype=torch.float64)

@@ -113,7 +113,7 @@ def _kernels(
 def _centers(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     """Means of sorted values that lie in one cell of a grid, and their shares.
 
-    The grid is even, so that a lone value far out keeps a kernel of its own.
+    The grid is even, so that a single distant value keeps a separate kernel.
     """
     cells = (known / (CELL * width)).floor()
     _, inverse, counts = cells.unique_consecutive(return_inverse=True, return_counts=True)

@@ -85,10 +85,8 @@ def acet(
         others = f"inputs of {ood.name!r}"
         ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
         if keep:
-            warm, position = (
-                perturbations(batch, rng, name, size, ascent.reach),
-                positions(ood, index, size),
-            )
+            warm = perturbations(batch, rng, name, size, ascent.reach)
+            position = positions(ood, index, size)
             nearest = ascent.projection(center, lead=2, scale=scale)
             start = nearest(center + warm.recall(position))
         else:

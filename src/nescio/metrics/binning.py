@@ -206,7 +206,7 @@ def checked_samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any]
 
 
 def check_bins(bins: int) -> None:
-    """Refuse what is no number of bins."""
+    """Refuse anything but a number of bins."""
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
@@ -224,7 +224,7 @@ def _samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArr
 
 
 def _check(sure: NDArray[Any], right: NDArray[Any], rows: slice) -> None:
-    """Refuse what is no confidence or no truth: all is read once, in blocks."""
+    """Refuse anything but confidences and truth values: all is read once, in blocks."""
     whole = np.uint32 if sure.dtype == np.float32 else np.uint64
     most = np.asarray(1 + TOLERANCE, sure.dtype).view(whole)  # NaN and negative numbers: above
     if sure[rows].view(whole).max() > most and not (

@@ -26,7 +26,7 @@ def ap_error(score: Numbers, wrong: Numbers) -> float:
 
 @metrics.register
 def ap_success(score: Numbers, wrong: Numbers) -> float:
-    """Average precision (a step sum) of right answers, surest first; chance: their share."""
+    """Average precision (a step sum) of correct answers, most confident first; chance: accuracy."""
     return one_of("ap_success", score, wrong)
 
 
@@ -49,7 +49,7 @@ def excess_aurc(score: Numbers, wrong: Numbers) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """The share of errors among the k surest answers, for k = 1 to N."""
+    """The share of errors among the k most confident answers, for k = 1 to N."""
 
     coverage: Floats  # (N,) k / N
     risk: Floats  # (N,)
@@ -61,7 +61,7 @@ class RiskCoverage:
 
 
 def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
-    """The error rate among the surest answers, for every number of them.
+    """The error rate among the most confident answers, for every number of them.
 
     Where scores are equal, their order is random, and the risk is the expected one.
 
@@ -102,7 +102,7 @@ class Groups:
 
 
 def grouped(score: Numbers, wrong: Numbers) -> Groups:
-    """Sort the samples once; what has no rank, and what is no error or success, is refused."""
+    """Sort the samples once; NaN scores and anything but errors and successes are refused."""
     scores, mistakes = numbers("score", score, axes=1), mistaken(wrong)
     if len(scores) != len(mistakes):
         raise NescioError(
@@ -147,7 +147,7 @@ class Tallies:
 
     @cached_property
     def errors_upto(self) -> Counts:
-        """Errors in a group and the surer ones."""
+        """Errors in a group and in the more confident ones."""
         return self.errors.cumsum(1)
 
     @property

@@ -1,7 +1,7 @@
 """Bets against uniform p-values: what they earn is a martingale that starts at 1.
 
 A bet multiplies its stake by a function of the p-value that is 1 on average: a slope, a bow, or a
-step at one end. Each of the K bets is placed anew at every index t with a share
+step at one end. Each of the K bets is placed again at every index t with a share
 `(R(t) - R(t + 1)) / K` of the capital, where `R(t) = 1 / (1 + log(1 + t))` is what is not yet
 placed. So the capital is a mixture over bets and over the index at which a drift begins, and a long
 quiet time costs little: it never falls below R.

@@ -44,7 +44,7 @@ def rebuild(made: dict[str, Any] | None) -> nn.Module:
     """A fresh network from `made_by`; only nescio's own networks can be rebuilt from a file."""
     if made is None:
         raise NescioError(
-            "this model was trained on a network of your own; a file never names code to run, "
+            "this model was trained on your own network; a file never names code to run, "
             "so pass the network: load(folder, net=make_net()), or --net package.module:factory"
         )
     return nets[made["net"]](**made["options"])  # type: ignore[no-any-return]

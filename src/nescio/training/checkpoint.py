@@ -1,4 +1,4 @@
-"""The state of a training run, and its file: a killed run goes on to the same bits."""
+"""The state of a training run, and its file: a killed run resumes to the same bits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -159,13 +159,13 @@ def acet(
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
-    """A network that learns to be unsure all around noise, where it is surest (ACET).
+    """A network with low confidence around noise, at its most confident points (ACET).
 
     ood: as in `ceda`; images must lie in the range of the training images.
     radius: of the attack, as a share of the range; 0.3 for images, 0.05 for vectors. It goes on
     from epoch to epoch, by a step of free * radius (0.5) that the training pass gives, and by
-    `steps` of its own, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
-    the training. The paper's attack starts anew each time: steps=40, keep=0.
+    `steps` steps, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
+    the training. The paper's attack starts again each time: steps=40, keep=0.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:

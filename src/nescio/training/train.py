@@ -75,7 +75,7 @@ def train(
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
-    run: a folder for checkpoints; the same call with the same folder goes on where it stopped.
+    run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
     loss = nll() if loss is None else as_loss(loss)
     rule = schedule_named(schedule)

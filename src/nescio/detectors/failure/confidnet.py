@@ -53,7 +53,7 @@ def confidnet(
     crossed: fold networks of the same training data; the head then learns their probabilities.
     residual: learn, with `crossed`, what to add to the log-odds of the answer so that they say
     how often it is right.
-    tuned: the network, or the model, to go on with stage two: a clone of it, without its last
+    tuned: the network, or the model, to fine-tune in stage two: a clone of it, without its last
     layer and dropout, learns with the head. It must be one of `nescio.nets` that is a sequence of
     layers, so that a file can hold it, and the activations must have been observed with
     inputs=True.

@@ -1,7 +1,7 @@
 """The failure score to use: the log-odds of the answer and the trust score, weighted.
 
 Both are logarithms of ratios: of probabilities, and of distances between features. They err on
-different inputs. How much each counts is learnt from fold networks where there are some; otherwise
+different inputs. How much each counts is learned from fold networks where there are some; otherwise
 both get the same spread.
 """
 

@@ -77,7 +77,7 @@ def parts(tensor: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def class_sums(tensor: Tensor, classes: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Sums of the rows of each class `(C, F)` in float64, and their number; -1 is no class."""
+    """Sums of the rows of each class `(C, F)` in float64, and their number; -1 is not a class."""
     sums = torch.zeros(count, tensor.shape[-1], dtype=torch.float64, device=tensor.device)
     for rows, block in parts(tensor):
         own = classes[rows]

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 
 from nescio.core import Array, NescioError
 from nescio.core.registry import ood_sources
-from nescio.data import random_access
-from nescio.data.ood.source import OODSource, Source, as_source, floats
+from nescio.data.ood.source import OODSource, as_source, floats
+from nescio.data.random_access import Indices
 
 # Another data set as OOD source.
 
@@ -24,11 +25,17 @@ def another(x: Array, name: str) -> OODSource:
     """
     source = as_source(x, images=False)
     text = f"another({source.text}, {name!r})"
-    return OODSource(name, source.shape, len(source.values), text, partial(_make, source))
+    return OODSource(
+        name=name,
+        shape=source.shape,
+        size=len(source.values),
+        description=text,
+        make=partial(_rows, source.values),
+    )
 
 
-def _make(source: Source, indices: random_access.Indices) -> NDArray[np.float32]:
-    return floats(source.values[indices])
+def _rows(values: NDArray[Any], indices: Indices) -> NDArray[np.float32]:
+    return floats(values[indices])
 
 
 # Several OOD sources in turn.
@@ -60,11 +67,11 @@ def mixture(ood_sources: Sequence[OODSource], weights: Sequence[int] | None = No
     ]
     shares = "" if weights is None else f", weights={turns}"
     return OODSource(
-        " + ".join(part.name for part in parts),
-        parts[0].shape,
-        min(ends, default=None),
-        f"mixture({', '.join(part.description for part in parts)}{shares})",
-        partial(_make_mixture, parts, starts),
+        name=" + ".join(part.name for part in parts),
+        shape=parts[0].shape,
+        size=min(ends, default=None),
+        description=f"mixture({', '.join(part.description for part in parts)}{shares})",
+        make=partial(_make_mixture, parts, starts),
     )
 
 
@@ -84,14 +91,14 @@ def _turns(weights: Sequence[int] | None, count: int) -> list[int]:
 
 
 def _make_mixture(
-    parts: tuple[OODSource, ...], starts: NDArray[np.int64], indices: random_access.Indices
+    parts: tuple[OODSource, ...], starts: NDArray[np.int64], indices: Indices
 ) -> NDArray[np.float32]:
     result = np.empty((len(indices), *parts[0].shape), np.float32)
     rounds, turn = np.divmod(indices, starts[-1])
     for part, start, end in zip(parts, starts, starts[1:], strict=False):
-        own = np.flatnonzero((start <= turn) & (turn < end))
-        if len(own):
-            result[own] = part.make(rounds[own] * (end - start) + turn[own] - start)
+        rows = np.flatnonzero((start <= turn) & (turn < end))
+        if len(rows):
+            result[rows] = part.make(rounds[rows] * (end - start) + turn[rows] - start)
     return result
 
 
@@ -104,21 +111,19 @@ def scaled(ood: OODSource, factor: float) -> OODSource:
     if not abs(factor) <= float(np.finfo(np.float32).max):
         raise NescioError(f"`factor` must be finite in float32, got {factor}")
     return OODSource(
-        f"{factor:g} * {ood.name}",
-        ood.shape,
-        ood.size,
-        f"scaled({ood.description}, {float(factor)})",
-        partial(_make_scaled, ood, np.float32(factor)),
+        name=f"{factor:g} * {ood.name}",
+        shape=ood.shape,
+        size=ood.size,
+        description=f"scaled({ood.description}, {float(factor)})",
+        make=partial(_make_scaled, ood, np.float32(factor)),
     )
 
 
-def _make_scaled(
-    ood: OODSource, factor: np.float32, indices: random_access.Indices
-) -> NDArray[np.float32]:
+def _make_scaled(ood: OODSource, factor: np.float32, indices: Indices) -> NDArray[np.float32]:
     return ood.make(indices) * factor
 
 
-# Inputs of an OOD source made once and kept as bytes, as image files keep them.
+# Inputs of an OOD source made once and stored as bytes, as in image files.
 
 PIECE = 4096  # made at a time
 
@@ -127,7 +132,7 @@ PIECE = 4096  # made at a time
 def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
     """The first `count` images of another OOD source, made once and rounded to bytes.
 
-    For training, where an image comes back in every epoch. One byte a pixel is kept in memory.
+    For training, where an image comes back in every epoch. One byte per pixel stays in memory.
     """
     if len(ood.shape) != 3:
         raise NescioError(f"only images (C, H, W) are stored as bytes, got {ood.shape}")
@@ -141,8 +146,10 @@ def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
             raise NescioError(f"{ood.name!r} leaves the range [0, 1] that bytes can hold")
         values[first:last] = np.rint(255 * made)
     text = f"stored({ood.description}, {count=}, {start=})"
-    return OODSource(ood.name, ood.shape, count, text, partial(_make_stored, values))
-
-
-def _make_stored(values: NDArray[np.uint8], indices: random_access.Indices) -> NDArray[np.float32]:
-    return floats(values[indices])
+    return OODSource(
+        name=ood.name,
+        shape=ood.shape,
+        size=count,
+        description=text,
+        make=partial(_rows, values),
+    )

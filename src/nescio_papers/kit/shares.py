@@ -1,12 +1,10 @@
 """Small summaries of many numbers, and how they are written in captions and claims."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-Bools = NDArray[np.bool_]
 
 
 def share(mask: Any) -> float:
@@ -21,20 +19,22 @@ def median(values: Any) -> float:
     return float(np.median(array)) if array.size else float("nan")
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def mean_range(values: Sequence[float]) -> dict[str, float]:
     """Mean, lowest and highest of the numbers of several trainings."""
     return {"mean": float(np.mean(values)), "low": float(min(values)), "high": float(max(values))}
 
 
 def percent(value: float) -> str:
     """A share in per cent, with decimals where it is small or nearly whole."""
+    if not math.isfinite(value):
+        return "–"
     number = 100 * value
-    for digits in (0, 1, 2):
+    for digits in (0, 1, 2, 3):
         text = f"{number:.{digits}f}"
         plain = digits > 0 or not (0 < number < 10 or 90 < number < 100)
         if plain and (number == 100 or float(text) < 100) and (number == 0 or float(text) > 0):
             return f"{text} %"
-    return "over 99.99 %" if number > 50 else "under 0.01 %"
+    return "over 99.999 %" if number > 50 else "under 0.001 %"
 
 
 def at_least(value: float, what: str) -> str:

@@ -65,11 +65,24 @@ def test_crops(place):
         svhn(folder=str(place))
 
 
-def test_one_file_of_crops_is_expected(place):
+def test_several_files_of_crops_are_a_training_and_a_test_part(place):
+    for name, labels in (("b", [1, 2]), ("some_test", [3, 4]), ("a", [5, 6])):
+        write_npy_xz(place / "svhn" / f"{name}_x.npy.xz", np.zeros((2, 32, 32, 3), np.uint8))
+        np.savez(place / "svhn" / f"{name}_y.npz", y=np.array(labels))
+    made = svhn(folder=str(place), validation=0)
+    assert made.train[1].tolist() == [5, 6, 1, 2]
+    assert made.test[1].tolist() == [3, 4]
+    split = svhn(folder=str(place), validation=1)
+    assert [len(part[0]) for part in (split.train, split.validation)] == [3, 1]
+
+
+def test_files_of_crops_must_tell_which_one_is_the_test_part(place):
     for name in ("b", "a"):
         write_npy_xz(place / "svhn" / f"{name}_x.npy.xz", np.zeros((2, 32, 32, 3), np.uint8))
         np.savez(place / "svhn" / f"{name}_y.npz", y=np.arange(2))
-    with pytest.raises(NescioError, match=r"several _x.npy.xz files, a_x.npy.xz and b_x.npy.xz"):
+    with pytest.raises(
+        NescioError, match=r"several _x.npy.xz files, a_x.npy.xz and b_x.npy.xz .*`test`"
+    ):
         svhn(folder=str(place))
     write_mat(place / "svhn" / "test_32x32.mat", 3)
     assert len(svhn(folder=str(place)).test[0]) == 3
@@ -117,6 +130,7 @@ def test_damaged_crops_are_refused(place):
 def test_svhn_itself():
     made = svhn()
     x, y = made.test
+    assert made.train[0].shape[1:] == x.shape[1:]
     assert made.features == (3, 32, 32)
     assert x.dtype == torch.uint8
     shares = torch.bincount(y).double() / len(y)

@@ -35,7 +35,7 @@ def small(image_files, tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(small, tmp_path_factory):
     settings = Settings(quick=True, folder=tmp_path_factory.mktemp("run"))
-    return settings, failure.run(settings, {})
+    return settings, failure.run(settings)
 
 
 def test_every_score_is_there_for_every_seed(found):
@@ -64,14 +64,14 @@ def test_noise_that_cannot_be_learnt_is_not_judged_in_a_quick_run(found, monkeyp
     monkeypatch.setattr(failure, "FULL", TINY)
     monkeypatch.setattr(failure, "BLOCKS", {"CIFAR-10": failure.BLOCKS["CIFAR-10"]})
     with pytest.raises(NescioError, match="do not speak for the labels"):
-        failure.run(replace(settings, quick=False), {})
+        failure.run(replace(settings, quick=False))
 
 
 def test_what_is_kept_is_not_made_again(found, monkeypatch):
     settings, first = found
     monkeypatch.setattr(failure, "_compared", None)
     monkeypatch.setattr(failure, "BLOCKS", {"MNIST": failure.BLOCKS["MNIST"]})
-    again = failure.run(settings, {})
+    again = failure.run(settings)
     assert again.numbers["MNIST"] == first.numbers["MNIST"]
     assert first.text.startswith(again.text)
 
@@ -103,7 +103,7 @@ def test_the_page_has_tables_pictures_and_claims(found):
 
 
 def test_data_that_are_not_there_are_named(monkeypatch):
-    monkeypatch.setattr(failure, "all_images", lambda name: Absent(f"no {name}"))
-    findings = failure.run(Settings(quick=True), {})
+    monkeypatch.setattr(failure, "all_images", lambda name, **_: Absent(f"no {name}"))
+    findings = failure.run(Settings(quick=True))
     assert findings.numbers["MNIST"] == {"absent": "no mnist"}
     assert "CIFAR-10 is not at hand: no cifar10." in findings.text

@@ -1,4 +1,4 @@
-"""Repeated measurements with intervals, and verdicts from them."""
+"""Repeated measurements, with intervals of their mean."""
 
 import math
 from collections.abc import Iterable
@@ -41,11 +41,11 @@ class Sample:
 
     def __sub__(self, other: "Sample") -> "Sample":
         pairs = zip(self.values, other.values, strict=True)
-        return Sample(tuple(mine - theirs for mine, theirs in pairs))
+        return Sample(tuple(first - second for first, second in pairs))
 
     def __truediv__(self, other: "Sample") -> "Sample":
         pairs = zip(self.values, other.values, strict=True)
-        return Sample(tuple(mine / theirs for mine, theirs in pairs))
+        return Sample(tuple(first / second for first, second in pairs))
 
     def __str__(self) -> str:
         return f"{self.mean:.3g} ± {self.half:.2g}"
@@ -58,8 +58,3 @@ class Sample:
 def sample(values: Iterable[float]) -> Sample:
     """Measurements as a sample."""
     return Sample(tuple(float(value) for value in values))
-
-
-def judged(holds: bool, partly: bool = False) -> str:
-    """The verdict on a claim."""
-    return "holds" if holds else "partly" if partly else "fails"

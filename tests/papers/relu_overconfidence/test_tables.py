@@ -259,7 +259,7 @@ def test_a_cell_holds_what_scikit_learn_finds(run, column):
     in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
     model = loaded(folder, column)
     x, y = in_dist.test
-    ood = blocks.out_data(blocks.GRAY["FMNIST"], TINY.test)
+    ood = blocks.ood_test(blocks.GRAY["FMNIST"], TINY.test)
     assert ood.shape == x.shape == (50, 1, 28, 28)
     (near, sure), (far, unsure) = log_odds(model, x), log_odds(model, ood)
     rows = numbers["predictors"][column]["rows"]
@@ -448,7 +448,7 @@ def test_claims_take_the_attack_that_works_best():
 
 
 def test_a_quick_run_leaves_claims_open():
-    claim = Claim("here", "it holds", "1", "holds")
+    claim = Claim("here", "it holds", "1", verdict="holds")
     assert judged(QUICKLY, [claim])[0].verdict == "open"
     assert judged(Settings(), [claim]) == [claim]
     assert "open" in VERDICTS
@@ -500,11 +500,11 @@ def test_factors_are_those_of_all_rays_at_once(run):
 
 def test_pieces_of_rays_are_joined_with_their_infinities():
     found = Alphas(
-        torch.tensor([2.0, math.inf, 1.0]).double(),
-        np.array(["", "dead", ""]),
-        torch.tensor([1.0, 0.0, 3.0]).double(),
-        torch.tensor([0.2, 0.3, 0.4]).double(),
-        torch.tensor([0.99, math.nan, 0.5]).double(),
+        exact=torch.tensor([2.0, math.inf, 1.0]).double(),
+        reason=np.array(["", "dead", ""]),
+        radius=torch.tensor([1.0, 0.0, 3.0]).double(),
+        start=torch.tensor([0.2, 0.3, 0.4]).double(),
+        clipped=torch.tensor([0.99, math.nan, 0.5]).double(),
     )
     from nescio.core import finite
 
@@ -648,11 +648,11 @@ def test_without_data_every_part_says_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
     settings = replace(QUICKLY, folder=tmp_path)
     for name, block in blocks.BLOCKS.items():
-        found = table_1.part_of(name)(settings, {})
+        found = table_1.part_of(name)(settings)
         assert f"nescio data download {block.data}" in found.text
         assert found.numbers["published"]["errors"] == dict(TABLE_1[name].errors)
     for part in (table_2, figures, acet_cost):
-        found = part.run(settings, {})
+        found = part.run(settings)
         assert "nescio data download mnist" in found.text
         assert not found.claims
 
@@ -661,7 +661,7 @@ def test_damaged_files_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
     (tmp_path / "fashion-mnist").mkdir()
     (tmp_path / "fashion-mnist" / "train-images-idx3-ubyte").write_bytes(b"no images")
-    found = blocks.out_data(blocks.GRAY["FMNIST"], 5)
+    found = blocks.ood_test(blocks.GRAY["FMNIST"], 5)
     assert isinstance(found, Absent)
     assert "idx3-ubyte" in found.why
 
@@ -669,7 +669,7 @@ def test_damaged_files_are_named(tmp_path, monkeypatch):
 def test_emnist_takes_the_place_of_its_stand_ins(small, monkeypatch):
     in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
     there = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
-    monkeypatch.setattr(blocks, "out_data", lambda outset, most: there)
+    monkeypatch.setattr(blocks, "ood_test", lambda source, most: there)
     rows = blocks.probes(blocks.BLOCKS["MNIST"], in_dist, TINY, QUICKLY)
     assert "EMNIST" in rows
     assert blocks.EMNIST_STRICT in rows

@@ -136,7 +136,9 @@ def test_what_is_refused():
 
 
 def test_columns_are_a_value():
-    assert Columns((Column("a", "continuous"),)) == Columns((Column("a", "continuous"),), ("n",))
+    assert Columns((Column(name="a", kind="continuous"),)) == Columns(
+        (Column(name="a", kind="continuous"),), ("n",)
+    )
     assert len(learn_columns(TRAIN)) == 4
 
 

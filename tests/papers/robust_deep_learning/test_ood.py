@@ -54,8 +54,8 @@ def test_out_sets_that_are_shown_are_not_those_of_the_test(small):
     in_dist = sets.in_data(block, TINY)
     assert in_dist.shape == (1, 28, 28)
     assert (len(in_dist.train[0]), len(in_dist.test[0])) == (120, 40)
-    tested = sets.out_data(block, in_dist, TINY, seed=0)
-    assert list(tested) == [*block.outsets, NOISE]
+    tested = sets.ood_data(block, in_dist, TINY, seed=0)
+    assert list(tested) == [*block.ood, NOISE]
     assert isinstance(tested[sets.KANA], Absent)
     assert "nescio data download kuzushiji_mnist" in tested[sets.KANA].why
     for name in (sets.STRICT, sets.FASHION, sets.GRAY):
@@ -71,7 +71,7 @@ def test_out_sets_that_are_shown_are_not_those_of_the_test(small):
 def test_letters_serve_half_each(small):
     block = BLOCKS["MNIST"]
     in_dist = sets.in_data(block, TINY)
-    tested = sets.out_data(block, in_dist, replace(TINY, test=1000), seed=0)[sets.STRICT]
+    tested = sets.ood_data(block, in_dist, replace(TINY, test=1000), seed=0)[sets.STRICT]
     shown = sets.shown_data(block, sets.STRICT, in_dist, replace(TINY, out=1000), seed=0)
     assert len(tested) + shown.size == 104 - 16
 
@@ -79,7 +79,7 @@ def test_letters_serve_half_each(small):
 def test_color_out_sets_have_the_shape_of_the_in_data(small):
     block = BLOCKS["CIFAR-10"]
     in_dist = sets.in_data(block, TINY)
-    tested = sets.out_data(block, in_dist, TINY, seed=0)
+    tested = sets.ood_data(block, in_dist, TINY, seed=0)
     there = {name: x for name, x in tested.items() if torch.is_tensor(x)}
     assert set(there) == {sets.FASHION, sets.LETTERS}
     assert {tuple(x.shape[1:]) for x in there.values()} == {(3, 32, 32)}
@@ -110,7 +110,7 @@ def test_a_cell_of_the_matrix_is_what_scikit_learn_finds(run, small):
     name = "mnist--fashion-mnist"
     model = Model.load(folder / "exposure" / name)
     assert "outlier_exposure" in model.notes["loss"]
-    ood = sets.out_data(block, in_dist, TINY, seed=0)[sets.GRAY]
+    ood = sets.ood_data(block, in_dist, TINY, seed=0)[sets.GRAY]
     scores = []
     for x in (in_dist.test[0], ood):
         logits = model.outputs(x)[0].double()
@@ -169,11 +169,11 @@ def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
 
 def test_without_any_data_the_commands_are_said(tmp_path, monkeypatch):
     monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
-    found = ood.run(QUICKLY, {})
+    found = ood.run(QUICKLY)
     assert "nescio data download mnist" in found.text
     assert "nescio data download cifar10" in found.text
     assert not found.figures
-    assert "nescio data download fashion_mnist" in all_detectors.run(QUICKLY, {}).text
+    assert "nescio data download fashion_mnist" in all_detectors.run(QUICKLY).text
 
 
 def test_the_full_budget_is_that_of_the_goal():

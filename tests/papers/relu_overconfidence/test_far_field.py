@@ -32,7 +32,7 @@ from nescio_papers.relu_overconfidence.alphas import (
 )
 from nescio_papers.relu_overconfidence.certified import rbf_network
 from nescio_papers.relu_overconfidence.directions import directions, limits
-from nescio_papers.relu_overconfidence.far_field_tables import factor, percent
+from nescio_papers.relu_overconfidence.far_field_tables import factor
 from nescio_papers.relu_overconfidence.searches import (
     SPACING,
     by_bisection,
@@ -207,7 +207,11 @@ def test_limits_by_direction_are_counted():
     net = nn.Sequential(nn.Flatten(), inner, nn.ReLU(), linear([[1.0], [0.0]], [0.0, 1.0]))
     x = torch.rand(40, 1, 1, 2)
     y = torch.arange(40) % 2
-    world = World("two", data.Dataset("two", (x, y), None, (x, y), 2), {"net": model(net)})
+    world = World(
+        "two",
+        data.Dataset(name="two", train=(x, y), validation=None, test=(x, y), classes=2),
+        {"net": model(net)},
+    )
     found = limits(world, 40, 0)["net"]
     for way in ("noise", "test images"):
         assert found[way]["one"] == found[way]["mean_limit_confidence"] == 1
@@ -225,15 +229,6 @@ def test_members_and_accuracies():
     x, y = torch.tensor([[1.0], [-1.0], [2.0], [3.0]]), torch.tensor([0, 1, 0, 1])
     assert accuracies(net, (x, y)) == [0.75, 0.25]
     assert accuracies(members(net, [1]), (x, y)) == [0.25]
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(0.0, "0 %"), (1.0, "100 %"), (0.5, "50 %"), (0.0004, "0.04 %"), (0.99999, "99.999 %"),
-     (0.999, "99.9 %"), (math.nan, "–")],
-)  # fmt: skip
-def test_shares_are_not_rounded_to_all_or_none(value, said):
-    assert percent(value) == said
 
 
 def test_factors_that_are_infinite_are_never():

@@ -69,7 +69,7 @@ def test_two_workers_find_what_one_finds(tmp_path):
 def test_a_trial_can_be_evaluated_again(model):
     """The predictor's own score: the mixture over passes for the two that are sampled."""
     (parameters,) = draw(model, TINY, trials=1, seed=0)
-    task = Task(model, 0, parameters, 0, 2)
+    task = Task(model=model, number=0, parameters=parameters, seed=0, epochs=2)
     first, second = evaluate(task), evaluate(task)
     assert timeless([first]) == timeless([second])
     assert first["nll"] > 0
@@ -81,7 +81,15 @@ def test_a_trial_can_be_evaluated_again(model):
 
 def test_a_training_that_breaks_down_is_a_record(tmp_path, monkeypatch):
     (parameters,) = draw("plain", TINY, trials=1, seed=0)
-    record = evaluate(Task("plain", 0, {**parameters, "learning_rate": 1e30}, 0, 3))
+    record = evaluate(
+        Task(
+            model="plain",
+            number=0,
+            parameters={**parameters, "learning_rate": 1e30},
+            seed=0,
+            epochs=3,
+        )
+    )
     assert record["nll"] is None
     assert "NaN or infinite" in record["error"]
     monkeypatch.setattr(searching, "evaluate", lambda task: broken(task, 0))

@@ -33,7 +33,7 @@ def short(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_part_gives_numbers_figures_with_captions_and_claims_with_verdicts(short, name):
     part = next(part for part in EXPERIMENT.parts if part.name == name)
-    found = part.run(Settings(quick=True, seed=9, bits=True), {})
+    found = part.run(Settings(quick=True, seed=9, bits=True))
     json.dumps(found.numbers)  # plain numbers only
     assert found.numbers
     assert found.figures
@@ -106,4 +106,4 @@ def test_members_are_certain_and_of_one_mind_in_the_corners():
 def test_two_runs_with_the_same_settings_give_the_same_numbers(short):
     part = next(part for part in EXPERIMENT.parts if part.name == "density")
     quick = Settings(quick=True, seed=3)
-    assert part.run(quick, {}).numbers == part.run(quick, {}).numbers
+    assert part.run(quick).numbers == part.run(quick).numbers

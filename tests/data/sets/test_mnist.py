@@ -190,6 +190,35 @@ def test_options_are_checked(folder, options):
         mnist(folder=str(folder), **({"validation": 2} | options))
 
 
+def write_kuzushiji(folder, part, count, seed=0):
+    (folder / "kuzushiji-mnist").mkdir(exist_ok=True)
+    images = np.random.default_rng(seed).integers(0, 256, (count, 28, 28), dtype=np.uint8)
+    for kind, array in (("imgs", images), ("labels", np.arange(count, dtype=np.uint8) % 10)):
+        np.savez(folder / "kuzushiji-mnist" / f"kmnist-{part}-{kind}.npz", array)
+    return images
+
+
+def test_kuzushiji_in_npz_files_may_have_no_training_part(tmp_path):
+    test = write_kuzushiji(tmp_path, "test", 12)
+    made = kuzushiji_mnist(folder=str(tmp_path))
+    assert made.train[0].shape == (0, 1, 28, 28)
+    assert np.array_equal(made.test[0][:, 0].numpy(), test)
+    assert made.test[1].tolist() == [*range(10), 0, 1]
+    train = write_kuzushiji(tmp_path, "train", 25, seed=1)
+    whole = kuzushiji_mnist(folder=str(tmp_path), validation=0)
+    assert np.array_equal(whole.train[0][:, 0].numpy(), train)
+    (tmp_path / "kuzushiji-mnist" / "kmnist-train-labels.npz").unlink()
+    with pytest.raises(NescioError, match=r"lacks kmnist-train-labels\.npz"):
+        kuzushiji_mnist(folder=str(tmp_path))
+
+
+@pytest.mark.skipif(not os.environ.get("NESCIO_DATA"), reason="NESCIO_DATA is not set: no KMNIST")
+def test_kuzushiji_mnist_itself():
+    x, y = kuzushiji_mnist(validation=0).test
+    assert x.shape == (10000, 1, 28, 28)
+    assert torch.bincount(y).tolist() == [1000] * 10
+
+
 @pytest.mark.skipif(not os.environ.get("NESCIO_DATA"), reason="NESCIO_DATA is not set: no MNIST")
 def test_mnist_itself():
     made = mnist()

@@ -33,7 +33,7 @@ def test_labels_are_numbered_anew():
 
 @there
 def test_both_studies(tmp_path):
-    found = part.other_inputs(Settings(quick=True, folder=tmp_path), {})
+    found = part.other_inputs(Settings(quick=True, folder=tmp_path))
     spoken = found.numbers["sequences"]
     assert spoken["accuracy"] > 0.6
     for cells in (spoken["auroc"], found.numbers["regression"]["concrete"]["auroc"]):
@@ -47,5 +47,5 @@ def test_both_studies(tmp_path):
 
 def test_absent_files_are_said(monkeypatch, tmp_path):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
-    found = part.other_inputs(Settings(quick=True, folder=tmp_path), {})
+    found = part.other_inputs(Settings(quick=True, folder=tmp_path))
     assert found.text.startswith("Not run: japanese_vowels is not part of nescio")

@@ -197,7 +197,7 @@ def test_maps_are_drawn_for_the_chosen_models():
 
 
 def test_blobs_count_zero_entries_and_find_the_boundary():
-    found = blobs(QUICK, {})
+    found = blobs(QUICK)
     assert found.numbers["accuracy"] > 0.85
     assert found.numbers["gradient_ring"] < found.numbers["gradient_box"]
     assert len(found.numbers["zero_of_starts"]) == 5

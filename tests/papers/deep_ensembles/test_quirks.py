@@ -17,8 +17,8 @@ from nescio_papers.deep_ensembles import density, diversity, quirks, regions, sp
 from nescio_papers.deep_ensembles.adversarial import boundary
 from nescio_papers.deep_ensembles.cubic_world import Regressor, cubic_net, regressor, strip
 from nescio_papers.deep_ensembles.spiral_world import square, true_log_probs
-from nescio_papers.deep_ensembles.stats import sample
 from nescio_papers.deep_ensembles.worlds import fast_gradient, warm_cosine
+from nescio_papers.kit import sample
 
 
 @pytest.mark.parametrize(

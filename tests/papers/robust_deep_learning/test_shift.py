@@ -30,7 +30,7 @@ def settings(image_files, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(settings):
-    return shift.run(settings, {})
+    return shift.run(settings)
 
 
 def test_parts_of_mnist_share_no_image(settings):
@@ -76,13 +76,13 @@ def test_outsiders_and_streams_are_told_of(found):
 
 def test_what_was_measured_is_not_measured_again(found, settings, monkeypatch):
     monkeypatch.setattr(shift, "along", None)
-    again = shift.run(settings, {})
+    again = shift.run(settings)
     assert json.dumps(again.numbers) == json.dumps(found.numbers)
 
 
 def test_without_data_the_command_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
-    assert "nescio data download mnist" in shift.run(Settings(quick=True), {}).text
+    assert "nescio data download mnist" in shift.run(Settings(quick=True)).text
 
 
 def test_it_is_a_part_of_the_lecture():

@@ -20,6 +20,7 @@ from nescio_papers import (
     named,
     run_experiment,
 )
+from nescio_papers.kit import numbers_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -37,11 +38,11 @@ class Paper:
         self.ran, self.fails = [], None
 
     def part(self, name, found):
-        def run(settings, done):
+        def run(settings):
             self.ran.append(name)
             if self.fails == name:
                 raise RuntimeError("the power went out")
-            return found(settings, done)
+            return found(settings)
 
         return Part(name, f"The {name} part", run)
 
@@ -50,31 +51,45 @@ class Paper:
         parts = (
             self.part("first", self.first),
             self.part("second", self.second),
-            self.part("third", lambda _, done: Findings(numbers={"seen": sorted(done)})),
+            self.part(
+                "third", lambda settings: Findings(numbers={"none": numbers_of(settings, "fourth")})
+            ),
         )
-        return Experiment("paper", "A paper", "Someone (2020)", "nothing", (0.1, 2), parts)
+        return Experiment(
+            name="paper",
+            title="A paper",
+            source="Someone (2020)",
+            needs="nothing",
+            minutes=(0.1, 2),
+            parts=parts,
+        )
 
     @staticmethod
-    def first(settings, done):
-        del done
+    def first(settings):
         return Findings(
             numbers={"entropy": math.log(8, settings.base), 3: [1, 2], "none": math.nan},
             figures={"curve.png": picture()},
             captions={"curve.png": "A curve that falls"},
             comparisons=[
-                Comparison("accuracy", 0.96, 0.9712, "of the best"),
+                Comparison("accuracy", 0.96, 0.9712, note="of the best"),
                 Comparison("not | printed", None, 12345.678),
             ],
             text="Some words.",
         )
 
     @staticmethod
-    def second(settings, done):
+    def second(settings):
+        first = numbers_of(settings, "first")
         return Findings(
-            numbers={"twice": 2 * done["first"]["entropy"], "listed": done["first"]["3"]},
+            numbers={"twice": 2 * first["entropy"], "listed": first["3"]},
             claims=[
-                Claim("section 1", "All swans are white.", "1 of 9 is black", "fails"),
-                Claim("section 2", "Water is wet.", "it was", "holds"),
+                Claim(
+                    "section 1",
+                    "All swans are white.",
+                    "1 of 9 is black",
+                    verdict="fails",
+                ),
+                Claim("section 2", "Water is wet.", "it was", verdict="holds"),
             ],
         )
 
@@ -104,7 +119,7 @@ def test_every_part_leaves_numbers_figures_and_words(paper, tmp_path):
     first = results["parts"]["first"]
     assert first["numbers"] == {"entropy": pytest.approx(math.log(8)), "3": [1, 2], "none": None}
     assert results["parts"]["second"]["numbers"]["twice"] == pytest.approx(2 * math.log(8))
-    assert results["parts"]["third"]["numbers"] == {"seen": ["first", "second"]}
+    assert results["parts"]["third"]["numbers"] == {"none": {}}
 
 
 def test_the_summary_holds_every_comparison_and_claim(paper, tmp_path):
@@ -216,7 +231,14 @@ def test_a_folder_with_other_settings_is_refused_and_left_as_it_is(paper, tmp_pa
 def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(paper, tmp_path):
     run_experiment(paper.experiment, tmp_path)
     before = snapshot(tmp_path)
-    another = Experiment("essay", "An essay", "", "", (1, 1), (Part("first", "F", paper.first),))
+    another = Experiment(
+        name="essay",
+        title="An essay",
+        source="",
+        needs="",
+        minutes=(1, 1),
+        parts=(Part("first", "F", paper.first),),
+    )
     with pytest.raises(NescioError, match=r"holds paper with .* not essay with"):
         run_experiment(another, tmp_path)
     assert snapshot(tmp_path) == before
@@ -239,7 +261,7 @@ def test_progress_names_the_part(paper, tmp_path, capsys):
 
 def test_a_verdict_is_one_of_four():
     with pytest.raises(NescioError, match="one of holds, partly, fails, open, got 'maybe'"):
-        Claim("", "", "", "maybe")
+        Claim("", "", "", verdict="maybe")
 
 
 def test_names_with_hyphens_or_underscores():

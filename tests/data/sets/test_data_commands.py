@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from click.testing import CliRunner
 
+import nescio_papers.data  # noqa: F401  (its entries are part of the catalogue)
 from nescio.cli.main import main
 from nescio.data.sets import catalogue
 from nescio.data.sets.catalogue import CATALOGUE, Entry, File
@@ -17,11 +18,12 @@ def run(*words):
 @pytest.fixture
 def known(monkeypatch):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
-    own = Entry(
-        "mine", "numbers", "CC0", "http://x", ("own",),
-        (File("a.bin", 3, hashlib.sha256(b"abc").hexdigest(), ("http://127.0.0.1:9/a.bin",)),),
-    )  # fmt: skip
-    monkeypatch.setattr(catalogue, "CATALOGUE", {"mine": own})
+    checksum = hashlib.sha256(b"abc").hexdigest()
+    file = File(name="a.bin", size=3, sha256=checksum, addresses=("http://127.0.0.1:9/a.bin",))
+    mine = Entry(
+        name="mine", what="numbers", license="CC0", home="http://x", folders=("own",), files=(file,)
+    )
+    monkeypatch.setattr(catalogue, "CATALOGUE", {"mine": mine})
 
 
 def test_list_says_what_there_is_and_where(tmp_path, monkeypatch):

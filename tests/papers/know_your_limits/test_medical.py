@@ -35,7 +35,15 @@ def table(seed, rows, level="a", shift=0.0):
 
 
 def world(scaled=True):
-    return World("made up", KINDS, "ill", table(0, 240), table(1, 50, "new", 1.0), "words", scaled)
+    return World(
+        name="made up",
+        kinds=KINDS,
+        target="ill",
+        in_dist=table(0, 240),
+        ood=table(1, 50, "new", 1.0),
+        about="words",
+        scaled=scaled,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +52,7 @@ def study(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(medical, "worlds", lambda settings: [world()])
         patch.setattr(medical, "budget", lambda settings, world: SIZES)
-        found = medical.medical(settings, {})
+        found = medical.medical(settings)
         yield settings, found, patch
 
 
@@ -112,7 +120,7 @@ def test_a_world_that_is_done_is_not_trained_again(study):
         raise AssertionError("this world is done")
 
     patch.setattr(medical, "study", refuse)
-    assert medical.medical(settings, {}).numbers == found.numbers
+    assert medical.medical(settings).numbers == found.numbers
 
 
 def test_words_tables_and_figures(study):
@@ -126,7 +134,7 @@ def test_words_tables_and_figures(study):
 def test_absent_files_are_said(monkeypatch):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
     monkeypatch.setattr(medical, "worlds", patients.worlds)
-    found = medical.medical(Settings(quick=True), {})
+    found = medical.medical(Settings(quick=True))
     assert found.text.startswith("Not run: heart_disease is not part of nescio: set NESCIO_DATA")
     assert "delete medical.json" in found.text
 
