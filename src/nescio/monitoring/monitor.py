@@ -1,4 +1,10 @@
-"""A conformal test martingale: an alarm for drift with bounded false alarms at all times."""
+"""A conformal test martingale: an alarm for drift with bounded false alarms at all times.
+
+Each score of the stream is ranked among the calibration scores and all of the stream before it. If
+nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem 11.1), so
+no bet against them gains: by Ville's inequality the capital ever reaches 1 / false_alarm with
+probability at most false_alarm.
+"""
 
 import hashlib
 import math
@@ -17,14 +23,16 @@ from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.monitoring.bets import COUNT, grow
 from nescio.monitoring.ranks import BLOCK, p_values
 
-# The highest values of a long series, in bounded memory.
-
-CELLS = 1024  # at most; when they are full, two become one
+Floats = NDArray[np.float64]
+LEAST = 20  # calibration scores of a monitor
+PIECE = 128 * BLOCK  # scores in one go
+KIND, BETS = "monitor", 1  # the second goes up when the bets change
+CELLS = 1024  # of the peaks, at most; when they are full, two become one
 
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """The highest value in each stretch of `stride` values; the last may be unfinished."""
+    """The highest value in each stretch of `stride` values of a series, in bounded memory."""
 
     heights: NDArray[np.float64]
     stride: int
@@ -54,19 +62,6 @@ class Peaks:
         """The ends of the stretches, of `count` values, and their heights."""
         ends = np.arange(1, len(self.heights) + 1, dtype=np.int64) * self.stride
         return np.minimum(ends, count), self.heights
-
-
-# A conformal test martingale: an alarm for drift whose false alarms are bounded at all times.
-#
-# Each score of the stream is ranked among the calibration scores and all of the stream before it.
-# If nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem
-# 11.1), so no bet against them gains: by Ville's inequality the capital ever reaches
-# 1 / false_alarm with probability at most false_alarm.
-
-Floats = NDArray[np.float64]
-LEAST = 20  # calibration scores of a monitor
-PIECE = 128 * BLOCK  # scores in one go
-KIND, BETS = "monitor", 1  # the second goes up when the bets change
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -251,7 +251,7 @@ def test_saved_and_read_again(tmp_path, found):
         ({"predictors": {"three": 3}}, "predictors come by name"),
         ({"predictors": {"same": nn.Linear(2, 2)}, "measures": "log_odds"}, r"\['log_odds'\]"),
         ({"predictors": {"same": nn.Linear(2, 2)}, "measures": ["log_od"]}, "'log_odds'"),
-        ({"positive": "near"}, "'outside' or 'inside'"),
+        ({"positive": "near"}, "'ood' or 'in_dist'"),
         ({"level": 1.5}, "level"),
         ({"resamples": 1}, "resamples"),
     ],
