@@ -22,7 +22,8 @@ from nescio.core import (
 )
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
-from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.models.model import Model, check_logits
+from nescio.nets.reading import refusing_shapes
 from nescio.nets.stack import stack
 
 

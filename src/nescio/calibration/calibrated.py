@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.calibration.map import Map, as_classification, fit
-from nescio.core import NescioError, Prediction, answer, as_targets
+from nescio.core import Prediction, answer, as_targets
+from nescio.data import door
 from nescio.models import Predictor, plain
 
 
@@ -42,14 +43,13 @@ class Calibrated:
 
 
 def calibrated(
-    name: str, predictor: Predictor | nn.Module, data: tuple[Any, Any], **options: Any
+    name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
 ) -> Calibrated:
-    """A predictor with the calibration of a name, fitted on held-out `(x, y)`."""
+    """A predictor with the calibration of a name, fitted on held-out `(x, y)` or a loader."""
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise NescioError("calibration needs held-out data as a pair (x, y)")
-    prediction = as_classification(predictor(data[0]))
-    labels = as_targets(data[1], len(prediction), task="classification")
+    x, y = door.read(data, name="calibration data")
+    prediction = as_classification(predictor(x))
+    labels = as_targets(y, len(prediction), task="classification")
     return Calibrated(predictor, fit(name, prediction, labels, **options))
 
 

@@ -23,7 +23,7 @@ from nescio.models import Predictor
 @calibrators.register
 def histogram(
     predictor: Predictor | nn.Module,
-    data: tuple[Any, Any],
+    data: Any,
     *,
     bins: int = 15,
     keep_argmax: bool = True,

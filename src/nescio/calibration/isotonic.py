@@ -20,7 +20,7 @@ from nescio.models import Predictor
 
 @calibrators.register
 def isotonic(
-    predictor: Predictor | nn.Module, data: tuple[Any, Any], *, keep_argmax: bool = True
+    predictor: Predictor | nn.Module, data: Any, *, keep_argmax: bool = True
 ) -> Calibrated:
     """The best map of probabilities that does not fall, from held-out `(x, y)`.
 

@@ -19,7 +19,7 @@ from nescio.models import Predictor
 
 
 @calibrators.register
-def platt(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
+def platt(predictor: Predictor | nn.Module, data: Any) -> Calibrated:
     """A slope and class intercepts, fitted on held-out `(x, y)` by the mixture's likelihood."""
     return calibrated("platt", predictor, data)
 

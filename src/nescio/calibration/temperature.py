@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 @calibrators.register
-def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
+def temperature(predictor: Predictor | nn.Module, data: Any) -> Calibrated:
     """One temperature for all logits, fitted on held-out `(x, y)`; the order of classes stays."""
     return calibrated("temperature", predictor, data)
 

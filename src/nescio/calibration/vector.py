@@ -17,7 +17,7 @@ from nescio.models import Predictor
 @calibrators.register
 def vector(
     predictor: Predictor | nn.Module,
-    data: tuple[Any, Any],
+    data: Any,
     *,
     spread: float = 0.3,
     shift: float = 1.0,

@@ -29,7 +29,6 @@ from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset
 from nescio.data.readers import is_table
 from nescio.detectors import tuned_odin
-from nescio.detectors.observe.network import Output
 from nescio.detectors.observe.pooling import Pool
 from nescio.evaluation import Audit, DetectorComparison, audit, compare_detectors
 from nescio.evaluation.answers import quality, see
@@ -40,6 +39,7 @@ from nescio.models import Predictor, mc_dropout
 from nescio.models.mc_dropout import MCDropout
 from nescio.models.model import Model
 from nescio.nets.factory import made_by, rebuild
+from nescio.nets.reading import Output
 from nescio.nets.standardize import is_scaled
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe

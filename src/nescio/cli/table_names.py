@@ -68,7 +68,7 @@ def all_inputs(text: str, *, columns: Sequence[str] | None = None) -> Tensor:
     """Inputs of a table, with its columns by name, or of other data, all at once."""
     if not is_table(named(text).source):
         return inputs_named(text)
-    _, x = next(stream_named(text, columns=columns).blocks(ALL))
+    x: Tensor = next(stream_named(text, columns=columns).blocks(ALL))[1]
     return x
 
 

@@ -72,18 +72,21 @@ class Table:
 
 
 def read_table(
-    source: str | Path | Mapping[str, Any] | NDArray[Any],
+    source: Any,
     *,
     names: Sequence[str] | None = None,
     header: bool | None = None,
     missing: Sequence[str] = MISSING,
 ) -> Table:
-    """A table from a CSV file (plain, .gz or .xz), a dict of arrays or a structured array.
+    """A table from a CSV file (plain, .gz or .xz), a dict of arrays, a structured array or a frame.
 
     names: of the columns, where the file has no header. header: whether the first row holds names;
     None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
     value; blanks around a value do not count. A column whose values are all numbers holds numbers.
+    A frame is a table of pandas or Arrow.
     """
+    if isinstance(source, Table):
+        return source
     if names is not None and header:
         raise NescioError("give names= for a file without a header, or header=True, not both")
     if isinstance(source, (str, Path)):
@@ -95,12 +98,21 @@ def read_table(
                 'give a dict of arrays: {"age": ages, ...}'
             )
         source = {name: source[name] for name in source.dtype.names}
+    if not isinstance(source, Mapping) and is_frame(source):
+        labels = getattr(source, "column_names", None) or source.columns
+        source = {label: source[label] for label in labels}
     if not isinstance(source, Mapping):
         raise NescioError(
-            "a table is read from the path of a CSV file, a dict of arrays or a structured array, "
-            f"got {type(source).__name__}"
+            "a table is read from the path of a CSV file, a dict of arrays, a structured array or "
+            f"a table of pandas or Arrow, got {type(source).__name__}"
         )
     return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a table of pandas or Arrow."""
+    names = hasattr(value, "columns") or hasattr(value, "column_names")
+    return names and hasattr(value, "__array__")
 
 
 def is_header(cells: Sequence[str]) -> bool:

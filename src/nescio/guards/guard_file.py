@@ -1,6 +1,7 @@
 """A guard in one file: tensors and a manifest, atomic, checked when it is read."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.core import (
+    Bundle,
+    Inputs,
     NescioError,
     categorical,
     digest,
@@ -38,6 +41,7 @@ KIND = "guard"
 CHANGED = "its contents are not what was written; copy it again"
 FORMAT = 1  # of what is in the file of a guard
 PROBES = 4  # inputs, drawn from the range of calibration, that a network must answer as before
+PROBE = "probe/inputs"  # their tensor, or where those of several begin
 NEAR = 1e-3  # of the largest logit: machines differ in rounding, networks in more
 
 
@@ -66,7 +70,7 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "confidence": guard.confidence,
         "by": guard.by,
         "names": None if guard.names is None else list(guard.names),
-        "shape": None if guard.range is None else list(guard.range.shape),
+        "shape": None if guard.range is None else _written_shape(guard.range),
         "networks": [_net_manifest(net) for net in guard.nets],
         "weights": weights,
         "notes": dict(guard.notes),
@@ -88,8 +92,10 @@ def load(path: Path, *, net: Any = None) -> Guard:
         guard = _guard(tensors, manifest, tuple(_networks(path, tensors, manifest, net)))
     except (KeyError, TypeError, IndexError, AttributeError, json.JSONDecodeError) as error:
         raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
-    if "probe/inputs" in tensors:
-        _check_probe(guard, tensors["probe/inputs"], tensors["probe/logits"])
+    if "probe/logits" in tensors:
+        several = _under(f"{PROBE}/", tensors)
+        probe = Bundle(several) if several else tensors[PROBE]
+        _check_probe(guard, probe, tensors["probe/logits"])
     return guard
 
 
@@ -120,7 +126,11 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
         parts |= {"range/low": guard.range.low, "range/high": guard.range.high}
         if guard.nets:
             probe = _probe(guard.nets[0], guard.range)
-            parts |= {"probe/inputs": probe, "probe/logits": _answers(guard, probe)}
+            answers = _answers(guard, probe)
+            if answers.isfinite().all():  # tokens that are nobody's data may have no answer
+                several = probe.parts if isinstance(probe, Bundle) else {"": probe}
+                parts |= {f"{PROBE}/{name}".rstrip("/"): part for name, part in several.items()}
+                parts["probe/logits"] = answers
     if guard.hashes is not None:
         parts["hashes"] = guard.hashes
     return parts
@@ -148,7 +158,7 @@ def _guard(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], nets: Any
         None if sets is None else Sets.from_manifest(sets, _under("sets/", tensors)),
         manifest["by"],
         None if manifest["names"] is None else tuple(manifest["names"]),
-        None if known is None else Range(tuple(known), tensors["range/low"], tensors["range/high"]),
+        None if known is None else _range(known, tensors["range/low"], tensors["range/high"]),
         tensors.get("hashes"),
         manifest["notes"],
         manifest["batch_size"],
@@ -213,23 +223,51 @@ def _net_manifest(net: nn.Module) -> dict[str, Any]:
     }
 
 
-def _probe(net: nn.Module, known: Range) -> Tensor:
-    """Inputs in the range of calibration that are nobody's data."""
-    draws = torch.rand(PROBES, *known.shape, dtype=torch.float64, generator=generator(0, "probe"))
-    low, high = (end if len(known.shape) == 1 else end[0] for end in (known.low, known.high))
+def _written_shape(known: Range) -> Any:
+    """The shape of an input as JSON; of several tensors, with their number types."""
+    if isinstance(known.shape, dict):
+        return {name: [known.kinds[name], *shape] for name, shape in known.shape.items()}
+    return list(known.shape)
+
+
+def _range(written: Any, low: Tensor, high: Tensor) -> Range:
+    if not isinstance(written, Mapping):
+        return Range(tuple(written), low, high)
+    shape = {name: tuple(one[1:]) for name, one in written.items()}
+    return Range(shape, low, high, {name: one[0] for name, one in written.items()})
+
+
+def _probe(net: nn.Module, known: Range) -> Inputs:
+    """Inputs in the range of calibration that are nobody's data; whole numbers where they were."""
+    shape = (len(known.low),) if isinstance(known.shape, dict) else known.shape
+    draws = torch.rand(PROBES, *shape, dtype=torch.float64, generator=generator(0, "probe"))
+    low, high = (end if len(shape) == 1 else end[0] for end in (known.low, known.high))
     probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
-    if Network(net).reads_tokens:
-        return probe.long()
-    return probe.float()
+    if isinstance(known.shape, dict):
+        return _several(probe, known.shape, known.kinds)
+    return probe.long() if Network(net).reads_tokens else probe.float()
+
+
+def _several(
+    probe: Tensor, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str]
+) -> Bundle:
+    """Rows of numbers as the tensors that they stand for."""
+    columns = probe.split([math.prod(shape) for shape in shapes.values()], 1)
+    parts = {}
+    for (name, shape), part in zip(shapes.items(), columns, strict=True):
+        kind: torch.dtype = getattr(torch, kinds[name])
+        numbers = part if kind.is_floating_point else part.round()
+        parts[name] = numbers.reshape(PROBES, *shape).to(kind)
+    return Bundle(parts)
 
 
 @torch.no_grad()
-def _answers(guard: Guard, probe: Tensor) -> Tensor:
+def _answers(guard: Guard, probe: Inputs) -> Tensor:
     output = guard.detector.made.get("output")
     return torch.stack([Network(net, output).answer(probe).cpu() for net in guard.nets])
 
 
-def _check_probe(guard: Guard, probe: Tensor, wanted: Tensor) -> None:
+def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:
     found = _answers(guard, probe)
     room = NEAR * max(1.0, float(wanted.abs().max()))
     gap = float((found - wanted).abs().max()) if found.shape == wanted.shape else float("inf")

@@ -14,11 +14,22 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from nescio.core import Head, NescioError, Prediction, as_inputs, generator
+from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
-from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.data import door
+from nescio.models.model import Model, check_logits
 from nescio.models.predictor import as_head, check_passes, evaluating
 from nescio.nets.dropout import MaskPerPass
+from nescio.nets.reading import (
+    Output,
+    arguments,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    returning,
+    selected,
+)
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
 SAMPLES = 512  # at most so many in one go
@@ -26,12 +37,18 @@ SAMPLES = 512  # at most so many in one go
 
 @predictors.register
 def mc_dropout(
-    net: nn.Module | Model, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
+    net: nn.Module | Model,
+    *,
+    passes: int = 100,
+    seed: int = 0,
+    head: Head | str | None = None,
+    output: Output = None,
 ) -> "MCDropout":
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
     Of a model with M networks, each gives `passes` members, read by the model's own head.
     head: how the outputs of a network are read, a head or its name; None for class logits.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     check_passes(passes)
     if not isinstance(net, (nn.Module, Model)) or not list(_weights(net)):
@@ -41,7 +58,7 @@ def mc_dropout(
             raise NescioError("a model has a head of its own; leave head= out, or give its network")
         nets = tuple(net.member(i) for i in range(net.members))
         return MCDropout(nets, net.head, passes, seed, net.notes)
-    return MCDropout((net,), as_head(head, net), passes, seed)
+    return MCDropout((returning(net, output),), as_head(head, net), passes, seed)
 
 
 def _weights(net: nn.Module | Model) -> Iterable[Tensor]:
@@ -63,13 +80,14 @@ class MCDropout:
         check_logits(outputs, self.head)
         return self.head(outputs)
 
-    def answer(self, x: Tensor) -> Prediction:
+    def answer(self, x: Inputs) -> Prediction:
         """The prediction with gradients with respect to the inputs; passes together if they fit."""
         first = next(self.nets[0].parameters())
-        x, parts = x.to(first.device, first.dtype), []
+        x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
+        parts = []
         for net in self.nets:
             frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
-            call = partial(functional_call, net, frozen)
+            call = partial(_called_with, net, frozen)
             with evaluating(net):
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
@@ -86,14 +104,16 @@ class MCDropout:
     def outputs(self, x: Any) -> Tensor:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
-        x = as_inputs(x, dtype=first.dtype)
+        tokens = reads_tokens(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
         parts = []
         for net in self.nets:
             with evaluating(net), refusing_shapes(x):
-                parts.append(self._sample(net, x.to(first.device)))
+                ready = entering(x, first.device, first.dtype, tokens=tokens)
+                parts.append(self._sample(net, ready))
         return torch.cat(parts).to(x.device)
 
-    def _sample(self, net: nn.Module, x: Tensor) -> Tensor:
+    def _sample(self, net: nn.Module, x: Inputs) -> Tensor:
         samples, passes = self._sizes(net, x)
         chunks = [
             torch.cat(
@@ -106,9 +126,9 @@ class MCDropout:
         ]
         return torch.cat(chunks, dim=1)
 
-    def _sizes(self, net: nn.Module, x: Tensor) -> tuple[int, int]:
+    def _sizes(self, net: nn.Module, x: Inputs) -> tuple[int, int]:
         """Cases and passes in one go, from a trial; one pass where they cannot run together."""
-        probe = x[:2] if len(x) > 1 else torch.cat([x, x])
+        probe = x[:2] if len(x) > 1 else x[[0, 0]]
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
         if not mode.drawn:
@@ -121,7 +141,7 @@ class MCDropout:
                 "the answer for a sample depends on the other cases of its batch; the samples "
                 "must be the first axis wherever dropout acts"
             )
-        limit = BYTES // x.element_size()
+        limit = BYTES // next(net.parameters()).element_size()
         samples = max(1, min(SAMPLES, limit // max(mode.before, mode.widest)))
         wide = self._together(net, probe, truth)
         if wide is None:
@@ -129,7 +149,7 @@ class MCDropout:
         passes = min(self.passes, max(1, limit // wide))
         return max(1, min(samples, limit // (wide * passes))), passes
 
-    def _together(self, net: nn.Module, probe: Tensor, first: Tensor) -> int | None:
+    def _together(self, net: nn.Module, probe: Inputs, first: Tensor) -> int | None:
         """Numbers a row when passes run together; None where that does not give the same."""
         count = range(min(2, self.passes))
         truth = torch.cat([first, *(self._run(net, probe, range(t, t + 1))[0] for t in count[1:])])
@@ -140,16 +160,19 @@ class MCDropout:
         return mode.widest if _close(together, truth) else None
 
     def _run(
-        self, net: Callable[[Tensor], Tensor], x: Tensor, passes: range
+        self, net: nn.Module | Callable[[Any], Any], x: Inputs, passes: range
     ) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
-            outputs = net(x.clone())  # in-place layers must not reach the caller's inputs
-        outputs = mode.expanded(outputs)
-        if not isinstance(outputs, Tensor):
-            raise NescioError("a network must return one tensor of outputs")
+            ready = x.clone()  # in-place layers must not reach the caller's inputs
+            result = called(net, ready) if isinstance(net, nn.Module) else net(ready)
+        outputs: Tensor = mode.expanded(selected(result))
         return outputs.unflatten(0, (len(passes), len(x))), mode
+
+
+def _called_with(net: nn.Module, weights: dict[str, Tensor], x: Inputs) -> Any:
+    return functional_call(net, weights, *arguments(net, x))
 
 
 def _close(found: Tensor, truth: Tensor) -> bool:

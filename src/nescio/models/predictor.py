@@ -9,6 +9,7 @@ from torch import nn
 from nescio.core import Head, NescioError, Prediction, categorical
 from nescio.core.registry import heads, predictors
 from nescio.models.model import Model
+from nescio.nets.reading import Output, returning
 from nescio.nets.stack import stack
 
 
@@ -72,11 +73,13 @@ def check_passes(passes: object) -> None:
 
 
 @predictors.register
-def plain(net: nn.Module, *, head: Head | str | None = None) -> Model:
+def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = None) -> Model:
     """The network's own answer, in evaluation mode; a model with one member.
 
     head: how outputs are read, a head or its name; None for class logits.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     if not isinstance(net, nn.Module):
         raise NescioError(f"plain reads an nn.Module, got {type(net).__name__}")
+    net = returning(net, output)
     return Model(net, stack([net]), as_head(head, net))
