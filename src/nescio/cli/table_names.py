@@ -21,8 +21,8 @@ from nescio.data.readers import (
     open_stream,
     row_of,
 )
+from nescio.data.readers.csv import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
-from nescio.data.table import is_number, number
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.contestants import contestants
