@@ -16,28 +16,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import data as torch_data
 
-from nescio.core import Bundle, Inputs, NescioError, Shape, as_inputs, as_tensor, joined, shape_of
-from nescio.data.dataset import Dataset
-from nescio.data.ood import OODSource
+from nescio.core import Inputs, NescioError, Shape, as_tensor, joined, shape_of
+from nescio.data.forms import (
+    LABELS,
+    Raw,
+    all_inputs,
+    are_batches,
+    converted,
+    described,
+    prepared,
+    raw_batches,
+    several,
+    split_labels,
+)
 from nescio.data.readers.stream import Stream, exactly
-from nescio.data.table import Table, is_frame, read_table
 
 Batch: TypeAlias = tuple[Inputs, Tensor | None]  # inputs (n, ...), labels (n,)
-Raw: TypeAlias = Iterator[
-    tuple[Any, Any]
-]  # the same as they come; labels None where there are none
-LABELS = ("labels", "label")  # where a mapping has them
 BATCH = 256  # samples
 MEMORY = 16_000_000_000  # bytes that reading whole may take
-FORMS = (
-    "an array (N, ...), a pair (x, y), a mapping of arrays, a DataLoader or other iterable of "
-    "batches x or (x, y), or an OOD source with count="
-)
 ONCE = (
     "these data can be read only once, as a generator can, and were read before; give a list of "
     "batches or a DataLoader"
@@ -158,16 +157,16 @@ def batches(
     if labels is not None and labels is not False:
         labels = as_tensor(labels, "labels")
         labels = _labels(labels, len(labels) if labels.ndim else 0, targets=targets)
-    data = _prepared(data)
-    raw, most = _raw(data, count, batch_size)
+    data = prepared(data)
+    raw, most = raw_batches(data, count, batch_size)
     if count is not None:
         most = count if most is None else min(most, count)
     return Batches(
         of=f" of {name}" if name else "",
         most=most,
-        whole=_whole(data, dtype, count),
+        whole=all_inputs(data, dtype, count),
         raw=raw,
-        convert=partial(_converted, dtype=dtype, tokens=tokens, finite=finite),
+        convert=partial(converted, dtype=dtype, tokens=tokens, finite=finite),
         labels=labels,
         count=count,
         targets=targets,
@@ -190,7 +189,7 @@ def read(
     name: of the data, for messages. labels: whether there must be some; otherwise they may be
     None. dtype, tokens: as for `batches`. memory: bytes that the data may take.
     """
-    if labels and isinstance(data, list) and len(data) == 2 and not _are_batches(data):
+    if labels and isinstance(data, list) and len(data) == 2 and not are_batches(data):
         data = tuple(data)
     xs, ys, size = [], [], 0
     options: dict[str, Any] = {"name": name, "dtype": dtype, "tokens": tokens, "targets": True}
@@ -198,7 +197,7 @@ def read(
         if labels and y is None:
             raise NescioError(
                 f"{name} must have labels: a pair (x, y), a loader of such pairs, or mappings with "
-                f"the key {LABELS[0]!r}; {_what(data)} has none"
+                f"the key {LABELS[0]!r}; {described(data)} has none"
             )
         size += x.nbytes
         if size > memory:
@@ -220,10 +219,10 @@ def as_network_inputs(
     finite: bool = True,
 ) -> Any:
     """Inputs without labels, checked: a tensor, or a bundle of several; bytes stay bytes."""
-    value = _prepared(value)
+    value = prepared(value)
     if isinstance(value, Mapping):
-        value = _split(value)[0]
-    return _converted(value, name, dtype=dtype, tokens=tokens, finite=finite)
+        value = split_labels(value)[0]
+    return converted(value, name, dtype=dtype, tokens=tokens, finite=finite)
 
 
 def input_batches(value: Any, **options: Any) -> Iterator[Any]:
@@ -250,192 +249,6 @@ def loaded_stream(data: Any) -> Stream:
     )
 
 
-def several(value: Any) -> bool:
-    """Whether inputs are several arrays: a mapping, or a tuple of arrays."""
-    arrays = isinstance(value, tuple) and all(map(_is_array, value)) and len(value) > 0
-    return isinstance(value, Bundle | Mapping) or (arrays and all(v.ndim for v in value))
-
-
-def _converted(
-    given: Any, name: str, *, dtype: torch.dtype | None, tokens: bool, finite: bool
-) -> Inputs:
-    """Inputs as a tensor or a bundle of them, of the number types a network reads."""
-    one = partial(_tensor, dtype=dtype, finite=finite)
-    if not several(given):
-        return one(given, name, whole=tokens)
-    parts = given.parts if isinstance(given, Bundle) else given
-    items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
-    return Bundle({str(key): one(part, f"{name}, {key!r}", flat=True) for key, part in items})
-
-
-def _tensor(
-    given: Any,
-    name: str,
-    *,
-    dtype: torch.dtype | None,
-    finite: bool,
-    whole: bool = True,
-    flat: bool = False,
-) -> Tensor:
-    """One tensor; whole: integers stay integers; flat: one number per sample will do."""
-    x = as_tensor(given, name)
-    if x.ndim > (0 if flat else 1) and len(x):
-        floats = x.is_floating_point()
-        if whole and not floats and x.dtype != torch.uint8 and not x.is_complex():
-            return x
-        if floats and dtype in (None, x.dtype) and (not finite or x.sum().isfinite()):
-            return x  # what is checked below, in a fifth of the time
-    if flat and x.ndim == 1:
-        return as_inputs(x[:, None], name, dtype=dtype or x.dtype)[:, 0]
-    if dtype is None:
-        dtype = x.dtype if x.is_floating_point() else torch.float32
-    return as_inputs(x, name, dtype=dtype, keep_bytes=True, finite=finite)
-
-
-def _prepared(data: Any) -> Any:
-    """Tables as arrays of numbers; a file's stream as its blocks."""
-    if isinstance(data, tuple) and len(data) == 2 and _is_table(data[0]):
-        return _prepared(data[0]), data[1]
-    if _is_table(data):
-        data = read_table(data)
-        text = [name for name in data.names if data[name].dtype.kind != "f"]
-        if text:
-            raise NescioError(
-                f"the column {text[0]!r} holds text; encode the table first: "
-                "learn_columns(train).encode(table).x"
-            )
-        return np.stack([data[name] for name in data.names], 1)
-    return data
-
-
-def _is_table(value: Any) -> bool:
-    """Whether it is a table of nescio, pandas or Arrow."""
-    return isinstance(value, Table) or is_frame(value)
-
-
-def _raw(data: Any, count: int | None, size: int) -> tuple[Callable[[], Raw], int | None]:
-    """Batches as they come, and how many samples there are at most."""
-    if isinstance(data, Dataset):
-        raise NescioError(f"{data.name!r} is a whole data set; give a part of it: data.test")
-    if isinstance(data, OODSource):
-        total = _total(data, count)
-        spans = [torch.arange(i, min(i + size, total)) for i in range(0, total, size)]
-        return lambda: ((data(span), None) for span in spans), total
-    if isinstance(data, Stream):
-        return lambda: ((x, None) for _, x in data.blocks(min(size, 1 << 16))), data.total
-    if isinstance(data, Bundle) or (isinstance(data, Mapping) and data):
-        return _slices(*_split(data), size)
-    if isinstance(data, tuple) and len(data) == 2 and not _are_batches(data):
-        return _slices(_split(data[0])[0], data[1], size)
-    if _is_array(data) or hasattr(data, "__array__") or _is_nested(data):
-        return _slices(data, None, size)
-    if isinstance(data, torch_data.Dataset):
-        data = torch_data.DataLoader(data, batch_size=min(size, 1024))
-    if isinstance(data, str | bytes | Mapping) or not hasattr(data, "__iter__"):
-        raise NescioError(f"data must be {FORMS}; got {_what(data)}")
-    return lambda: map(_pair, data), _most(data)
-
-
-def _slices(x: Any, y: Any, size: int) -> tuple[Callable[[], Raw], int]:
-    """Batches of arrays in memory; a memory-mapped one is not read as a whole."""
-    if several(x):
-        parts = x.parts if isinstance(x, Bundle) else x
-        items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
-        x = Bundle({str(name): as_tensor(part, f"inputs, {name!r}") for name, part in items})
-    elif not _is_array(x):
-        x = as_tensor(x, "inputs")
-    if getattr(x, "ndim", 2) < 1 or not len(x):
-        raise NescioError(f"inputs are empty, shape {shape_of(x)}")
-    labels = None if y is None else as_tensor(y, "labels")
-    if labels is not None and labels.ndim and len(labels) != len(x):
-        raise NescioError(f"{len(x)} inputs but {len(labels)} labels; one per sample")
-
-    def parts_of() -> Raw:
-        for start in range(0, len(x), size):
-            span = slice(start, start + size)
-            yield x[span], None if labels is None else labels[span]
-
-    return parts_of, len(x)
-
-
-def _whole(data: Any, dtype: torch.dtype | None, count: int | None) -> Inputs | None:
-    """All inputs without a copy, where they are in memory as they are needed."""
-    x = data[0] if isinstance(data, tuple) and data else data
-    if isinstance(x, np.ndarray) and x.flags.writeable and not isinstance(x, np.memmap):
-        x = as_tensor(x, "inputs")
-    ready = isinstance(x, Tensor) and x.dtype in (torch.uint8, dtype)
-    return x.detach()[:count] if ready else None
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, Tensor | np.ndarray)
-
-
-def _are_batches(pair: Any) -> bool:
-    """Whether two things are two batches, rather than inputs and labels."""
-    batch = [isinstance(v, tuple | list) and any(map(_is_array, v)) for v in pair]
-    return all(batch) or all(isinstance(v, Mapping) for v in pair)
-
-
-def _is_nested(value: Any) -> bool:
-    """Whether it is an array in lists of numbers."""
-    inner = value
-    while isinstance(inner, list | tuple) and inner:
-        inner = inner[0]
-    return inner is not value and isinstance(inner, int | float | np.number)
-
-
-def _split(batch: Any) -> tuple[Any, Any]:
-    """The inputs of a mapping and its labels; other inputs have none."""
-    if not isinstance(batch, Mapping):
-        return batch, None
-    inputs = {str(name): value for name, value in batch.items() if name not in LABELS}
-    if not inputs:
-        raise NescioError(f"a mapping of inputs has no key but {', '.join(batch)}; give inputs too")
-    return inputs, next((batch[name] for name in LABELS if name in batch), None)
-
-
-def _pair(batch: Any) -> tuple[Any, Any]:
-    """A loader's batch as inputs and labels."""
-    if _is_array(batch) or isinstance(batch, Bundle | Mapping):
-        return _split(batch)
-    if isinstance(batch, tuple | list) and len(batch) == 1:
-        return _split(batch[0])
-    if isinstance(batch, tuple | list) and len(batch) == 2:
-        inputs = tuple(batch[0]) if isinstance(batch[0], list) else batch[0]  # torch collates so
-        return _split(inputs)[0] if several(inputs) else batch[0], batch[1]
-    kind = f"{type(batch).__name__} of {len(batch)}" if hasattr(batch, "__len__") else str(batch)
-    raise NescioError(
-        f"a batch must be x or (x, y), got a {kind}; take them out first: "
-        "((b[0], b[1]) for b in loader); several inputs are a tuple, ((b[0], b[1]), b[2])"
-    )
-
-
-def _most(data: Any) -> int | None:
-    """How many samples a loader or a list of batches has at most, where it can be known."""
-    if isinstance(data, list | tuple):
-        return sum(_length(_pair(batch)[0]) for batch in data)
-    if not isinstance(data, torch_data.DataLoader) or data.batch_size is None:
-        return None
-    try:
-        return len(data) * data.batch_size
-    except TypeError:  # a stream
-        return None
-
-
-def _length(x: Any) -> int:
-    parts = x.values() if isinstance(x, Mapping) else x if several(x) else [x]
-    return max(len(part) for part in parts) if not isinstance(x, Bundle) else len(x)
-
-
-def _total(data: OODSource, count: int | None) -> int:
-    if count is None and data.size is None:
-        raise NescioError(f"{data.name!r} is endless; say how many inputs to take: count=1000")
-    if count is not None and data.size is not None and count > data.size:
-        raise NescioError(f"count={count}, but {data.name!r} has {data.size} inputs")
-    return count or data.size or 0
-
-
 def _labels(value: Any, samples: int, *, targets: bool) -> Tensor:
     labels = as_tensor(value, "labels")
     if targets and labels.ndim and len(labels) == samples:
@@ -447,8 +260,3 @@ def _labels(value: Any, samples: int, *, targets: bool) -> Tensor:
             ".argmax(1) of one-hot rows; labels=False leaves them out"
         )
     return labels if labels.is_floating_point() else labels.long()
-
-
-def _what(data: Any) -> str:
-    shape = f" of shape {tuple(data.shape)}" if _is_array(data) else ""
-    return f"a {type(data).__name__}{shape}"

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from nescio.core import Bundle, Inputs, NescioError, as_tensor, shape_of, unknown
 from nescio.core import hash_inputs as hash_inputs
-from nescio.data.door import as_network_inputs, several
+from nescio.data.door import as_network_inputs
+from nescio.data.forms import several
 
 FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
