@@ -172,6 +172,19 @@ def test_a_guard_of_two_inputs_leaves_nan_apart(two_inputs, pairs, tmp_path):
     torch.testing.assert_close(loaded(pairs(30, 2)[0]).score, expected.score)
 
 
+def test_a_guard_reads_a_generator_once_and_in_bounded_memory(two_inputs, pairs):
+    options = {"risk": 0.4, "false_alarm": 0.05, "progress": False, "batch_size": 100}
+    (picture, row), y = pairs(600, 1)
+    parts = zip(picture.split(100), row.split(100), y.split(100), strict=True)
+    generated = (((a, b), labels) for a, b, labels in parts)
+    made = nescio.guard(two_inputs, generated, **options)
+    same = nescio.guard(two_inputs, ((picture, row), y), **options)
+    x, _ = pairs(30, 2)
+    assert torch.equal(made(x).score, same(x).score)
+    with pytest.raises(NescioError, match="no batch came; a generator can be used only once"):
+        nescio.guard(two_inputs, generated, **options)
+
+
 def test_scores_and_monitor(guarded, tokens, tmp_path):
     batch = tokens(90, 6)
     whole = score(guarded, batch, tmp_path / "a.csv", progress=False)

@@ -5,24 +5,22 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.dropout` says how.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Model, check_logits
-from nescio.models.predictor import as_head, check_passes, evaluating
+from nescio.models.predictor import as_head, check_passes
 from nescio.nets.dropout import MaskPerPass
 from nescio.nets.reading import (
     Output,
-    arguments,
+    at_rest,
     called,
     entering,
     reads_tokens,
@@ -86,14 +84,12 @@ class MCDropout:
         x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
         parts = []
         for net in self.nets:
-            frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
-            call = partial(_called_with, net, frozen)
-            with evaluating(net):
+            with at_rest(net):
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
                 parts += [
-                    self._run(call, x, range(t, min(t + together, self.passes)))[0]
+                    self._run(net, x, range(t, min(t + together, self.passes)))[0]
                     for t in range(0, self.passes, together)
                 ]
         outputs = torch.cat(parts)
@@ -108,7 +104,7 @@ class MCDropout:
         x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
         parts = []
         for net in self.nets:
-            with evaluating(net), refusing_shapes(x):
+            with at_rest(net), refusing_shapes(x):
                 ready = entering(x, first.device, first.dtype, tokens=tokens)
                 parts.append(self._sample(net, ready))
         return torch.cat(parts).to(x.device)
@@ -159,20 +155,13 @@ class MCDropout:
             return None
         return mode.widest if _close(together, truth) else None
 
-    def _run(
-        self, net: nn.Module | Callable[[Any], Any], x: Inputs, passes: range
-    ) -> tuple[Tensor, MaskPerPass]:
+    def _run(self, net: nn.Module, x: Inputs, passes: range) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
-            ready = x.clone()  # in-place layers must not reach the caller's inputs
-            result = called(net, ready) if isinstance(net, nn.Module) else net(ready)
+            result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
         outputs: Tensor = mode.expanded(selected(result))
         return outputs.unflatten(0, (len(passes), len(x))), mode
-
-
-def _called_with(net: nn.Module, weights: dict[str, Tensor], x: Inputs) -> Any:
-    return functional_call(net, weights, *arguments(net, x))
 
 
 def _close(found: Tensor, truth: Tensor) -> bool:

@@ -1,7 +1,5 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import nn
@@ -21,18 +19,6 @@ class Predictor(Protocol):
     """
 
     def __call__(self, x: Any, /) -> Prediction: ...
-
-
-@contextmanager
-def evaluating(net: nn.Module) -> Iterator[None]:
-    """Put every layer of `net` into evaluation mode for a block, then back as it was."""
-    modes = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def as_head(head: Head | str | None, net: nn.Module) -> Head:
