@@ -48,17 +48,12 @@ class Bundle:
     @property
     def is_tuple(self) -> bool:
         """Whether the parts have positions rather than names."""
-        return list(self.parts) == list(map(str, range(len(self.parts))))
+        return set(self.parts) == set(map(str, range(len(self.parts))))
 
     @property
     def device(self) -> torch.device:
         """Where the parts live."""
         return next(iter(self.parts.values())).device
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients with respect to a part are asked for."""
-        return any(part.requires_grad for part in self.parts.values())
 
     @property
     def nbytes(self) -> int:
@@ -94,8 +89,8 @@ class Bundle:
         return tuple(self[index] for index in range(len(self)))
 
     def rows(self) -> Tensor:
-        """All numbers of each sample as one row, `(N, F)` in double precision."""
-        parts = (as_batch(part, torch.float64) for part in self.parts.values())
+        """All numbers of each sample as one row, `(N, F)` in double precision, by sorted names."""
+        parts = (as_batch(part, torch.float64) for _, part in sorted(self.parts.items()))
         return torch.cat([part.reshape(len(part), -1) for part in parts], 1)
 
 

@@ -252,9 +252,10 @@ def _several(
     probe: Tensor, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str]
 ) -> Bundle:
     """Rows of numbers as the tensors that they stand for."""
-    columns = probe.split([math.prod(shape) for shape in shapes.values()], 1)
+    ordered = sorted(shapes.items())
+    columns = probe.split([math.prod(shape) for _, shape in ordered], 1)
     parts = {}
-    for (name, shape), part in zip(shapes.items(), columns, strict=True):
+    for (name, shape), part in zip(ordered, columns, strict=True):
         kind: torch.dtype = getattr(torch, kinds[name])
         numbers = part if kind.is_floating_point else part.round()
         parts[name] = numbers.reshape(PROBES, *shape).to(kind)

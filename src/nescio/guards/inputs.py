@@ -24,7 +24,7 @@ class Range:
     """The shape of inputs and the numbers they held at calibration."""
 
     shape: Shape  # of one input
-    low: Tensor  # of a table (F,), one per column; of several tensors all columns; otherwise (1,)
+    low: Tensor  # of a table (F,), one per column; of several tensors all, by name; otherwise (1,)
     high: Tensor
     kinds: Mapping[str, str] = field(default_factory=dict)  # number types of several tensors
 
@@ -50,10 +50,10 @@ TAIL = 0.5  # of that of a column of a table, which may have tails
 def learn_range(x: Inputs) -> Range:
     """The range of inputs `(N, ...)`, with a little room."""
     if isinstance(x, Bundle):
-        flat = {n: p.reshape(len(p), -1) if p.ndim < 3 else p for n, p in x.parts.items()}
-        each = {name: learn_range(part) for name, part in flat.items()}
-        low = torch.cat([own.low.expand(flat[name][0].numel()) for name, own in each.items()])
-        high = torch.cat([own.high.expand(flat[name][0].numel()) for name, own in each.items()])
+        parts = [p.reshape(len(p), -1) if p.ndim < 3 else p for _, p in sorted(x.parts.items())]
+        each = [(learn_range(part), part[0].numel()) for part in parts]
+        low = torch.cat([own.low.expand(size) for own, size in each])
+        high = torch.cat([own.high.expand(size) for own, size in each])
         kinds = {n: str(p.dtype).removeprefix("torch.") for n, p in x.parts.items()}
         return Range(shape_of(x), low, high, kinds)
     table = x.ndim == 2
@@ -78,6 +78,8 @@ def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Iterator[Inputs
 
     NaN stays, to be decided sample by sample.
     """
+    if getattr(x, "dtype", None) in (torch.bool, np.bool_):
+        raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
         _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
     options = {"tokens": tokens, "finite": False, "fixed": known is None}

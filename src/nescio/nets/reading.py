@@ -35,7 +35,9 @@ def arguments(net: nn.Module, x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """
     if not isinstance(x, Bundle):
         return (x,), {}
-    args, keywords = (tuple(x.parts.values()), {}) if x.is_tuple else ((), dict(x.parts))
+    args, keywords = (), dict(x.parts)
+    if x.is_tuple:
+        args, keywords = tuple(x[str(index)] for index in range(len(x.parts))), {}
     try:
         inspect.signature(net.forward).bind(*args, **keywords)
     except (TypeError, ValueError):  # a scripted network may have no signature
