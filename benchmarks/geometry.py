@@ -1,4 +1,4 @@
-"""Exact pieces, far fields and first confident factors, each against evaluating the network."""
+"""Linear regions, far fields and first confident factors against evaluating the network."""
 
 import math
 from functools import partial
@@ -15,25 +15,25 @@ BOX = [(-5.0, 5.0), (-5.0, 5.0)]
 SMALL, LARGE = (2, 25, 25, 25, 2), (2, 150, 150, 3)
 RAYS, BLOCK = 10_000, 64
 NOISE, LENET_RAYS, GRID, SHARE = 1000, 100, 600, 20
-GROWING = (50, 100, 200, 400, 830)  # hidden units of two layers: up to a million pieces
+GROWING = (50, 100, 200, 400, 830)  # hidden units of two layers: up to a million regions
 
 BENCHMARKS = (
     Benchmark(
         __name__,
-        "all linear pieces of 2-25-25-25-2 on [-5, 5]^2",
+        "all linear regions of 2-25-25-25-2 on [-5, 5]^2",
         peers=(),
         ours="small_regions",
         checks=("area_error",),
     ),
     Benchmark(
         __name__,
-        "all linear pieces of 2-150-150-3 on [-5, 5]^2",
+        "all linear regions of 2-150-150-3 on [-5, 5]^2",
         peers=(),
         ours="large_regions",
         checks=("growth",),
-        note="The growth check is on two hidden layers of 50 to 830 units: nanoseconds a piece and "
-        "hidden unit, by the number of pieces, streamed in blocks, with the peak of the process's "
-        "memory in MB (torch itself takes about 300).",
+        note="The growth check is on two hidden layers of 50 to 830 units: nanoseconds per region "
+        "and hidden unit, by the number of regions, streamed in blocks, with the peak of the "
+        "process's memory in MB (torch itself takes about 300).",
     ),
     Benchmark(
         __name__,
@@ -91,7 +91,7 @@ def _regions(widths: tuple[int, ...]) -> Numbers:
         time = median(seconds(walk) for _ in range(5))
         found.append((time, pieces))
     time, pieces = sorted(found)[1]
-    return {"warm": time, "pieces": pieces}
+    return {"warm": time, "regions": pieces}
 
 
 def area_error() -> Numbers:
@@ -124,7 +124,7 @@ def growth() -> Numbers:
             count = sum(len(block) for block in geometry.stream_regions(net, BOX))
 
         time = seconds(walk)
-        found[f"{count:,} pieces"] = 1e9 * time / (count * 2 * width)
+        found[f"{count:,} regions"] = 1e9 * time / (count * 2 * width)
     found["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return found
 

@@ -20,7 +20,7 @@ from nescio.data.ood import uniform
 from nescio.evaluation.compare import Absent
 from nescio.guards import Decisions, Guard
 from nescio_papers.kit.images import InData
-from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, ood_data
 
 EPOCHS, HELD = 8, 10_000
 FALSE_ALARM, RISKS = 0.01, (0.005, 0.002)
@@ -46,7 +46,7 @@ def trained(run: Path, digits: data.Dataset, epochs: int = EPOCHS, seed: int = 0
 def out_sets(digits: data.Dataset, count: int) -> dict[str, Any]:
     """Images that are no digits, of the same shape."""
     in_dist = InData(digits.train, digits.test, 10)  # type: ignore[arg-type]
-    found = out_data(BLOCKS["MNIST"], in_dist, FULL, seed=0)
+    found = ood_data(BLOCKS["MNIST"], in_dist, FULL, seed=0)
     drawn = {name: part for name, part in found.items() if not isinstance(part, Absent)}
     sets = {name: part[:count] for name, part in drawn.items() if not isinstance(part, tuple)}
     noises = {"noise": drawn["noise"][0], "uniform noise": uniform((1, 28, 28))}

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.timing import OURS, Benchmark, Numbers
 
 GROWTH = "images/piece-cost.png"
+CAPTION = "Cost of a linear region against the number of regions"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _rows(result: Result) -> Iterator[str]:
 
 
 def _count(numbers: Numbers) -> str:
-    return f" ({numbers['pieces']:,.0f} pieces)" if "pieces" in numbers else ""
+    return f" ({numbers['regions']:,.0f} regions)" if "regions" in numbers else ""
 
 
 def _ratio(value: float) -> str:
@@ -83,11 +84,11 @@ def page(results: Sequence[Result], machine: Mapping[str, str], date: str) -> st
             "# Benchmarks",
             f"Measured on {date}: {conditions}. Run them with `make bench`.",
             "A ratio is the peer's time over that of nescio: above 1, nescio is faster. Every "
-            "number is a median; every measurement has a process of its own, and the sides take "
+            "number is a median; every measurement runs in a separate process, and the sides take "
             "turns. Cold is the first call after the imports, warm a later one.",
             table(results),
             *_remarks(results),
-            *([f"![Cost of a piece against their number]({GROWTH})"] if growth(results) else []),
+            *([f"![{CAPTION}]({GROWTH})"] if growth(results) else []),
         ]
     ) + "\n"  # fmt: skip
 
@@ -102,26 +103,28 @@ def _remarks(results: Sequence[Result]) -> Iterator[str]:
 
 
 def growth(results: Sequence[Result]) -> dict[int, float]:
-    """Nanoseconds a piece and unit, by the number of pieces."""
+    """Nanoseconds per linear region and unit, by the number of regions."""
     found = [result.checks["growth"] for result in results if "growth" in result.checks]
     return {
-        int(name.removesuffix(" pieces").replace(",", "")): value
+        int(name.removesuffix(" regions").replace(",", "")): value
         for numbers in found
         for name, value in numbers.items()
-        if name.endswith(" pieces")
+        if name.endswith(" regions")
     }
 
 
 def draw_growth(path: Path, costs: Mapping[int, float]) -> None:
-    """The cost of a piece as networks grow, as a picture."""
+    """The cost of a linear region as networks grow, as a picture."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axis = figure.subplots()
     axis.plot(list(costs), list(costs.values()), "o-", color="#0072B2")
-    axis.set(xscale="log", ylim=(0, 1.15 * max(costs.values())), xlabel="linear pieces (log scale)")
-    axis.set_ylabel("nanoseconds a piece and hidden unit")
-    axis.set_title("The cost of a piece does not grow with their number", loc="left")
+    axis.set(
+        xscale="log", ylim=(0, 1.15 * max(costs.values())), xlabel="linear regions (log scale)"
+    )
+    axis.set_ylabel("nanoseconds per region and hidden unit")
+    axis.set_title("The cost of a region does not grow with their number", loc="left")
     axis.grid(color="#dddddd")
     axis.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,25 +27,6 @@ def test_the_blocks_of_a_page_run(
     assert any(value is nescio or value is nescio.measures for value in names.values())
 
 
-def test_the_examples_of_contributing_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (registry.measures, registry.losses):
-        monkeypatch.setattr(kind, "_parts", dict(kind._parts))
-    measure, loss = blocks(ROOT / "CONTRIBUTING.md")
-    names: dict[str, object] = {"__name__": "example"}
-    exec(measure, names)
-    exec(loss, names)
-    assert "margin" in registry.measures
-    moons = nescio.data.half_moons()
-    model = nescio.train(
-        lambda: nescio.nets.mlp(2, 2),
-        moons.train,
-        loss=names["entropy_bonus"](nescio.losses.nll()),
-        epochs=2,
-    )
-    prediction = model(moons.test[0])
-    assert ((names["margin"](prediction) >= 0) & (names["margin"](prediction) <= 1)).all()
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_within_the_documentation_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):

@@ -100,7 +100,7 @@ def test_observe_reads_mappings_in_every_form(transformer, tokens, tmp_path):
             torch.testing.assert_close(found.logits[0], expected.logits)
             assert torch.equal(found.labels, batch["labels"])
             assert torch.equal(found.inputs["input_ids"], batch["input_ids"])
-            assert found.made["output"] == "logits"
+            assert found.about["output"] == "logits"
             assert found.last == "input of classifier"
     pooled = nescio.observe(transformer, batch, layers="second", pool="tokens").features["second"]
     torch.testing.assert_close(pooled[0], expected.hidden_states.mean(1))

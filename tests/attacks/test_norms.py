@@ -150,7 +150,7 @@ def test_random_points_of_the_cube_have_a_random_width_first():
 
 def test_a_norm_is_known_by_name_or_is_your_own():
     assert norm_named("l2") is attacks.l2
-    own = attacks.Norm("mine", *(getattr(attacks.l2, f) for f in PARTS))
+    own = attacks.Norm(name="mine", **{part: getattr(attacks.l2, part) for part in PARTS})
     assert norm_named(own) is own
     assert repr(own) == "mine"
     with pytest.raises(NescioError, match="unknown norm 'l3'; known: linf, l2, l1"):

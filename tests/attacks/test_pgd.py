@@ -222,8 +222,8 @@ def test_the_average_over_draws_is_what_is_raised():
 
 
 def test_the_step_is_two_and_a_half_radii_over_the_steps():
-    assert Ascent(0.3, 40).size == pytest.approx(0.01875)
-    assert Ascent(None, 10, low=-1.0).size == pytest.approx(0.5)
+    assert Ascent(radius=0.3, steps=40).size == pytest.approx(0.01875)
+    assert Ascent(radius=None, steps=10, low=-1.0).size == pytest.approx(0.5)
     x = torch.full((1, 2), 0.5)
     moved = pgd(lambda z: z[:, 0], x, radius=0.3, steps=1, start="input", step=0.125)
     assert torch.equal(moved.x, torch.tensor([[0.625, 0.5]]))
@@ -244,20 +244,20 @@ def test_scores_of_your_own_such_as_a_distance_detector():
 
 def test_two_attacks_are_told_apart_by_their_descriptions():
     kinds = [
-        Ascent(0.3),
-        Ascent(0.3, 20),
-        Ascent(0.3, step=0.1),
-        Ascent(0.3, norm="l2"),
-        Ascent(0.3, schedule="cosine"),
-        Ascent(0.3, schedule=drops((0.95,))),
-        Ascent(0.3, best=False),
-        Ascent(0.3, enough=2.0),
-        Ascent(0.3, high=2.0),
-        Ascent(0.30000001),
-        Ascent(None),
+        Ascent(radius=0.3),
+        Ascent(radius=0.3, steps=20),
+        Ascent(radius=0.3, step=0.1),
+        Ascent(radius=0.3, norm="l2"),
+        Ascent(radius=0.3, schedule="cosine"),
+        Ascent(radius=0.3, schedule=drops((0.95,))),
+        Ascent(radius=0.3, best=False),
+        Ascent(radius=0.3, enough=2.0),
+        Ascent(radius=0.3, high=2.0),
+        Ascent(radius=0.30000001),
+        Ascent(radius=None),
     ]
     assert len({kind.description for kind in kinds}) == len(kinds)
-    assert Ascent(0.3, norm="linf").description == Ascent(0.3).description
+    assert Ascent(radius=0.3, norm="linf").description == Ascent(radius=0.3).description
 
 
 X = torch.rand(4, 3)

@@ -436,7 +436,7 @@ def test_text_and_odd_cells_are_named_with_their_line(home: Path) -> None:
     (home / "odd.csv").write_text("a,b\n" + "1,2\n" * 8 + "abc-0.43,1\n")
     words = ["score", "v.safetensors", "odd.csv", "--net", DEFAULT, "--out", "x.csv"]
     said = nescio(*words).output
-    assert "row 8 (line 10 of the file): 'abc-0.43' is no number in column 'a'" in said
+    assert "row 8 (line 10 of the file): 'abc-0.43' is not a number in column 'a'" in said
     leaking = words_guard("words.csv:columns=a,b,way", "--class-names", "west,east")
     assert "'way' holds the class" in leaking.output
 

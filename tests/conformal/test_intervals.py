@@ -17,7 +17,7 @@ from nescio.conformal import (
     quantile,
     residual,
 )
-from nescio.conformal.quantile import mixture_quantile
+from nescio.conformal.kinds_of_intervals import mixture_quantile
 from nescio.core import NescioError
 
 

@@ -105,5 +105,5 @@ def test_the_false_share_of_a_batch_is_bounded():
 
 @pytest.mark.parametrize(("p", "level"), [([0.5, 1.5], 0.1), ([math.nan], 0.1), ([0.5], 0.0)])
 def test_what_is_no_p_value_or_level_is_refused(p, level):
-    with pytest.raises(NescioError, match="between 0 and 1"):
+    with pytest.raises(NescioError, match="between 0 and 1|from 0 to 1"):
         benjamini_hochberg(p, level)

@@ -11,18 +11,22 @@ X, LABELS, TARGETS = torch.zeros(4, 3, 2), torch.tensor([0, 2, 0, 2]), torch.zer
 
 
 def test_classification_and_its_shape_labels_may_have_gaps():
-    made = Dataset("mine", (X, LABELS), None, (X[:1], LABELS[:1]), classes=3)
+    made = Dataset(
+        name="mine", train=(X, LABELS), validation=None, test=(X[:1], LABELS[:1]), classes=3
+    )
     assert made.features == (3, 2)
     assert made.task == "classification"
 
 
 def test_regression():
-    made = Dataset("mine", (X, TARGETS), (X, TARGETS), None, classes=None)
+    made = Dataset(
+        name="mine", train=(X, TARGETS), validation=(X, TARGETS), test=None, classes=None
+    )
     assert made.task == "regression"
 
 
 def test_a_data_set_does_not_change():
-    made = Dataset("mine", (X, LABELS), None, None, classes=3)
+    made = Dataset(name="mine", train=(X, LABELS), validation=None, test=None, classes=3)
     with pytest.raises(AttributeError):
         made.classes = 4
 
@@ -49,18 +53,20 @@ def test_a_data_set_does_not_change():
 )
 def test_a_bad_train_part_is_refused(x, y, classes, message):
     with pytest.raises(NescioError, match=message):
-        Dataset("mine", (x, y), None, None, classes)
+        Dataset(name="mine", train=(x, y), validation=None, test=None, classes=classes)
 
 
 @pytest.mark.parametrize("part", ["validation", "test"])
 def test_other_parts_are_checked_and_fit_train(part):
     parts = {"validation": None, "test": None}
     with pytest.raises(NescioError, match=f"labels in the {part} part of 'mine' must be in 0..2"):
-        Dataset("mine", (X, LABELS), **parts | {part: (X, LABELS + 1)}, classes=3)
+        Dataset(name="mine", train=(X, LABELS), **parts | {part: (X, LABELS + 1)}, classes=3)
     with pytest.raises(NescioError, match=rf"x in the {part} part .* has shape \(4, 3\), train"):
-        Dataset("mine", (X, LABELS), **parts | {part: (X[..., 0], LABELS)}, classes=3)
+        Dataset(name="mine", train=(X, LABELS), **parts | {part: (X[..., 0], LABELS)}, classes=3)
     with pytest.raises(NescioError, match=rf"y in the {part} part .* has shape \(4, 1\), train"):
-        Dataset("mine", (X, TARGETS), **parts | {part: (X, TARGETS[:, :1])}, classes=None)
+        Dataset(
+            name="mine", train=(X, TARGETS), **parts | {part: (X, TARGETS[:, :1])}, classes=None
+        )
 
 
 def test_a_set_that_is_only_for_testing_has_no_training_samples():
@@ -69,9 +75,11 @@ def test_a_set_that_is_only_for_testing_has_no_training_samples():
     assert made.train[0].shape == (0, 3, 2)
     assert made.validation is None
     with pytest.raises(NescioError, match="train part of 'mine' is empty"):
-        Dataset("mine", made.train, (X, LABELS), None, classes=3)
+        Dataset(name="mine", train=made.train, validation=(X, LABELS), test=None, classes=3)
     with pytest.raises(NescioError, match="empty"):
-        Dataset("mine", (X[:0, :0], LABELS[:0]), None, (X, LABELS), classes=3)
+        Dataset(
+            name="mine", train=(X[:0, :0], LABELS[:0]), validation=None, test=(X, LABELS), classes=3
+        )
 
 
 def test_samples_are_held_out_by_seed():

@@ -22,6 +22,12 @@ def test_by_path_with_options(tmp_path):
     assert not torch.equal(first.train[0], second.train[0])
 
 
+def test_the_data_sets_of_the_papers_are_known_by_name(monkeypatch):
+    monkeypatch.delenv("NESCIO_DATA", raising=False)
+    with pytest.raises(NescioError, match=r"heart_disease is not part of nescio: set NESCIO_DATA"):
+        load("heart_disease")
+
+
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         NescioError, match=r"unknown data set 'half_moon'; did you mean 'half_moons'"

@@ -136,8 +136,8 @@ def test_what_is_refused(tmp_path):
         (np.array([1j]), "must hold numbers or text"),
         (np.array([{}, {}], dtype=object), "unhashable"),
         (np.array([b"\xff", b"a"]), "codec"),
-        ([[1], [1, 2]], "one value a row"),
-        (torch.ones(2, requires_grad=True), "one value a row"),
+        ([[1], [1, 2]], "one value per row"),
+        (torch.ones(2, requires_grad=True), "one value per row"),
     ],
 )
 def test_columns_of_other_things_are_refused(values, words):

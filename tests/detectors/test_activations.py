@@ -29,8 +29,8 @@ def test_arrays_of_one_network_get_a_member_axis():
     assert (found.members, found.samples, found.classes, len(found)) == (1, 5, 3, 5)
     assert found.layer() == "features"
     assert found.known().tolist() == [0, 1, 2, 0, 5]
-    assert found.made["widths"] == {"features": 4}
-    assert found.made["classes"] == 3
+    assert found.about["widths"] == {"features": 4}
+    assert found.about["classes"] == 3
 
 
 def test_integers_become_floats():
@@ -122,7 +122,7 @@ def test_the_mean_network_has_mean_probabilities_and_the_mean_energy():
     assert mean.members == 1
     torch.testing.assert_close(mean.features["features"][0], whole.features["features"].mean(0))
     torch.testing.assert_close(mean.weight[0], whole.weight.mean(0))
-    assert mean.made["mean"] is True
+    assert mean.about["mean"] is True
 
 
 def test_the_mean_of_one_network_is_that_network():

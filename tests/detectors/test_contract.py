@@ -139,7 +139,7 @@ def test_saved_and_loaded_it_scores_the_same(name, toy, tmp_path):
     assert torch.equal(again.to("cpu")(test), detector(test))
     assert (again.name, again.layers) == (detector.name, detector.layers)
     assert again.options == json.loads(json.dumps(dict(detector.options)))
-    assert again.made == json.loads(json.dumps(dict(detector.made)))
+    assert again.about == json.loads(json.dumps(dict(detector.about)))
     manifest = load_manifest(path, "detector")
     assert manifest["sign"] == SIGN
     assert manifest["layers"] == list(detector.layers)
@@ -150,11 +150,11 @@ def test_it_knows_the_inputs_it_was_fitted_on(name, toy, tmp_path):
     train = toy.train()
     detector = make(name, train)
     if "train" not in str(inspect.signature(registry[name])) and name != "combined":
-        assert detector.seen is None
+        assert detector.fitted_on is None
         return
-    assert torch.equal(detector.seen.unique(), train.hashes.unique())
+    assert torch.equal(detector.fitted_on.unique(), train.hashes.unique())
     again = load(detector.save(tmp_path / "detector.safetensors"))
-    assert torch.equal(again.seen, detector.seen)
+    assert torch.equal(again.fitted_on, detector.fitted_on)
 
 
 @pytest.mark.parametrize("name", registry)
@@ -245,7 +245,7 @@ def test_every_detector_of_outputs_has_a_paragraph_in_the_docs(name):
 
 def test_a_fitted_nan_is_refused():
     with pytest.raises(NescioError, match=r"react: 1 of the 2 numbers fitted as 'limit' are NaN"):
-        Detector("react", {}, (), ({"limit": torch.tensor([1.0, torch.nan])},))
+        Detector(name="react", states=({"limit": torch.tensor([1.0, torch.nan])},))
 
 
 def test_a_damaged_file_is_refused_wherever_the_damage_is(toy, tmp_path):
@@ -258,7 +258,7 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(toy, tmp_path):
         path.write_bytes(content)
         with pytest.raises(NescioError, match="damaged"):
             load(path)
-    for key, value in {"options": {}, "layers": ["early"], "networks": 2, "made": {}}.items():
+    for key, value in {"options": {}, "layers": ["early"], "networks": 2, "about": {}}.items():
         save_tensors(path, tensors, {**manifest, key: value})
         with pytest.raises(NescioError, match="damaged"):
             load(path)

@@ -75,7 +75,7 @@ def test_any_directions_give_true_bounds(seed, count, larger, shift):
 def test_a_bound_is_never_below_the_value():
     rows, queries = decaying(500), decaying(50, seed=1)
     half = rows.square().sum(1) / -2
-    bank = neighbors.Bank(rows, half)
+    bank = neighbors.Bank(rows=rows, half=half)
     turn = torch.linalg.eigh((rows.T @ rows).double()).eigenvectors.flip(1)
     exact = queries.double() @ rows.double().T + half.double()
     for count in (1, 7, 63):

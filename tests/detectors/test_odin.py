@@ -156,7 +156,7 @@ def test_tuning_takes_the_best_of_the_grid(by):
     found = tuned_odin(in_dist, ood, name="shifted", by=by, **GRID)
     assert (found.options["temperature"], found.options["radius"]) == best
     assert len(set(values.values())) > 1
-    record = found.made["tuned"]
+    record = found.about["tuned"]
     assert record["value"] == pytest.approx(abs(values[best]))
     assert (record["by"], record["on"]) == (by, "shifted")
     assert (record["in_dist"], record["ood"]) == (150, 150)
@@ -172,7 +172,7 @@ def test_tuning_without_out_data_raises_the_confidence_most(tmp_path):
     found = tuned_odin(in_dist, radii=radii)
     assert found.options["temperature"] == 1000
     assert found.options["radius"] == radii[confidence.index(max(confidence))]
-    record = load(found.save(tmp_path / "o.safetensors")).made["tuned"]
+    record = load(found.save(tmp_path / "o.safetensors")).about["tuned"]
     assert record["on"] is None
     assert record["by"] == "mean confidence of the in-distribution data"
     assert record["value"] == pytest.approx(max(confidence))
@@ -187,7 +187,7 @@ def test_tuning_an_ensemble_uses_the_mean_score():
     in_dist, ood = both(2 * x), both(x + 1)
     found = tuned_odin(in_dist, ood, temperatures=[1.0], radii=[0.2])
     one = odin(temperature=1.0, radius=0.2)
-    assert found.made["tuned"]["value"] == pytest.approx(auroc(one(in_dist), one(ood)))
+    assert found.about["tuned"]["value"] == pytest.approx(auroc(one(in_dist), one(ood)))
 
 
 def test_bad_tuning():
@@ -198,7 +198,7 @@ def test_bad_tuning():
         tuned_odin(in_dist, temperatures=(1, 10))
     with pytest.raises(NescioError, match="the grid is empty"):
         tuned_odin(in_dist, radii=())
-    assert math.isfinite(tuned_odin(in_dist, radii=[0.1]).made["tuned"]["value"])
+    assert math.isfinite(tuned_odin(in_dist, radii=[0.1]).about["tuned"]["value"])
 
 
 def test_the_gradient_does_not_vanish_in_half_precision():

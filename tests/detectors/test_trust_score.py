@@ -1,7 +1,6 @@
 """The trust score against all distances, the high-density filter, and classes that are missing."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -151,12 +150,3 @@ def test_the_share_left_out_is_the_decimal_as_written(alpha, kept):
     train = draw(20, 0, classes=2)
     state = trust_score(train, alpha=alpha, k=2).states[0]
     assert state["sizes"].tolist() == [kept, kept]
-
-
-def test_a_bank_without_centers_is_read():
-    train, test = draw(203, 0), draw(50, 1)
-    now = trust_score(train)
-    state = now.states[0]
-    centers = state["centers"].repeat_interleave(state["sizes"], 0)
-    old = {name: state[name] for name in ("sizes", "classes")} | {"bank": state["bank"] + centers}
-    torch.testing.assert_close(replace(now, states=(old,))(test), now(test))

@@ -30,6 +30,7 @@ WRITE = os.environ.get("NESCIO_WRITE_GOLDEN") == "1"
 # Old key or "file:old key" -> new key; keys are applied to the golden files before comparing.
 RENAMED: dict[str, str] = {
     "cases": "samples",
+    "made": "about",
     "outside": "ood",
     "doubt": "failure_score",
     "optimiser": "optimizer",
@@ -454,7 +455,7 @@ def described(seen: Any) -> dict[str, Any]:
         "labels": None if seen.labels is None else int(seen.labels.sum()),
         "hashes": seen.hashes[:3].tolist(),
         "inputs": None if seen.inputs is None else list(seen.inputs.shape),
-        "made": dict(seen.made),
+        "about": dict(seen.about),
         "said": repr(seen),
     }
 

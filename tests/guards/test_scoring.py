@@ -330,8 +330,8 @@ def test_a_fingerprint_sees_what_decides(made):
         ("map", {"name": "platt"}),
         ("map", {"options": {"option": 1}}),
         ("head", {"options": {"option": 1}}),
-        ("detector", {"made": {"pool": "max"}}),
-        ("detector", {"made": {"output": "logits"}}),
+        ("detector", {"about": {"pool": "max"}}),
+        ("detector", {"about": {"output": "logits"}}),
     ],
 )
 def test_a_fingerprint_sees_options(made, part, changes):

@@ -21,8 +21,8 @@ from nescio.nets.stack import Forward, Stack, stack
 MEMBERS, SAMPLES, FEATURES, CLASSES, POINTS = 2, 5, 3, 4, 20
 OOD = uniform((FEATURES,), seed=7)
 RADIUS = 0.3
-TWO = Ascent(RADIUS, 2, 0.15, best=False)
-PAPER = {"attack": Ascent(RADIUS, 40, 0.0075), "keep": False}
+TWO = Ascent(radius=RADIUS, steps=2, step=0.15, best=False)
+PAPER = {"attack": Ascent(radius=RADIUS, steps=40, step=0.0075), "keep": False}
 
 
 class Recording(Stack):
@@ -45,7 +45,16 @@ def situation(make=make, members=MEMBERS, step=2):
     made = [make() for _ in range(members)]
     x = torch.rand(members, SAMPLES, FEATURES).double()
     y = torch.randint(CLASSES, (members, SAMPLES))
-    batch = Batch(x, y, POINTS, x.amin((0, 1)), x.amax((0, 1)), steps=4, step=step, total=40)
+    batch = Batch(
+        x=x,
+        y=y,
+        points=POINTS,
+        low=x.amin((0, 1)),
+        high=x.amax((0, 1)),
+        steps=4,
+        step=step,
+        total=40,
+    )
     tensors = {
         name: t.requires_grad_() if "running" not in name and "num" not in name else t
         for name, t in stack(made).items()
@@ -93,7 +102,7 @@ def test_the_value_is_equation_4_at_the_inputs_found(options):
         assert values[member].item() == pytest.approx(truth, rel=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"attack": Ascent(RADIUS, 10, 0.06)}, PAPER])
+@pytest.mark.parametrize("options", [{"attack": Ascent(radius=RADIUS, steps=10, step=0.06)}, PAPER])
 def test_the_inputs_found_are_surer_and_in_ball_and_box(options):
     made, forward, batch, rng = situation()
     acet(losses.nll(), OOD, **options)(forward, batch, rng)
@@ -141,8 +150,8 @@ def test_the_gradient_holds_the_inputs_found_fixed(options):
         ({}, 0),
         ({"attack": TWO}, 2),
         (PAPER, 41),
-        ({"attack": Ascent(RADIUS, 0, best=False), "free": 0.5}, 0),
-        ({"attack": Ascent(RADIUS, 5, best=False)}, 5),
+        ({"attack": Ascent(radius=RADIUS, steps=0, best=False), "free": 0.5}, 0),
+        ({"attack": Ascent(radius=RADIUS, steps=5, best=False)}, 5),
     ],
     ids=["default", "two", "paper", "free alone", "five"],
 )
@@ -162,7 +171,7 @@ def test_batchnorm_is_frozen_in_the_attack_and_sees_both_halves_once():
         ).double()
 
     made, forward, batch, rng = situation(normed)
-    acet(losses.nll(), OOD, attack=Ascent(RADIUS, 10))(forward, batch, rng)
+    acet(losses.nll(), OOD, attack=Ascent(radius=RADIUS, steps=10))(forward, batch, rng)
     (both,) = forward.architecture.training
     for member, net in enumerate(made):
         with torch.no_grad():
@@ -175,7 +184,7 @@ def test_perturbations_are_kept_where_they_were_found_and_nowhere_else():
     _, forward, batch, rng = situation()
     loss = acet(losses.nll(), OOD)
     fresh = replace(batch, memory={})
-    acet(losses.nll(), OOD, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)(
+    acet(losses.nll(), OOD, attack=Ascent(radius=RADIUS, steps=0, best=False), free=0.0, ramp=0.0)(
         forward, fresh, rng
     )
     before = memory(fresh)
@@ -197,17 +206,19 @@ def test_perturbations_are_kept_where_they_were_found_and_nowhere_else():
 def test_a_visit_goes_on_where_the_last_one_ended():
     """Five visits of one step each are one attack of five steps, up to rounding to bytes."""
     _, forward, batch, rng = situation()
-    once = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 1, 0.04, best=False))
+    once = acet(losses.nll(), OOD, attack=Ascent(radius=RADIUS, steps=1, step=0.04, best=False))
     for _ in range(5):
         forward.architecture.training.clear()
         once(forward, batch, rng)
     step_by_step = moved(forward)
     forward.architecture.training.clear()
-    five = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 5, 0.04, best=False))
+    five = acet(losses.nll(), OOD, attack=Ascent(radius=RADIUS, steps=5, step=0.04, best=False))
     five(forward, replace(batch, memory={}), rng)
     gap = (step_by_step - moved(forward)).abs()
     assert gap.max() <= 5 * 0.5 * RADIUS / LEVELS + 1e-9
-    stay = acet(losses.nll(), OOD, attack=Ascent(RADIUS, 0, best=False), free=0.0, ramp=0.0)
+    stay = acet(
+        losses.nll(), OOD, attack=Ascent(radius=RADIUS, steps=0, best=False), free=0.0, ramp=0.0
+    )
     forward.architecture.training.clear()
     again = replace(
         batch, memory={key: memory(batch) for key in _name_of(stay, forward, batch, rng)}
@@ -294,14 +305,16 @@ def test_too_many_kept_perturbations_are_refused_with_their_size(monkeypatch):
 
 def test_a_pool_smaller_than_a_step_is_refused():
     _, forward, batch, rng = situation()
-    with pytest.raises(NescioError, match="takes 5 inputs from outside, of a pool of 4"):
+    with pytest.raises(NescioError, match="takes 5 OOD inputs, of a pool of 4"):
         losses.acet(losses.nll(), OOD, pool=4)(forward, batch, rng)
 
 
 def test_an_out_set_smaller_than_a_step_is_refused_with_what_can_be_done():
     _, forward, batch, rng = situation()
     few = another(torch.rand(4, FEATURES), "few")
-    with pytest.raises(NescioError, match="takes 5 inputs .* 'few' has 4; .* keep=False") as caught:
+    with pytest.raises(
+        NescioError, match="takes 5 OOD inputs.* 'few' has 4; .* keep=False"
+    ) as caught:
         losses.acet(losses.nll(), few)(forward, batch, rng)
     assert "pool" not in str(caught.value)
     values = losses.acet(losses.nll(), few, **PAPER)(forward, batch, rng)  # as it says
@@ -314,7 +327,7 @@ def test_inputs_ood_the_box_are_refused():
     said = r"inputs of '3 \* uniform' range .* the box \[0.0, 1.0\]; scale them, or give the attack"
     with pytest.raises(NescioError, match=said):
         losses.acet(losses.nll(), scaled(OOD, 3.0))(forward, batch, rng)
-    wide = Ascent(RADIUS, 2, 0.15, high=3.0)
+    wide = Ascent(radius=RADIUS, steps=2, step=0.15, high=3.0)
     losses.acet(losses.nll(), scaled(OOD, 3.0), attack=wide)(forward, batch, rng)
 
 
@@ -329,7 +342,7 @@ def test_training_data_ood_the_box_are_refused(options):
             NescioError, match=r"training inputs range .* attack=Ascent\(\.\.\., low"
         ):
             train(make, (inputs, y), loss=losses.acet(losses.nll(), NOISE, **options), **settings)
-    wide = Ascent(25.5, 2, low=0.0, high=255.0)
+    wide = Ascent(radius=25.5, steps=2, low=0.0, high=255.0)
     loss = losses.acet(losses.nll(), uniform((6,), high=255.0), attack=wide)
     assert train(make, (255 * x, y), loss=loss, **settings).history.train.isfinite().all()
 
@@ -337,9 +350,9 @@ def test_training_data_ood_the_box_are_refused(options):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"attack": Ascent(0.3, norm="l2")}, "stores perturbations in a linf ball"),
-        ({"attack": Ascent(None)}, "positive radius, or say keep=False"),
-        ({"attack": Ascent(0.0)}, "positive radius, or say keep=False"),
+        ({"attack": Ascent(radius=0.3, norm="l2")}, "stores perturbations in a linf ball"),
+        ({"attack": Ascent(radius=None)}, "positive radius, or say keep=False"),
+        ({"attack": Ascent(radius=0.0)}, "positive radius, or say keep=False"),
         ({"free": 0.5, "keep": False}, "needs keep=True"),
         ({"free": -0.5}, "free from 0 up"),
         ({"free": math.nan}, "free from 0 up"),
@@ -388,7 +401,11 @@ def test_a_plain_network_is_sure_on_adversarial_noise():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"free": 0.5}, {"attack": Ascent(RADIUS, 0, best=False), "free": 1.0, "ramp": 0.3}],
+    [
+        {},
+        {"free": 0.5},
+        {"attack": Ascent(radius=RADIUS, steps=0, best=False), "free": 1.0, "ramp": 0.3},
+    ],
     ids=["default", "free", "free alone with a ramp"],
 )
 def test_adversarial_noise_becomes_unsure_as_with_the_papers_attack(options, by_the_papers_attack):
@@ -399,7 +416,7 @@ def test_adversarial_noise_becomes_unsure_as_with_the_papers_attack(options, by_
 
 def test_the_free_step_is_more_than_jitter():
     """Without steps and without the free one, noise is only shaken."""
-    still = Ascent(RADIUS, 0, best=False)
+    still = Ascent(radius=RADIUS, steps=0, best=False)
     jitter, free = (
         sure(trained(losses.acet(losses.nll(), NOISE, weight=2.0, attack=still, free=free)))
         for free in (0.0, 1.0)

@@ -33,7 +33,7 @@ class Spy:
 def batch(seed=0):
     rng = torch.Generator().manual_seed(seed)
     x = torch.randn(2, 6, 3, generator=rng, dtype=torch.float64)
-    return Batch(x, torch.randint(2, (2, 6), generator=rng), 6, LOW, HIGH)
+    return Batch(x=x, y=torch.randint(2, (2, 6), generator=rng), points=6, low=LOW, high=HIGH)
 
 
 def linear(weights):
@@ -57,7 +57,7 @@ def test_the_value_is_the_average_of_clean_and_moved():
     net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).double()
     spy, data, base = Spy(net), batch(), losses.nll()
     value = losses.adversarial(base, share=0.1)(spy, data, RNG)
-    there = Batch(spy.seen[1], data.y, 6, LOW, HIGH)
+    there = Batch(x=spy.seen[1], y=data.y, points=6, low=LOW, high=HIGH)
     clean, moved = base(spy.forward, data, RNG), base(spy.forward, there, RNG)
     torch.testing.assert_close(value, (clean + moved) / 2)
     assert (moved > clean).all()
@@ -74,7 +74,7 @@ def test_the_moved_inputs_are_constants_for_the_weights():
     spy, data, base = Spy(net), batch(), losses.nll()
     leaves = [t.requires_grad_() for t in spy.forward.tensors.values()]
     slopes = torch.autograd.grad(losses.adversarial(base)(spy, data, RNG).sum(), leaves)
-    there = Batch(spy.seen[1], data.y, 6, LOW, HIGH)
+    there = Batch(x=spy.seen[1], y=data.y, points=6, low=LOW, high=HIGH)
     by_hand = (base(spy.forward, data, RNG) + base(spy.forward, there, RNG)).sum() / 2
     for slope, own in zip(slopes, torch.autograd.grad(by_hand, leaves), strict=True):
         torch.testing.assert_close(slope, own)

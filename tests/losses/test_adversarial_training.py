@@ -28,7 +28,7 @@ def situation():
     made = [nn.Linear(FEATURES, CLASSES).double() for _ in range(MEMBERS)]
     x = torch.rand(MEMBERS, SAMPLES, FEATURES).double()
     y = torch.randint(CLASSES, (MEMBERS, SAMPLES))
-    batch = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1)))
+    batch = Batch(x=x, y=y, points=20, low=x.amin((0, 1)), high=x.amax((0, 1)))
     rng = Rng(3, tuple(range(MEMBERS)), (0, 0))
     return made, Forward(Recording(made[0]), stack(made), rng), batch, rng
 
@@ -52,9 +52,11 @@ def test_two_classes_in_one_layer_have_a_closed_form():
     """The worst point is the corner of the cube against the label, cut to the box."""
     net = nn.Linear(FEATURES, 2).double()
     x, y = torch.rand(1, SAMPLES, FEATURES).double(), torch.randint(2, (1, SAMPLES))
-    batch, rng = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1))), Rng(0, (0,))
+    batch, rng = Batch(x=x, y=y, points=20, low=x.amin((0, 1)), high=x.amax((0, 1))), Rng(0, (0,))
     forward = Forward(Recording(net), stack([net]), rng)
-    losses.adversarial_training(losses.nll(), attack=Ascent(0.1, 5))(forward, batch, rng)
+    losses.adversarial_training(losses.nll(), attack=Ascent(radius=0.1, steps=5))(
+        forward, batch, rng
+    )
     gap = net.weight[1] - net.weight[0]
     toward = torch.where(y[0] == 0, 1.0, -1.0)[:, None]
     best = (x[0] + 0.1 * (toward * gap).sign()).clamp(0, 1)
@@ -77,7 +79,7 @@ def test_it_withstands_a_label_attack_that_beats_plain_training():
     strong = 0.5 + 0.35 * sign * torch.where(torch.rand(300, 1) < 0.9, 1.0, -1.0)
     x = torch.cat([strong, 0.5 + 0.05 * sign + 0.05 * torch.randn(300, 30)], 1).clamp(0, 1)
     options = {"epochs": 60, "batch_size": 30, "learning_rate": 3e-2, "progress": False}
-    attack = Ascent(0.15, 5, best=False)
+    attack = Ascent(radius=0.15, steps=5, best=False)
     accuracy = {}
     for name, loss in (
         ("plain", losses.nll()),
@@ -92,10 +94,10 @@ def test_it_withstands_a_label_attack_that_beats_plain_training():
 
 def test_inputs_ood_the_box_are_refused_and_not_cut():
     _, forward, batch, rng = situation()
-    wide = Batch(5 * batch.x - 2, batch.y, 20, batch.low, batch.high)
+    wide = Batch(x=5 * batch.x - 2, y=batch.y, points=20, low=batch.low, high=batch.high)
     with pytest.raises(NescioError, match=r"outside the box \[0.0, 1.0\]; give the attack"):
         losses.adversarial_training(losses.nll())(forward, wide, rng)
-    attack = Ascent(0.3, 10, 0.075, low=-2.0, high=3.0)
+    attack = Ascent(radius=0.3, steps=10, step=0.075, low=-2.0, high=3.0)
     losses.adversarial_training(losses.nll(), attack=attack)(forward, wide, rng)
 
 

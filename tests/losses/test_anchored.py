@@ -10,7 +10,7 @@ from torch import nn
 from nescio import losses
 from nescio.core import NescioError, Rng, seeded
 from nescio.losses import Batch
-from nescio.losses.anchored import draw_anchors, prior_variances
+from nescio.losses.penalties import draw_anchors, prior_variances
 from nescio.nets.stack import Forward, Stack, stack
 
 RNG = Rng(5, (0, 1))
@@ -31,7 +31,9 @@ def situation():
     with seeded(0):
         nets = [net(), net()]
     x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    batch = Batch(x, torch.zeros(2, 6, dtype=torch.long), POINTS, x.amin(1), x.amax(1))
+    batch = Batch(
+        x=x, y=torch.zeros(2, 6, dtype=torch.long), points=POINTS, low=x.amin(1), high=x.amax(1)
+    )
     return Forward(Stack(nets[0]), stack(nets)), batch
 
 

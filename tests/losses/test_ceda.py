@@ -27,7 +27,9 @@ def situation(make=make, step=2, members=MEMBERS):
     made = [make() for _ in range(members)]
     x = torch.rand(members, SAMPLES, FEATURES).double()
     y = torch.randint(CLASSES, (members, SAMPLES))
-    batch = Batch(x, y, 20, x.amin((0, 1)), x.amax((0, 1)), steps=4, step=step, total=40)
+    batch = Batch(
+        x=x, y=y, points=20, low=x.amin((0, 1)), high=x.amax((0, 1)), steps=4, step=step, total=40
+    )
     tensors = {
         name: t.requires_grad_() if t.is_floating_point() and "running" not in name else t
         for name, t in stack(made).items()
@@ -73,11 +75,11 @@ def test_the_other_form_is_the_divergence_from_uniform_and_a_constant():
 def test_both_forms_have_their_minimum_at_the_uniform_answer():
     outputs = torch.zeros(1, 1, CLASSES, dtype=torch.float64, requires_grad=True)
     for form, lowest in (("max", -math.log(CLASSES)), ("uniform", math.log(CLASSES))):
-        value = with_ood.sureness(outputs, form)
+        value = with_ood.confidence_term(outputs, form)
         assert value.item() == pytest.approx(lowest)
         (slope,) = torch.autograd.grad(value.sum(), outputs)
         assert slope.abs().max() < 1e-15
-        other = with_ood.sureness(torch.randn(1, 100, CLASSES).double(), form)
+        other = with_ood.confidence_term(torch.randn(1, 100, CLASSES).double(), form)
         assert other.item() > lowest
 
 
@@ -173,7 +175,16 @@ def epochs(ood, pool, count=3, share=1.0):
         parts = []
         for step, samples in enumerate(sizes):
             x = torch.zeros(2, samples, FEATURES)
-            batch = Batch(x, x, 20, x[0, 0], x[0, 0], steps=3, step=3 * epoch + step, total=30)
+            batch = Batch(
+                x=x,
+                y=x,
+                points=20,
+                low=x[0, 0],
+                high=x[0, 0],
+                steps=3,
+                step=3 * epoch + step,
+                total=30,
+            )
             parts.append(numbers(ood, batch, rng, share, pool))
         seen.append(torch.cat(parts, 1))
     return torch.stack(seen)

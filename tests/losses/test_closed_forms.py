@@ -16,7 +16,13 @@ TARGET = torch.tensor([[[0.5, 4.0], [1.0, -1.0]]], dtype=torch.float64)
 
 
 def value(loss, outputs, y):
-    batch = Batch(torch.zeros(1, len(y[0]), 1), y, len(y[0]), torch.zeros(1), torch.ones(1))
+    batch = Batch(
+        x=torch.zeros(1, len(y[0]), 1),
+        y=y,
+        points=len(y[0]),
+        low=torch.zeros(1),
+        high=torch.ones(1),
+    )
     return loss(lambda _: outputs, batch, Rng(0, (0,))).item()
 
 

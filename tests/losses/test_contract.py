@@ -57,13 +57,13 @@ COMPOSED = {
         losses.adversarial_training(losses.nll()), OOD
     ),
     "acet, the paper's": lambda: losses.acet(
-        losses.nll(), OOD, attack=Ascent(0.3, 40, 0.0075), keep=False
+        losses.nll(), OOD, attack=Ascent(radius=0.3, steps=40, step=0.0075), keep=False
     ),
     "acet with everything": lambda: losses.acet(
         losses.nll(), OOD, free=0.5, ramp=1.0, form="uniform", share=0.5, pool=20
     ),
     "acet in a sphere": lambda: losses.acet(
-        losses.nll(), OOD, attack=Ascent(0.4, 5, norm="l2"), keep=False
+        losses.nll(), OOD, attack=Ascent(radius=0.4, steps=5, norm="l2"), keep=False
     ),
 }
 ALL = {name: lambda name=name: build(name) for name in registry} | COMPOSED
@@ -91,7 +91,7 @@ def situation(loss, members, dropout=False):
     else:
         shape = (members, SAMPLES, OUTPUTS // loss.head.width)
         y = torch.randn(*shape, generator=rng, dtype=torch.float64)
-    batch = Batch(x, y, 50, x.amin((0, 1)), x.amax((0, 1)), steps=4)
+    batch = Batch(x=x, y=y, points=50, low=x.amin((0, 1)), high=x.amax((0, 1)), steps=4)
     tensors = {name: t.requires_grad_() for name, t in stack(nets).items()}
     step = Rng(3, tuple(range(members)), (1, 2))
     return Forward(Stack(nets[0]), tensors, step), batch, step
@@ -126,7 +126,14 @@ def test_a_member_does_not_see_the_others(name, dropout):
         step = Rng(rng.seed, (member,), rng.place)
         alone = loss(
             Forward(forward.architecture, tensors, step),
-            Batch(batch.x[own], batch.y[own], batch.points, batch.low, batch.high, batch.steps),
+            Batch(
+                x=batch.x[own],
+                y=batch.y[own],
+                points=batch.points,
+                low=batch.low,
+                high=batch.high,
+                steps=batch.steps,
+            ),
             step,
         )
         torch.testing.assert_close(alone, together[own], rtol=1e-11, atol=1e-12)
@@ -216,7 +223,9 @@ def test_the_description_names_what_the_loss_is_made_of(name):
         ),
         (
             lambda: losses.acet(losses.nll(), OOD),
-            lambda: losses.acet(losses.nll(), OOD, attack=Ascent(0.3, 2, 0.1, best=False)),
+            lambda: losses.acet(
+                losses.nll(), OOD, attack=Ascent(radius=0.3, steps=2, step=0.1, best=False)
+            ),
         ),
         (
             lambda: losses.acet(losses.nll(), OOD),
@@ -246,7 +255,9 @@ def test_images_and_several_targets(name):
     loss = build(name)
     forward, batch, rng = situation(loss, 2)
     net = nn.Sequential(nn.Flatten(), network(False))
-    image = Batch(batch.x.unflatten(2, (1, 3, 1)), batch.y, 50, batch.low, batch.high)
+    image = Batch(
+        x=batch.x.unflatten(2, (1, 3, 1)), y=batch.y, points=50, low=batch.low, high=batch.high
+    )
     tensors = {f"1.{key}": value for key, value in forward.tensors.items()}
     values = loss(Forward(Stack(net), tensors, rng), image, rng)
     torch.testing.assert_close(values, loss(forward, batch, rng))

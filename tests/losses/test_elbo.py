@@ -25,7 +25,7 @@ def situation(steps=1):
                     nn.init.normal_(weight, -2.0, 1.0)
     x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     y = torch.zeros(2, 6, dtype=torch.long)
-    batch = Batch(x, y, POINTS, x.amin((0, 1)), x.amax((0, 1)), steps)
+    batch = Batch(x=x, y=y, points=POINTS, low=x.amin((0, 1)), high=x.amax((0, 1)), steps=steps)
     return Forward(Stack(members[0]), stack(members)), batch
 
 
@@ -56,7 +56,7 @@ def test_the_divergence_from_a_normal_prior_is_the_closed_form(prior):
 
 def test_it_is_divided_by_the_training_points_not_by_the_batch():
     forward, batch = situation()
-    twice = Batch(batch.x, batch.y, 2 * POINTS, batch.low, batch.high)
+    twice = Batch(x=batch.x, y=batch.y, points=2 * POINTS, low=batch.low, high=batch.high)
     base, loss = losses.nll(), losses.elbo(losses.nll())
     torch.testing.assert_close(
         loss(forward, twice, RNG) - base(forward, twice, RNG), divergence() / 2
@@ -72,9 +72,8 @@ def drawn(count, **options):
     """The divergence of the first network by `count` draws: members that differ in noise alone."""
     forward, batch = situation()
     tensors = {name: t[:1].expand(count, *t.shape[1:]) for name, t in forward.tensors.items()}
-    many = Batch(
-        batch.x[:1].expand(count, 6, 3), batch.y[:1].expand(count, 6), POINTS, *[batch.low] * 2
-    )
+    x, y = batch.x[:1].expand(count, 6, 3), batch.y[:1].expand(count, 6)
+    many = Batch(x=x, y=y, points=POINTS, low=batch.low, high=batch.low)
     rng, copies = Rng(5, tuple(range(count))), Forward(forward.architecture, tensors)
     base = losses.nll()
     return losses.elbo(base, **options)(copies, many, rng) - base(copies, many, rng)

@@ -9,11 +9,11 @@ import nescio
 from nescio import heads, losses, nets
 from nescio.core import NescioError, Rng
 from nescio.losses import Batch
-from nescio.losses.learned_confidence import PRICE
+from nescio.losses.extra_output import PRICE
 
 
 def batch_of(x, y, **options):
-    return Batch(x, y, 10, x.amin((0, 1)), x.amax((0, 1)), **options)
+    return Batch(x=x, y=y, points=10, low=x.amin((0, 1)), high=x.amax((0, 1)), **options)
 
 
 def given(outputs):

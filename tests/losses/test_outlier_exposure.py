@@ -19,7 +19,7 @@ from nescio.nets.stack import Forward, Stack, stack
 def situation():
     net = nn.Linear(3, 5).double()
     x, y = torch.rand(1, 6, 3).double(), torch.randint(5, (1, 6))
-    batch = Batch(x, y, 6, x.amin((0, 1)), x.amax((0, 1)))
+    batch = Batch(x=x, y=y, points=6, low=x.amin((0, 1)), high=x.amax((0, 1)))
     rng = Rng(0, (0,))
     return net, Forward(Stack(net), stack([net]), rng), batch, rng
 

@@ -103,7 +103,7 @@ def seen_by(loss: losses.Loss, x: torch.Tensor) -> torch.Tensor:
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     tensors = {k: t.requires_grad_() for k, t in stack([net]).items()}
     y = (torch.arange(len(x)) % 2)[None]
-    batch = Batch(x[None], y, len(x), x.amin(0), x.amax(0))
+    batch = Batch(x=x[None], y=y, points=len(x), low=x.amin(0), high=x.amax(0))
     value = loss(Forward(Stack(net), tensors), batch, Rng(0, (0,), (0, 0)))
     (slope,) = torch.autograd.grad(value.sum(), tensors["0.weight"])
     return torch.cat([value.detach(), slope.flatten()])

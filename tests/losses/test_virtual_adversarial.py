@@ -39,12 +39,19 @@ def net(outputs=2):
 def batch(y=None):
     share = torch.rand(2, 6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     x = LOW + share * (HIGH - LOW)
-    return Batch(x, torch.zeros(2, 6, dtype=torch.long) if y is None else y, 6, LOW, HIGH)
+    return Batch(
+        x=x, y=torch.zeros(2, 6, dtype=torch.long) if y is None else y, points=6, low=LOW, high=HIGH
+    )
 
 
 def silent(head):
     """A base without a data term, so that only the virtual term is left."""
-    return Loss("none", head, lambda outputs, y: outputs[..., 0], lambda f, b, r: torch.zeros(2))
+    return Loss(
+        description="none",
+        head=head,
+        score=lambda outputs, y: outputs[..., 0],
+        step=lambda f, b, r: torch.zeros(2),
+    )
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)

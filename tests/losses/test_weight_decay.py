@@ -19,7 +19,9 @@ def test_the_term_is_strength_times_the_sum_of_squares():
     nets[1][1].bias.requires_grad_(True)
     nets[0][1].weight.data.mul_(3)
     forward = Forward(Stack(nets[0]), stack(nets))
-    batch = Batch(x, torch.zeros(2, 6, dtype=torch.long), 6, x.amin(1), x.amax(1))
+    batch = Batch(
+        x=x, y=torch.zeros(2, 6, dtype=torch.long), points=6, low=x.amin(1), high=x.amax(1)
+    )
     base = losses.nll()
     term = losses.weight_decay(base, strength=0.1)(forward, batch, RNG) - base(forward, batch, RNG)
     squares = [sum(p.square().sum() for p in net[1].parameters()).item() for net in nets]

@@ -106,7 +106,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(logit):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: delong_interval([0.0], [1.0, 2.0]), "two or more samples a side, got 1 in_dist"),
+        (lambda: delong_interval([0.0], [1.0, 2.0]), "two or more samples per side, got 1 in_dist"),
         (lambda: delong_interval([0.0, 1.0], [1.0]), "got 1 ood"),
         (lambda: delong_interval([0.0, np.nan], [1.0, 2.0]), "NaN in 1 of 2"),
         (lambda: delong_interval([], [1.0]), "`in_dist` is empty"),

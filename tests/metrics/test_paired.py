@@ -52,12 +52,12 @@ def test_equal_detectors_do_not_differ():
     assert delong_test(first, twice).p == 1.0
     assert delong_test(first, twice).value == 0.0
     for found in bootstrap_test(first, twice, resamples=20).values():
-        assert found == Difference(0.0, 0.0, 0.0, 1.0)
+        assert found == Difference(value=0.0, low=0.0, high=0.0, p=1.0)
 
 
 def test_where_no_sample_varies_the_difference_is_certain():
     perfect, constant = ([0, 0], [1, 1]), ([0, 0], [0, 0])
-    assert delong_test(perfect, constant) == Difference(0.5, 0.5, 0.5, 0.0)
+    assert delong_test(perfect, constant) == Difference(value=0.5, low=0.5, high=0.5, p=0.0)
 
 
 def test_the_test_holds_its_false_alarms():

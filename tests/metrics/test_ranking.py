@@ -264,9 +264,9 @@ def test_bad_tpr_is_refused(tpr):
 
 
 def test_unknown_positive_is_refused():
-    with pytest.raises(NescioError, match="'outside' or 'inside', got 'both'"):
+    with pytest.raises(NescioError, match="'ood' or 'in_dist', got 'both'"):
         fpr_at_tpr([0.0], [1.0], positive="both")
-    with pytest.raises(NescioError, match="'outside' or 'inside', got 'both'"):
+    with pytest.raises(NescioError, match="'ood' or 'in_dist', got 'both'"):
         aupr([0.0], [1.0], positive="both")
 
 

@@ -128,7 +128,9 @@ def test_memory_does_not_grow_with_the_stream():
 
 def test_counts_beyond_64_bits_stay_exact():
     half = 1 << 40
-    made = Sketch(10, np.array([1, 2]), np.array([half, half]), np.array([half, half]))
+    made = Sketch(
+        bits=10, bins=np.array([1, 2]), in_dist=np.array([half, half]), ood=np.array([half, half])
+    )
     assert made.auroc.value == 0.5
     assert (made.auroc.low, made.auroc.high) == (0.25, 0.75)
 
@@ -167,8 +169,8 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: sketch([0.0]).auroc, "seen no OOD scores"),
-        (lambda: sketch(ood=[0.0]).aupr(), "seen no in-distribution scores"),
+        (lambda: sketch([0.0]).auroc, "has no OOD scores"),
+        (lambda: sketch(ood=[0.0]).aupr(), "has no in-distribution scores"),
         (lambda: sketch([np.nan, 0.0, np.nan], [1.0]), "`in_dist` holds NaN in 2 of 3 scores"),
         (lambda: sketch([[0.0]], [1.0]), "one-dimensional"),
         (lambda: sketch([0.0], [1.0], bits=9), "from 10 to 32, got 9"),
@@ -176,8 +178,16 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
         (lambda: sketch(bits=12).merge(sketch(bits=16)), "12 and 16 bits cannot be merged"),
         (lambda: sketch([0.0], [1.0]).fpr_at_tpr(0.0), "`tpr` must be above 0"),
         (lambda: sketch([0.0], [1.0]).aupr("both"), "`positive` must be"),
-        (lambda: Sketch(10, np.array([1]), np.array([-1]), np.array([1])), "rising bins"),
-        (lambda: Sketch(10, np.array([1024]), np.array([1]), np.array([1])), "rising bins"),
+        (
+            lambda: Sketch(bits=10, bins=np.array([1]), in_dist=np.array([-1]), ood=np.array([1])),
+            "rising bins",
+        ),
+        (
+            lambda: Sketch(
+                bits=10, bins=np.array([1024]), in_dist=np.array([1]), ood=np.array([1])
+            ),
+            "rising bins",
+        ),
     ],
 )
 def test_bad_input_is_refused(call, said):

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import brentq
 
 from nescio.core import NescioError
+from nescio.metrics import calibration_errors as module
 from nescio.metrics import ece, smooth_ece
-from nescio.metrics import smooth_calibration as module
 
 
 def samples(count=300, power=2.0, seed=0):

@@ -90,7 +90,7 @@ def test_single_scores_are_taken_too():
     for score in stream:
         one_by_one = one_by_one.update(float(score))
     alike(one_by_one, start.update(stream))
-    assert start.seen == 0  # values do not change
+    assert start.count == 0  # values do not change
 
 
 def test_killed_and_resumed_is_uninterrupted_bit_for_bit(tmp_path):
@@ -199,11 +199,11 @@ def test_bad_scores_are_refused():
 def test_it_is_short_to_look_at():
     rng = np.random.default_rng(0)
     start = monitor(rng.normal(size=1000))
-    assert repr(start) == "Monitor(0 scores seen, no alarm, p-value 1, false_alarm=0.01)"
+    assert repr(start) == "Monitor(0 scores, no alarm, p-value 1, false_alarm=0.01)"
     far = start.update(rng.normal(9, 1, size=20_000))
-    text = f"Monitor(20000 scores seen, ALARM at score {far.alarm}, from 0, p-value < 1e-300, "
+    text = f"Monitor(20000 scores, ALARM at score {far.alarm}, from 0, p-value < 1e-300, "
     assert repr(far) == f"{text}false_alarm=0.01)"
-    merged = "Merged(1 monitor(s), 20000 scores seen, ALARM now, false_alarm=0.01)"
+    merged = "Merged(1 monitor(s), 20000 scores, ALARM now, false_alarm=0.01)"
     assert repr(merge([far])) == merged
 
 

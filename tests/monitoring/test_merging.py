@@ -23,7 +23,7 @@ def test_the_mean_of_martingales():
     merged = merge(found)
     mean = np.mean([math.exp(one.log_martingale) for one in found])
     assert merged.log_martingale == pytest.approx(math.log(mean), abs=1e-12)
-    assert merged.seen == 120
+    assert merged.count == 120
     assert not merged.alarm
     assert merge(found[:1]).log_martingale == found[0].log_martingale
     assert merge(shards(3, np.random.default_rng(0), drift=3.0)).alarm

@@ -53,7 +53,7 @@ def test_every_number_is_there(result):
         assert number in words
     for cell in ("0.912 / 0.234", "0.104 / 0.234", "0.951 / 0.234"):
         assert cell in words
-    assert "Cases: 100 test, 50 noise." in words
+    assert "Samples: 100 test, 50 noise." in words
     assert "Seed: 7." in words
     assert "Made by nescio 9.8.7." in words
     assert "Command: nescio audit 'a b'" in words
@@ -97,7 +97,7 @@ def test_missing_numbers_are_dashes(gaps):
 def test_one_predictor_without_ood_sets(smallest):
     words = "".join(Reader(audit_page(smallest)).words)
     assert "An audit of 1 predictor on" in words
-    assert "Telling the outside" not in words
+    assert "Separating OOD data" not in words
 
 
 def test_a_cell_is_shaded_by_its_side_of_chance(result):
@@ -127,7 +127,7 @@ def test_plots_are_loaded_only_when_drawn():
 def test_the_attack_is_explained_where_there_is_one(attacked):
     words = "".join(Reader(audit_page(attacked)).words)
     assert words.count("adversarial noise (radius 0.3, 50 steps)") >= 3  # two tables, the footer
-    assert "Adversarial noise is noise, moved to where the predictor is surest" in words
+    assert "Adversarial noise is noise moved to where the predictor is most confident" in words
     assert "no adversarial noise. a Closed has no method answer(x)" in words
     assert "200 adversarial noise (radius 0.3, 50 steps)" in words
 

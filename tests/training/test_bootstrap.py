@@ -30,7 +30,7 @@ def watched(seen):
         seen.append((rng.place, rng.members, samples.tolist()))
         return base(forward, batch, rng)
 
-    return Loss("watched", base.head, base.score, step)
+    return Loss(description="watched", head=base.head, score=base.score, step=step)
 
 
 def epochs_of(seen, member):

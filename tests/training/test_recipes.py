@@ -52,7 +52,12 @@ def test_on_images_in_the_unit_range_a_recipe_is_the_loss_itself() -> None:
     expected = {
         "ceda": losses.ceda(base, noise, weight=0.7),
         "acet": losses.acet(
-            base, noise, weight=0.7, attack=Ascent(0.3, 0, 0.3, best=False), free=0.5, ramp=0.3
+            base,
+            noise,
+            weight=0.7,
+            attack=Ascent(radius=0.3, steps=0, step=0.3, best=False),
+            free=0.5,
+            ramp=0.3,
         ),
     }
     for name, loss in expected.items():
@@ -60,14 +65,14 @@ def test_on_images_in_the_unit_range_a_recipe_is_the_loss_itself() -> None:
     images = ood_sources.another(x, "others")
     found = registry["outlier_exposure"](ood=images).loss_for(x)
     assert found.description == losses.outlier_exposure(base, images).description
-    attack = Ascent(0.3, 10, 0.075, best=False)
+    attack = Ascent(radius=0.3, steps=10, step=0.075, best=False)
     trained = losses.adversarial_training(base, attack=attack)
     assert registry["adversarial_training"]().loss_for(x).description == trained.description
 
 
 def test_the_papers_attack_is_an_option() -> None:
     text = recipes.acet(steps=40, keep=False).loss_for(torch.rand(10, 1, 8, 8)).description
-    assert Ascent(0.3, 40, 0.0075).description in text
+    assert Ascent(radius=0.3, steps=40, step=0.0075).description in text
     assert "keep=False, free=0.0, ramp=0.0" in text
 
 

@@ -200,7 +200,7 @@ def test_weights_that_are_lost_in_the_last_step_are_refused() -> None:
         return (total - total).sqrt()  # 0, with an infinite slope
 
     base = losses.nll()
-    bad = losses.Loss("bad", base.head, base.score, step)
+    bad = losses.Loss(description="bad", head=base.head, score=base.score, step=step)
     with pytest.raises(NescioError, match="became NaN or infinite"):
         train(small, toy(), loss=bad, epochs=1, batch_size=None)
 

@@ -1,8 +1,8 @@
 """Attacks: the point near an input where an objective is highest."""
 
 from nescio.attacks.ascent import Ascent as Ascent
-from nescio.attacks.ascent import Attacked as Attacked
 from nescio.attacks.leaking import leaking as leaking
+from nescio.attacks.named import Attacked as Attacked
 from nescio.attacks.named import adversarial_noise as adversarial_noise
 from nescio.attacks.named import adversarial_samples as adversarial_samples
 from nescio.attacks.named import fgsm as fgsm

@@ -1,15 +1,49 @@
-"""Attacks by name: FGSM, PGD, adversarial noise and adversarial samples."""
+"""Attacks on a data set by name: PGD, FGSM, adversarial noise and adversarial samples."""
 
+import inspect
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from nescio.attacks.ascent import Ascent, Attacked, Objective, Transform, attack
-from nescio.attacks.norms import Norm, linf
-from nescio.attacks.objectives import confidence, label_loss
-from nescio.core import Schedule, constant
-from nescio.core.registry import attacks
+import torch
+from torch import Tensor
 
-# Projected gradient ascent (Madry et al., 2018) on any objective.
+from nescio.attacks.ascent import Ascent, Value, higher
+from nescio.attacks.norms import Norm, linf
+from nescio.attacks.objectives import Objective, confidence, label_loss
+from nescio.core import (
+    NescioError,
+    Schedule,
+    as_batch,
+    as_inputs,
+    as_tensor,
+    constant,
+    derive,
+    generator,
+)
+from nescio.core.progress import progress as progress_bar
+from nescio.core.registry import attacks
+from nescio.data import uniform_noise
+
+Transform = Callable[[Tensor, torch.Generator], Tensor]
+Pair = tuple[Tensor, Tensor]
+STARTS = ("random", "input")
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """The inputs an attack arrived at, and the value of its objective there.
+
+    Where an input is `blind`, no step had a gradient to follow: its value is no evidence.
+    """
+
+    x: Tensor  # (N, ...)
+    value: Tensor  # (N,)
+    blind: Tensor  # (N,) bool
+
+    def __len__(self) -> int:
+        return len(self.x)
 
 
 @attacks.register
@@ -38,22 +72,34 @@ def pgd(
 ) -> Attacked:
     """Raise an objective by gradient steps of the inputs within a ball and a box.
 
-    objective: `objective(x)`, or `objective(x, y)` where y is given, one value a sample:
+    Madry et al. (2018).
+
+    objective: `objective(x)`, or `objective(x, y)` where y is given, one value per sample:
     `attacks.confidence(net)`, `attacks.label_loss(net)`, `attacks.uncertainty(model, "log_odds")`,
     or any function of yours, such as minus a detector's score.
     x: floats, or images (N, C, H, W) of uint8, within [low, high].
     radius: of the ball in `norm` ("linf", "l2" or "l1"); None for the whole box.
     step: 2.5 * radius / steps by default; `schedule` is a factor for it.
-    start: "random" (a point of the ball by seed and index) or "input". restarts: the best of so
-    many, random from the second on. best: the best point met, the input among them, instead of
-    the last. enough: stop an input whose value has reached this.
+    start: "random" (a point of the ball by seed and index) or "input". restarts: the number of
+    starts, of which the best counts; random from the second on. best: the best point met, the input
+    among them, instead of the last. enough: stop an input whose value has reached this.
     mask: 1 where an input may change, of the shape of one input: a patch.
     transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
     draws, and so the result, depend on the batch size. With best=True its value is too high, since
-    the luckiest draw is kept. All else is the same for every batch size, up to rounding.
+    the luckiest draw wins. All else is the same for every batch size, up to rounding.
     """
-    ascent = Ascent(radius, steps, step, norm, schedule, best, enough, low, high)
-    return attack(
+    ascent = Ascent(
+        radius=radius,
+        steps=steps,
+        step=step,
+        norm=norm,
+        schedule=schedule,
+        best=best,
+        enough=enough,
+        low=low,
+        high=high,
+    )
+    return _attack(
         objective,
         x,
         y,
@@ -65,11 +111,8 @@ def pgd(
         draws=draws,
         batch_size=batch_size,
         seed=seed,
-        show=progress,
+        progress=progress,
     )
-
-
-# Adversarial noise (Hein et al., 2019): the surest point near an input that should be unsure.
 
 
 @attacks.register
@@ -84,12 +127,10 @@ def adversarial_noise(
 ) -> Attacked:
     """Raise the confidence, whatever the class; the defaults are the paper's test attack.
 
-    With radius=None the whole box is searched: fooling images. Other options as in `pgd`.
+    Hein et al. (2019). With radius=None the whole box is searched: fooling images. Other options
+    are those of `pgd`.
     """
     return pgd(confidence(source), x, radius=radius, steps=steps, step=step, **options)
-
-
-# Adversarial samples: inputs near labeled ones that the network gets wrong.
 
 
 @attacks.register
@@ -110,9 +151,6 @@ def adversarial_samples(
     return pgd(label_loss(source), x, y, radius=radius, steps=steps, step=step, **options)
 
 
-# The fast gradient sign method (Goodfellow et al., 2015): one step to the edge of the ball.
-
-
 @attacks.register
 def fgsm(
     objective: Objective,
@@ -128,7 +166,164 @@ def fgsm(
 ) -> Attacked:
     """One step of size `radius` along the steepest direction, cut to the box.
 
-    The input itself is kept where the step lowers the objective.
+    The fast gradient sign method (Goodfellow et al., 2015). The input itself is the result where
+    the step lowers the objective.
     """
-    ascent = Ascent(radius, 1, radius or None, norm, low=low, high=high)
-    return attack(objective, x, y, ascent=ascent, start="input", mask=mask, batch_size=batch_size)
+    ascent = Ascent(radius=radius, steps=1, step=radius or None, norm=norm, low=low, high=high)
+    return _attack(objective, x, y, ascent=ascent, start="input", mask=mask, batch_size=batch_size)
+
+
+@torch.inference_mode(False)  # whatever the caller is in
+def _attack(
+    objective: Objective,
+    x: Any,
+    y: Any = None,
+    *,
+    ascent: Ascent,
+    start: str = "random",
+    restarts: int = 1,
+    mask: Any = None,
+    transform: Transform | None = None,
+    draws: int = 1,
+    batch_size: int = 128,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> Attacked:
+    """Raise `objective(x)`, or `objective(x, y)`, from every input; the best of all restarts."""
+    inputs = as_tensor(x, "inputs")
+    kind = torch.float64 if inputs.dtype == torch.float64 else torch.float32
+    inputs = as_inputs(inputs, dtype=kind, keep_bytes=True)
+    targets = () if y is None else (as_tensor(y, "targets"),)
+    _check(objective, inputs, targets, start)
+    for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
+    ascent.check(inputs)
+    allowed = None if mask is None else _mask(mask, inputs).to(inputs.device, kind)
+
+    def near(first: int, advance: Callable[..., None]) -> tuple[Tensor, Tensor, Tensor]:
+        """The attack on one batch."""
+        part = slice(first, first + batch_size)
+        center, rest = as_batch(inputs[part], kind), tuple(t[part] for t in targets)
+        blind = torch.ones(len(center), dtype=torch.bool, device=center.device)
+        best: Pair | None = None
+        for turn in range(restarts):
+            source = generator(seed, "transform", turn, first)
+            value = _value(objective, rest, transform, draws, source, first)
+            random = start == "random" or turn > 0
+            begin = center
+            if random:
+                begin = _start(center, ascent, allowed, derive(seed, "start", turn), first)
+            if best is None and random and ascent.best:
+                best = _valued(value, center)  # an attack does not end below its input
+            seeing = _watched(value, blind, allowed)
+            moved, values = ascent(seeing, center, start=begin, mask=allowed)
+            best = higher(best, *(_valued(value, moved) if values is None else (moved, values)))
+            advance(1, str)
+        assert best is not None
+        return *best, blind
+
+    starts = range(0, len(inputs), batch_size)
+    with (
+        torch.enable_grad(),
+        progress_bar(len(starts) * restarts, "attacking", show=progress) as advance,
+    ):
+        results = [near(first, advance) for first in starts]
+    return Attacked(*(torch.cat(parts) for parts in zip(*results, strict=True)))
+
+
+def _check(objective: Objective, x: Tensor, targets: tuple[Tensor, ...], start: str) -> None:
+    if start not in STARTS:
+        raise NescioError(f"start must be 'random' or 'input', got {start!r}")
+    for target in targets:
+        if target.ndim == 0 or len(target) != len(x):
+            shape = tuple(target.shape)
+            raise NescioError(f"{len(x)} inputs but targets of shape {shape}; one per sample")
+    try:
+        inspect.signature(objective).bind(x, *targets)
+    except TypeError as error:
+        call = "objective(x, y)" if targets else "objective(x)"
+        raise NescioError(
+            f"{call} does not fit the objective: {error}; give y where it needs targets, only there"
+        ) from error
+    except ValueError:  # a built-in without a signature
+        pass
+
+
+def _mask(mask: Any, x: Tensor) -> Tensor:
+    allowed = as_tensor(mask, "mask")
+    try:
+        wide = allowed.expand(x.shape[1:])
+    except RuntimeError as error:
+        raise NescioError(
+            f"mask must have the shape {tuple(x.shape[1:])} of one input, got "
+            f"{tuple(allowed.shape)}"
+        ) from error
+    if not ((wide == 0) | (wide == 1)).all() or not wide.any():
+        raise NescioError("mask must hold 0 (fixed) and 1 (may change), with a 1 somewhere")
+    return wide
+
+
+def _start(center: Tensor, ascent: Ascent, mask: Tensor | None, seed: int, first: int) -> Tensor:
+    """A random point of each ball: a function of seed and index."""
+    numbers = uniform_noise(len(center), (1 + center[0].numel(),), seed=seed, start=first)
+    moved = ascent.start(center, numbers.to(center))
+    return moved if mask is None else torch.where(mask > 0, moved, center)
+
+
+def _value(
+    objective: Objective,
+    rest: tuple[Tensor, ...],
+    transform: Transform | None,
+    draws: int,
+    source: torch.Generator,
+    first: int,
+) -> Value:
+    """The objective of a batch, averaged over random transforms of the inputs if there are any."""
+
+    def value(x: Tensor) -> Tensor:
+        if transform is None:
+            values = objective(x, *rest)
+        else:
+            drawn = [objective(transform(x, source), *rest) for _ in range(draws)]
+            values = torch.stack(drawn).mean(0)
+        if not isinstance(values, Tensor) or values.shape != x.shape[:1]:
+            shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise NescioError(
+                f"the objective must give one value a sample, ({len(x)},), got {shape}"
+            )
+        if torch.is_grad_enabled() and not values.requires_grad:
+            raise NescioError(
+                "the objective has no gradient with respect to its inputs; a function under "
+                "torch.no_grad, or one that counts or rounds, cannot be attacked by gradients"
+            )
+        if not values.isfinite().all():
+            sample = first + int((~values.isfinite()).nonzero()[0])
+            raise NescioError(
+                f"the objective is NaN or infinite near sample {sample}; attack log-odds or "
+                "logits, not probabilities that round to 0 or 1"
+            )
+        return values.to(x.device)
+
+    return value
+
+
+def _watched(value: Value, blind: Tensor, mask: Tensor | None) -> Value:
+    """The same values; an input that has a gradient is no longer blind."""
+
+    def note(slope: Tensor) -> None:
+        if blind.any():
+            free = slope if mask is None else slope * mask
+            blind.logical_and_((free == 0).flatten(1).all(1))
+
+    def watched(x: Tensor) -> Tensor:
+        if x.requires_grad:
+            x.register_hook(note)
+        return value(x)
+
+    return watched
+
+
+@torch.no_grad()
+def _valued(value: Value, x: Tensor) -> Pair:
+    return x, value(x)

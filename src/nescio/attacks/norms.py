@@ -1,6 +1,6 @@
 """Norms of a perturbation as values: the steepest step, the ball, and a random point in it.
 
-All functions work on `(K, F)`, one perturbation a row.
+All functions work on `(K, F)`, one perturbation per row.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SHARE = 0.05  # of the features that an l1 step moves: one alone would need hund
 TAIL = 1e-6  # uniform numbers nearer to 0 or 1 would become infinite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Norm:
     """A norm and what an attack does with it."""
 
@@ -36,10 +36,6 @@ def norm_named(norm: str | Norm) -> Norm:
     if norm not in NORMS:
         raise NescioError(f"unknown norm {norm!r}; known: {', '.join(NORMS)}")
     return NORMS[norm]
-
-
-def _clamped(delta: Tensor, radius: float) -> Tensor:
-    return delta.clamp(-radius, radius)
 
 
 def _in_cube(numbers: Tensor, radius: float) -> Tensor:
@@ -81,8 +77,8 @@ def _thresholded(delta: Tensor, radius: float) -> Tensor:
     """Projection onto the l1 ball (Duchi et al., 2008): shrink every entry by one amount."""
     sizes = delta.abs()
     ordered = sizes.sort(dim=1, descending=True).values
-    places = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype, device=delta.device)
-    excess = (ordered.cumsum(1) - radius) / places
+    counts = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype, device=delta.device)
+    excess = (ordered.cumsum(1) - radius) / counts
     last = (ordered > excess).sum(1, keepdim=True).clamp(min=1)
     amount = excess.gather(1, last - 1).clamp(min=0.0)
     return delta.sign() * (sizes - amount).clamp(min=0.0)
@@ -100,7 +96,25 @@ def _distance(numbers: Tensor) -> Tensor:
     return share
 
 
-linf = Norm("linf", lambda d: d.abs().amax(1), torch.sign, _clamped, _in_cube)
-l2 = Norm("l2", lambda d: d.norm(dim=1), _unit, _shortened, _in_sphere)
-l1 = Norm("l1", lambda d: d.abs().sum(1), _largest, _thresholded, _in_diamond)
+linf = Norm(
+    name="linf",
+    size=lambda delta: delta.abs().amax(1),
+    steepest=torch.sign,
+    project=lambda delta, radius: delta.clamp(-radius, radius),
+    inside=_in_cube,
+)
+l2 = Norm(
+    name="l2",
+    size=lambda delta: delta.norm(dim=1),
+    steepest=_unit,
+    project=_shortened,
+    inside=_in_sphere,
+)
+l1 = Norm(
+    name="l1",
+    size=lambda delta: delta.abs().sum(1),
+    steepest=_largest,
+    project=_thresholded,
+    inside=_in_diamond,
+)
 NORMS = {norm.name: norm for norm in (linf, l2, l1)}

@@ -1,4 +1,4 @@
-"""What an attack raises: functions of inputs, one value a sample.
+"""What an attack raises: functions of inputs, one value per sample.
 
 Values are log-odds, so that they go on rising where float32 probabilities have rounded to 1.
 """
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.attacks.ascent import Objective
 from nescio.core import (
     Categorical,
     Classification,
@@ -25,6 +24,8 @@ from nescio.core.registry import measures
 from nescio.models.model import Model, check_logits
 from nescio.nets.reading import refusing_shapes
 from nescio.nets.stack import stack
+
+Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> (N,)
 
 
 def confidence(source: object) -> Objective:
@@ -69,7 +70,7 @@ def uncertainty(source: object, measure: str, *, lower: bool = True, **options: 
 
 
 def answer_of(source: object) -> Callable[[Tensor], Classification]:
-    """Class probabilities as a function of inputs, for an objective of your own.
+    """Class probabilities as a function of inputs, for your own objective.
 
     A network stays as it is: its weights are frozen copies and its layers in evaluation mode, so
     only inputs get gradients.

@@ -541,18 +541,19 @@ def data() -> None:
 @DATA_FOLDER
 def list_data(folder: str | None) -> None:
     """List the data sets: size of the download, whether they are there, what they are, license."""
-    from nescio.data.sets.catalogue import CATALOGUE, SETTING, home, root
+    from nescio.data.sets.catalogue import SETTING, catalogue, home, root
     from nescio.data.sets.download import presence
 
     above = root(folder)
     click.echo(f"folder: {above}" if above else f"no folder: set {SETTING}, or give --folder")
-    width = max(map(len, CATALOGUE))
+    entries = catalogue()
+    width = max(map(len, entries))
     click.echo(f"{'name':<{width}}  {'there':<7}  {'MB':>6}  what")
-    for name, known in CATALOGUE.items():
+    for name, known in entries.items():
         size = f"{known.size / 1e6:.1f}" if known.files else "-"  # by hand
         click.echo(f"{name:<{width}}  {presence(name, folder):<7}  {size:>6}  {known.what}")
-        place = (home(name, folder) or Path(known.folders[0])).name
-        click.echo(f"{'':<{width}}  folder {place}; license: {known.license}; {known.home}")
+        stands = (home(name, folder) or Path(known.folders[0])).name
+        click.echo(f"{'':<{width}}  folder {stands}; license: {known.license}; {known.home}")
 
 
 @data.command()
@@ -581,10 +582,10 @@ def verify(names: tuple[str, ...], folder: str | None) -> None:
     Without NAMES: all data sets of `nescio data list`.
     """
     from nescio.data.sets import download
-    from nescio.data.sets.catalogue import CATALOGUE, entry
+    from nescio.data.sets.catalogue import catalogue, entry
 
     damaged = False
-    for name in names or CATALOGUE:
+    for name in names or catalogue():
         found = download.verify(name, folder)
         for one in found:
             reason = f"  ({one.reason})" if one.reason else ""

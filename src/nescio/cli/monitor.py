@@ -54,7 +54,7 @@ def monitor(
     nescio monitor guard.safetensors monday.csv --state drift.safetensors
     nescio monitor guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png
 
-    The second command goes on where the first stopped; it is up to you to give each file once. If
+    The second command resumes where the first stopped; it is up to you to give each file once. If
     nothing changes, an alarm is ever raised with probability at most --false-alarm, however long
     the stream. Inputs that are not finite count as infinitely far out.
 
@@ -78,7 +78,7 @@ def monitor(
                 "--state, or delete that one"
             )
         now = there
-    before, without = now.seen, 0
+    before, without = now.count, 0
     parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
     for blocks in parts:
         for scores in blocks:
@@ -86,7 +86,7 @@ def monitor(
             without += int(np.isinf(scores).sum())  # `_far` leaves no other infinity
     now.save(path)
     found = {
-        "seen": now.seen,
+        "count": now.count,
         "log_martingale": now.log_martingale,
         "threshold": now.threshold,
         "p_value": now.p_value,
@@ -96,7 +96,7 @@ def monitor(
     write_json(Path(f"{path}.json"), found)
     if plot is not None:
         _draw(now, Path(plot))
-    click.echo(f"{now.seen} scores, {now.seen - before} of them new; p-value of no drift: "
+    click.echo(f"{now.count} scores, {now.count - before} of them new; p-value of no drift: "
                f"{said(now.p_value)}")  # fmt: skip
     if without:
         click.echo(f"{without} of the new rows had no score (inputs that are not finite): they "

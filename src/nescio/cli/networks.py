@@ -39,7 +39,7 @@ class Picked:
             net._forward_hooks.pop(self.hook, None)
         found = (guard.detector, guard.failure)
         fitted = (
-            None if one is None else replace(one, made={**one.made, "output": self.output})
+            None if one is None else replace(one, about={**one.about, "output": self.output})
             for one in found
         )
         detector, failure = fitted

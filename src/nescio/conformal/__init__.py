@@ -1,6 +1,5 @@
-"""Prediction sets and intervals with a promise for finite samples: split conformal prediction."""
+"""Prediction sets and intervals with a guarantee for finite samples: split conformal prediction."""
 
-from nescio.conformal.adaptive import adaptive as adaptive
 from nescio.conformal.coverage import Coverage as Coverage
 from nescio.conformal.coverage import IntervalCoverage as IntervalCoverage
 from nescio.conformal.coverage import binomial_interval as binomial_interval
@@ -8,12 +7,13 @@ from nescio.conformal.coverage import coverage as coverage
 from nescio.conformal.coverage import interval_coverage as interval_coverage
 from nescio.conformal.exact_quantiles import coverage_law as coverage_law
 from nescio.conformal.exact_quantiles import needed as needed
-from nescio.conformal.normalized import normalized as normalized
+from nescio.conformal.kinds_of_intervals import normalized as normalized
+from nescio.conformal.kinds_of_intervals import quantile as quantile
+from nescio.conformal.kinds_of_intervals import residual as residual
+from nescio.conformal.kinds_of_sets import adaptive as adaptive
+from nescio.conformal.kinds_of_sets import regularized_adaptive as regularized_adaptive
+from nescio.conformal.kinds_of_sets import threshold as threshold
 from nescio.conformal.p_values import p_values as p_values
 from nescio.conformal.prediction_intervals import Intervals as Intervals
-from nescio.conformal.quantile import quantile as quantile
-from nescio.conformal.regularized_adaptive import regularized_adaptive as regularized_adaptive
-from nescio.conformal.residual import residual as residual
 from nescio.conformal.sets import Sets as Sets
-from nescio.conformal.threshold import threshold as threshold
-from nescio.metrics.multiple_tests import benjamini_hochberg as benjamini_hochberg
+from nescio.metrics import benjamini_hochberg as benjamini_hochberg

@@ -10,16 +10,16 @@ from torch import Tensor
 from nescio.conformal.exact_quantiles import check_groups
 from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.metrics import Interval
-from nescio.metrics.binomial import lower_bound, upper_bound
-from nescio.metrics.resampling import check_level
+from nescio.metrics.as_arrays import check_level
+from nescio.metrics.intervals import lower_bound, upper_bound
 
 STRATA = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 100), (101, None))  # sizes, as in RAPS
 Shares = Mapping[int, Interval]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """Shares with exact binomial intervals; a promise may be held against the upper ends."""
+    """Shares with exact binomial intervals; a guarantee may be compared with the upper ends."""
 
     covered: Interval
     size: float  # mean number of classes, or mean width
@@ -58,19 +58,20 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
             f"shape {tuple(sets.shape)}"
         )
     y = check_labels(as_tensor(labels, "labels").cpu(), sets.shape[1], (len(sets),))
-    in_dist, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
+    covered, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
     strata = torch.bucketize(sizes, torch.tensor([low for low, _ in STRATA]), right=True) - 1
-    found, classes = shares(in_dist, strata, level), sets.shape[1]
-    by_size = {_stratum(place, classes): share for place, share in found.items()}
-    given = None if groups is None else check_groups(groups, len(sets)).cpu()
+    by_size = {
+        _stratum(index, sets.shape[1]): share
+        for index, share in shares(covered, strata, level).items()
+    }
     return Coverage(
-        binomial_interval(int(in_dist.sum()), len(in_dist), level=level),
-        float(sizes.double().mean()),
-        float((sizes == 1).double().mean()),
-        float((sizes == 0).double().mean()),
-        shares(in_dist, y, level),
-        {} if given is None else shares(in_dist, given, level),
-        by_size,
+        covered=binomial_interval(int(covered.sum()), len(covered), level=level),
+        size=float(sizes.double().mean()),
+        singletons=float((sizes == 1).double().mean()),
+        empty=float((sizes == 0).double().mean()),
+        by_class=shares(covered, y, level),
+        by_group=_by_group(covered, groups, level),
+        by_size=by_size,
     )
 
 
@@ -95,19 +96,24 @@ def interval_coverage(
             f"low, high and targets must have one shape (N, D), got {tuple(low.shape)}, "
             f"{tuple(high.shape)} and {tuple(y.shape)}"
         )
-    in_dist = ((low <= y) & (y <= high)).T
-    given = None if groups is None else check_groups(groups, len(y)).cpu()
+    covered = ((low <= y) & (y <= high)).T
     return IntervalCoverage(
-        tuple(binomial_interval(int(row.sum()), len(row), level=level) for row in in_dist),
+        tuple(binomial_interval(int(row.sum()), len(row), level=level) for row in covered),
         tuple((high - low).mean(0).tolist()),
-        tuple({} if given is None else shares(row, given, level) for row in in_dist),
+        tuple(_by_group(row, groups, level) for row in covered),
     )
+
+
+def _by_group(covered: Tensor, groups: Any, level: float) -> Shares:
+    if groups is None:
+        return {}
+    return shares(covered, check_groups(groups, len(covered)).cpu(), level)
 
 
 def shares(hit: Tensor, cells: Tensor, level: float) -> dict[int, Interval]:
     """The share of hits in each cell that occurs."""
-    names, place, counts = cells.unique(return_inverse=True, return_counts=True)
-    hits = torch.bincount(place, weights=hit.double(), minlength=len(names)).long()
+    names, index, counts = cells.unique(return_inverse=True, return_counts=True)
+    hits = torch.bincount(index, weights=hit.double(), minlength=len(names)).long()
     return {
         name: binomial_interval(of, samples, level=level)
         for name, of, samples in zip(names.tolist(), hits.tolist(), counts.tolist(), strict=True)
@@ -123,9 +129,9 @@ def binomial_interval(successes: int, samples: int, *, level: float = 0.95) -> I
     return Interval(successes / samples, float(low), float(high))
 
 
-def _stratum(place: int, classes: int) -> str:
+def _stratum(index: int, classes: int) -> str:
     """The sizes of a stratum in words; no set is larger than there are classes."""
-    low, high = STRATA[place]
+    low, high = STRATA[index]
     if high is None and low < classes:
         return f"{low} or more"
     high = classes if high is None else min(high, classes)

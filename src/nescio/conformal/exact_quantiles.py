@@ -1,9 +1,10 @@
 """Exact finite-sample limits of calibration scores, one for every cell, ties randomized on request.
 
-With n calibration scores a new score is kept up to the ceil((n + 1)(1 - a))-th smallest of them:
-the same as a conformal p-value above a. With randomization it is kept when its smoothed p-value,
-(#{above it} + U (#{equal to it} + 1)) / (n + 1), exceeds a, which has probability 1 - a exactly
-(Vovk, Gammerman and Shafer, 2005, section 2.2). Only a few scores decide that, and they are kept.
+With n calibration scores a new score is accepted up to the ceil((n + 1)(1 - a))-th smallest of
+them: the same as a conformal p-value above a. With randomization it is accepted when its smoothed
+p-value, (#{above it} + U (#{equal to it} + 1)) / (n + 1), exceeds a, which has probability 1 - a
+exactly (Vovk, Gammerman and Shafer, 2005, section 2.2). Only a few scores decide that, and they are
+stored.
 """
 
 import math
@@ -18,11 +19,11 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_tensor
 from nescio.data import random_access
-from nescio.data.random_access import check_place
+from nescio.data.random_access import check_start
 
 TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
 LARGE = 1e300  # stands for what is infinite
-CALIBRATION, CALLS = 101, 102  # streams of a seed: a new case shares no draw with an old one
+CALIBRATION, CALLS = 101, 102  # streams of a seed: a new sample shares no draw with an old one
 
 Floats = NDArray[np.float64]
 State = Mapping[str, Tensor]  # what was fitted, by name
@@ -56,7 +57,7 @@ def check_miscoverage(miscoverage: float) -> float:
     """The share that may be missed, between 0 and 1."""
     if isinstance(miscoverage, bool) or not 0 < miscoverage < 1:
         raise NescioError(
-            f"miscoverage must lie between 0 and 1, got {miscoverage!r}; 0.1 promises 90 %"
+            f"miscoverage must lie between 0 and 1, got {miscoverage!r}; 0.1 guarantees 90 %"
         )
     return float(miscoverage)
 
@@ -89,12 +90,12 @@ def fit(scores: Floats, cells: NDArray[np.int64], count: int, miscoverage: float
 
 
 def _count(which: NDArray[np.bool_], cells: NDArray[np.int64], count: int) -> Floats:
-    found: Floats = np.bincount(cells, weights=which, minlength=count).astype(np.float64)
-    return found
+    result: Floats = np.bincount(cells, weights=which, minlength=count).astype(np.float64)
+    return result
 
 
 def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The largest score that is kept in each of `cells`, and whether that score itself is.
+    """The largest score that is accepted in each of `cells`, and whether that score itself is.
 
     u: uniform numbers of the shape of `cells`, or None: no randomization.
     """
@@ -109,33 +110,33 @@ def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tenso
 
 def uniforms(seed: int, stream: int, first: int, count: int) -> Tensor:
     """Uniform numbers in (0, 1] of `count` samples, each a function of its own number."""
-    check_place(seed, first)
-    places = np.arange(first, first + count)
-    return torch.from_numpy(1.0 - random_access.rows(seed, stream, places, 1, np.float64)[:, 0])
+    check_start(seed, first)
+    indices = np.arange(first, first + count)
+    return torch.from_numpy(1.0 - random_access.rows(seed, stream, indices, 1, np.float64)[:, 0])
 
 
 def cell_numbers(groups: Tensor, known: Tensor) -> Tensor:
-    """The place of each group in the sorted `known` ones; an unseen group is refused."""
+    """The index of each group in the sorted `known` ones; an unseen group is refused."""
     known = known.to(groups.device)
-    place = torch.searchsorted(known, groups).clamp(max=len(known) - 1)
-    unseen = groups[known[place] != groups].unique()
+    index = torch.searchsorted(known, groups).clamp(max=len(known) - 1)
+    unseen = groups[known[index] != groups].unique()
     if len(unseen):
         raise NescioError(
             f"groups {_some(unseen.tolist())} were not among the calibration samples, so nothing "
             f"is known about them; known groups: {_some(known.tolist())}"
         )
-    return place
+    return index
 
 
 def check_groups(groups: Any, samples: int) -> Tensor:
     """Group numbers (N,) as int64."""
-    found = as_tensor(groups, "groups")
-    if found.is_floating_point() or found.is_complex() or tuple(found.shape) != (samples,):
+    result = as_tensor(groups, "groups")
+    if result.is_floating_point() or result.is_complex() or tuple(result.shape) != (samples,):
         raise NescioError(
             f"groups must be whole numbers of shape ({samples},), one per sample, got "
-            f"{found.dtype} of shape {tuple(found.shape)}"
+            f"{result.dtype} of shape {tuple(result.shape)}"
         )
-    return found.long()
+    return result.long()
 
 
 def _some(values: list[int]) -> str:

@@ -22,7 +22,7 @@ def p_values(
 
     A new score that is exchangeable with the n calibration scores has p <= a with probability at
     most a. With `randomize`, ties are broken at random and the probability is a exactly; `first`
-    is then the number of the first case, where scores come in batches.
+    is then the number of the first sample, where scores come in batches.
 
     >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
     [1.0, 0.5, 0.25]
@@ -31,19 +31,19 @@ def p_values(
     new = _checked("scores", scores, empty=True)
     at_least = len(known) - np.searchsorted(known, new, side="left")
     if not randomize:
-        found: NDArray[np.float64] = (1.0 + at_least) / (len(known) + 1)
+        result: NDArray[np.float64] = (1.0 + at_least) / (len(known) + 1)
     else:
         above = len(known) - np.searchsorted(known, new, side="right")
         u = uniforms(seed, CALLS, first, len(new)).numpy()
-        found = (above + u * (1 + at_least - above)) / (len(known) + 1)
+        result = (above + u * (1 + at_least - above)) / (len(known) + 1)
     device = scores.device if isinstance(scores, Tensor) else "cpu"
-    return torch.from_numpy(found).to(device)
+    return torch.from_numpy(result).to(device)
 
 
 def _checked(name: str, values: Numbers, *, empty: bool = False) -> NDArray[np.float64]:
     if empty and isinstance(values, (Tensor, np.ndarray)) and tuple(values.shape) == (0,):
         return np.zeros(0)
-    found = numbers(name, values, axes=1).astype(np.float64)
-    if lost := int(np.isnan(found).sum()):
-        raise NescioError(f"{lost} of {len(found)} {name} are NaN; check the network and inputs")
-    return found
+    result = numbers(name, values, axes=1).astype(np.float64)
+    if lost := int(np.isnan(result).sum()):
+        raise NescioError(f"{lost} of {len(result)} {name} are NaN; check the network and inputs")
+    return result

@@ -1,6 +1,5 @@
 """Prediction intervals by split conformal prediction: a fitted value that can be called, saved."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,23 +8,21 @@ from torch import Tensor
 
 from nescio.conformal import exact_quantiles
 from nescio.conformal.exact_quantiles import CALLS
-from nescio.conformal.fitted import Fitted
+from nescio.conformal.fitted import Fitted, in_words
 from nescio.conformal.sets import say_small
-from nescio.conformal.words import guarantee
 from nescio.core import NescioError, Registry, as_targets
 
-Band = Callable[..., tuple[Tensor, Tensor, Tensor]]  # (prediction, **own) -> low, high, scale
 KIND = "prediction intervals"
-MARGIN = 8 * torch.finfo(torch.float64).eps  # ends are rounded to the safe side by so much
+MARGIN = 8 * torch.finfo(torch.float64).eps  # by which ends are rounded to the safe side
 
 bands = Registry("kind of prediction interval")  # what is widened, and in which unit: (N, D) each
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals(Fitted):
-    """Prediction intervals that can be called; made by a function of `nescio.conformal`.
+    """Prediction intervals that can be called; calibrated by a function of `nescio.conformal`.
 
-    With D targets each has its own width, and the promise is for each target by itself; for all
+    With D targets each has its own width, and the guarantee is for each target by itself; for all
     together, ask for `miscoverage / D`.
     """
 
@@ -49,10 +46,8 @@ class Intervals(Fitted):
         cells = self._cells(groups, len(low), low.device)
         u = None
         if self.options["randomize"]:
-            u = exact_quantiles.uniforms(self.options["seed"], CALLS, first, len(low)).to(
-                low.device
-            )
-            u = u[:, None].expand_as(cells)
+            u = exact_quantiles.uniforms(self.options["seed"], CALLS, first, len(low))
+            u = u.to(low.device)[:, None].expand_as(cells)
         most, closed = exact_quantiles.limits(self.state, cells, u)
         width = most * scale
         slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())
@@ -69,16 +64,16 @@ class Intervals(Fitted):
         columns = torch.arange(targets, device=device)
         if by is None:
             return columns.expand(samples, -1)
-        given = exact_quantiles.check_groups(groups, samples).to(device)
-        numbers = exact_quantiles.cell_numbers(given, self.state["groups"])[:, None]
+        numbers = exact_quantiles.check_groups(groups, samples).to(device)
+        numbers = exact_quantiles.cell_numbers(numbers, self.state["groups"])[:, None]
         return torch.add(columns, numbers, alpha=targets)
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words, with what it rests on."""
+        """The guarantee in words, with its assumption."""
         what = "target" if self.options["targets"] == 1 else "value of a target (each by itself)"
         exact = self.options["randomize"] and self.name != "quantile"  # there a point may stay
-        return guarantee(what, "interval", self.options, self.state, exact=exact)
+        return in_words(what, "interval", self, exact=exact)
 
 
 @torch.no_grad()
@@ -86,16 +81,15 @@ def calibrate(
     name: str,
     prediction: Any,
     targets: Any,
-    *,
     miscoverage: float,
     by: Any,
     randomize: bool,
     seed: int,
-    **own: Any,
+    **band_options: Any,
 ) -> Intervals:
-    """Intervals of a named band, from held-out samples with their targets."""
+    """Intervals of a named band, from calibration samples with their targets."""
     exact_quantiles.check_miscoverage(miscoverage)
-    low, high, scale = (part.cpu() for part in bands[name](prediction, **own))
+    low, high, scale = (part.cpu() for part in bands[name](prediction, **band_options))
     y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
     if y.shape != low.shape:
         raise NescioError(
@@ -111,7 +105,7 @@ def calibrate(
         "by": None if by is None else "group",
         "randomize": bool(randomize),
         "seed": seed,
-        "score": own,
+        "score": band_options,
     }
     known, cells = torch.zeros(1, dtype=torch.int64), torch.zeros(len(y), dtype=torch.int64)
     if by is not None:
@@ -119,10 +113,7 @@ def calibrate(
     cells = cells[:, None] * y.shape[1] + torch.arange(y.shape[1])
     score = torch.maximum(low - y, y - high) / scale
     state = exact_quantiles.fit(
-        score.flatten().numpy(),
-        cells.flatten().numpy(),
-        len(known) * y.shape[1],
-        options["miscoverage"],
+        score.flatten().numpy(), cells.flatten().numpy(), len(known) * y.shape[1], miscoverage
     )
     state = state if by is None else {**state, "groups": known}
     say_small(state, options)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from nescio.conformal import exact_quantiles
 from nescio.conformal.exact_quantiles import CALIBRATION, CALLS, State
-from nescio.conformal.fitted import Fitted
-from nescio.conformal.words import guarantee, too_few, unlimited
+from nescio.conformal.fitted import Fitted, in_words, too_few, unlimited
 from nescio.core import (
     Array,
     Categorical,
@@ -23,7 +22,7 @@ from nescio.core import (
     check_labels,
 )
 
-Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **own options) -> (n, C)
+Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **options) -> (n, C)
 KIND = "prediction sets"
 LOGARITHMS = ("threshold",)  # scores that rounding moves as it moves logits
 CHUNK = 1 << 20  # numbers of a chunk in float64
@@ -33,7 +32,7 @@ scores = Registry("kind of prediction set")  # how badly each class fits: larger
 
 @dataclass(frozen=True, eq=False)
 class Sets(Fitted):
-    """Prediction sets that can be called; made by a function of `nescio.conformal`.
+    """Prediction sets that can be called; calibrated by a function of `nescio.conformal`.
 
     A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
     well as the calibration labels did. `never_empty` adds the most probable class to every set.
@@ -51,7 +50,7 @@ class Sets(Fitted):
 
         prediction: a classification, or logits `(N, C)` or `(M, N, C)`.
         groups: numbers `(N,)`, for sets that hold for each group.
-        first: the number of the first case, where randomized sets come in batches.
+        first: the number of the first sample, where randomized sets come in batches.
         """
         prediction = as_classification(prediction)
         if prediction.classes != self.options["classes"]:
@@ -60,11 +59,11 @@ class Sets(Fitted):
                 f"prediction has {prediction.classes}; use the same network"
             )
         cells = self._cells(prediction, groups)
-        found = [
-            self._rows(logs, cells[place : place + len(logs)], first + place)
-            for place, logs in _chunks(prediction)
+        rows = [
+            self._rows(logs, cells[start : start + len(logs)], first + start)
+            for start, logs in _chunks(prediction)
         ]
-        return torch.cat(found) if found else cells.new_zeros(0, prediction.classes).bool()
+        return torch.cat(rows) if rows else cells.new_zeros(0, prediction.classes).bool()
 
     def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
         u, ties = _draws(self.options, CALLS, first, logs)
@@ -84,16 +83,16 @@ class Sets(Fitted):
         by, device = self.options["by"], prediction.device
         self.check_by(groups, "sets")
         if by == "group":
-            given = exact_quantiles.check_groups(groups, len(prediction)).to(device)
-            return exact_quantiles.cell_numbers(given, self.state["groups"])[:, None]
+            numbers = exact_quantiles.check_groups(groups, len(prediction)).to(device)
+            return exact_quantiles.cell_numbers(numbers, self.state["groups"])[:, None]
         columns = prediction.classes if by == "class" else 1
         return torch.arange(columns, device=device).expand(len(prediction), -1)
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words, with what it rests on."""
+        """The guarantee in words, with its assumption."""
         exact = self.options["randomize"] and not self.options["never_empty"]
-        return guarantee("label", "set", self.options, self.state, exact=exact)
+        return in_words("label", "set", self, exact=exact)
 
 
 @torch.no_grad()
@@ -101,15 +100,14 @@ def calibrate(
     name: str,
     prediction: Classification | Array,
     labels: Any,
-    *,
     miscoverage: float,
     by: Any,
     randomize: bool,
     never_empty: bool,
     seed: int,
-    **own: Any,
+    score_options: dict[str, Any],
 ) -> Sets:
-    """Sets of a named score, from held-out samples with their labels."""
+    """Sets of a named score, from calibration samples with their labels."""
     prediction = as_classification(prediction)
     labels = check_labels(as_tensor(labels, "labels"), prediction.classes, (len(prediction),))
     if not len(labels) or (labels == labels[0]).all():
@@ -126,13 +124,13 @@ def calibrate(
         "randomize": bool(randomize),
         "never_empty": bool(never_empty),
         "seed": seed,
-        "score": own,
+        "score": score_options,
     }
     values = [
-        scores[name](logs, _draws(options, CALIBRATION, place, logs)[0], **own)
-        .gather(1, labels[place : place + len(logs), None].to(logs.device))[:, 0]
+        scores[name](logs, _draws(options, CALIBRATION, start, logs)[0], **score_options)
+        .gather(1, labels[start : start + len(logs), None].to(logs.device))[:, 0]
         .cpu()
-        for place, logs in _chunks(prediction)
+        for start, logs in _chunks(prediction)
     ]
     cells, known = _calibration_cells(by, labels.cpu(), prediction.classes)
     state = exact_quantiles.fit(
@@ -146,7 +144,7 @@ def calibrate(
 def _calibration_cells(
     by: Any, labels: Tensor, classes: int
 ) -> tuple["np.ndarray[Any, np.dtype[np.int64]]", Tensor]:
-    """The cell of each calibration case, and what the cells stand for."""
+    """The cell of each calibration sample, and what the cells stand for."""
     if by is None:
         return torch.zeros_like(labels).numpy(), torch.zeros(1, dtype=torch.int64)
     if isinstance(by, str):
@@ -161,8 +159,8 @@ def say_small(state: State, options: Mapping[str, Any]) -> None:
     """Refuse limits that are all infinite; warn of some that are."""
     if state["high"].isinf().all() and (state["steps"] == 0).all():
         raise NescioError(too_few(options, int(state["sizes"].max())))
-    if said := unlimited(state, options):
-        warnings.warn(said, stacklevel=5)
+    if message := unlimited(state, options):
+        warnings.warn(message, stacklevel=5)
 
 
 def as_classification(value: Classification | Array) -> Classification:
@@ -192,12 +190,12 @@ def _draws(
 
 
 def _chunks(prediction: Classification) -> Iterator[tuple[int, Tensor]]:
-    """Places and log probabilities (n, C) in float64, so that little is held at a time."""
+    """Starts and log probabilities (n, C) in float64, a bounded number at a time."""
     size = max(1, CHUNK // (prediction.members * prediction.classes))
-    whole = prediction.log_probs if prediction.members == 1 else None  # kept by the prediction
-    for place in range(0, len(prediction), size):
-        span = slice(place, place + size)
+    whole = prediction.log_probs if prediction.members == 1 else None  # cached by the prediction
+    for start in range(0, len(prediction), size):
+        span = slice(start, start + size)
         if whole is not None and whole.dtype == torch.float64:
-            yield place, whole[span]
+            yield start, whole[span]
         else:
-            yield place, prediction[span].to(torch.float64).log_probs
+            yield start, prediction[span].to(torch.float64).log_probs

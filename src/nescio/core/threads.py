@@ -16,7 +16,7 @@ BLOCK = 31 << 20  # bytes; the C library heeds no block above 32 MB
 
 @cache
 def keep_freed() -> None:
-    """Let the process keep freed memory, up to 62 MB, where it would fetch it anew for each block.
+    """Let the process keep freed memory, up to 62 MB, for the next block.
 
     The C library of Linux gives back what is free at the end of its heap once that is more than
     twice the largest block ever freed: one block, never written to, raises that for good.

@@ -2,6 +2,7 @@
 
 from nescio.data import corruptions as corruptions
 from nescio.data import door as door
+from nescio.data.corruptions import scaling as scaling
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.encoding import Columns as Columns
 from nescio.data.encoding import Encoded as Encoded
@@ -19,7 +20,6 @@ from nescio.data.random_access import shuffled_features as shuffled_features
 from nescio.data.random_access import uniform_noise as uniform_noise
 from nescio.data.readers.arrays import dataset_from_npz as dataset_from_npz
 from nescio.data.readers.arrays import read_npz as read_npz
-from nescio.data.scaling import scaling as scaling
 from nescio.data.sets.cifar import cifar10 as cifar10
 from nescio.data.sets.cifar import cifar100 as cifar100
 from nescio.data.sets.folders import image_folder as image_folder

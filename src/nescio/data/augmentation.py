@@ -1,6 +1,6 @@
 """Random changes of training images that keep their class: crops and mirrors.
 
-Each member draws from its own generator of (seed, member, epoch, step), as everything does.
+Each member draws from the generator of (seed, member, epoch, step), as everything does.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,17 +64,17 @@ def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
 
 def check_augments(steps: object, features: Sequence[int]) -> tuple[Augment, ...]:
     """The steps as a tuple, if they fit inputs of this shape."""
-    given = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
-    if not isinstance(given, Sequence) or not all(isinstance(step, Augment) for step in given):
+    chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
+    if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
         raise NescioError("augment takes crops(), mirrors(), or a list of them")
-    if given and len(features) != 3:
+    if chosen and len(features) != 3:
         raise NescioError(
             f"augmentation needs images (channels, height, width), got inputs {tuple(features)}"
         )
-    for step in given:
+    for step in chosen:
         if step.least > min(features[1:]):
             raise NescioError(
                 f"{step.description} would push images of {features[1]} x {features[2]} pixels "
                 "out of sight; use a smaller one"
             )
-    return tuple(given)
+    return tuple(chosen)

@@ -1,9 +1,10 @@
-"""Inputs moved away from the data in steps, from strength 0 to 5."""
+"""Inputs moved away from the data: in steps of strength 0 to 5, or by factors without end."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,31 +13,29 @@ from torch.nn import functional as F
 
 from nescio.core import Array, NescioError, as_inputs, derive
 from nescio.core.registry import shifts
-from nescio.data import random_access
-from nescio.data.random_access import Indices
-from nescio.data.scaling import scaling
-
-# What a shift with strengths is: inputs, a strength and their numbers to inputs.
+from nescio.data.random_access import Indices, rows
 
 MOST = 5  # the greatest strength
-Change = Callable[[Tensor, float, random_access.Indices], Tensor]
+Change = Callable[[Tensor, float, Indices], Tensor]  # inputs, strength, indices -> inputs
+Factors: TypeAlias = float | Sequence[float] | Tensor
+Scaling: TypeAlias = Callable[[Tensor, Factors], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
     """A shift of inputs `(N, ...)`: strength 0 leaves them as they are, 5 is the most.
 
-    What is drawn for an input depends on the seed and its number alone, so a shift is the same in
+    What is drawn for an input depends on the seed and its index alone, so a shift is the same in
     batches of any size, and its strengths share their draws.
     """
 
     name: str
     description: str  # what a step of strength does
-    images: bool  # (N, C, H, W) with values in [0, 1], and the result too
     change: Change
+    images: bool = field(default=True, kw_only=True)  # (N, C, H, W) in [0, 1], the result too
 
     def __call__(self, x: Array, strength: float, *, first: int = 0) -> Tensor:
-        """The inputs at a strength; `first` is the number of the first of them."""
+        """The inputs at a strength; `first` is the index of the first of them."""
         if not 0 <= strength <= MOST:
             raise NescioError(f"a strength is from 0 to {MOST}, got {strength}")
         inputs = as_inputs(x, "x")
@@ -44,14 +43,14 @@ class Shifted:
             _check(self.name, inputs)
         if strength == 0:
             return inputs
-        numbers = np.arange(first, first + len(inputs), dtype=np.int64)
-        found = self.change(inputs, float(strength), numbers)
-        return found.clamp_(0, 1) if self.images else found
+        indices = np.arange(first, first + len(inputs), dtype=np.int64)
+        shifted = self.change(inputs, float(strength), indices)
+        return shifted.clamp_(0, 1) if self.images else shifted
 
 
-def uniform(seed: int, purpose: str, numbers: random_access.Indices, size: int) -> Tensor:
-    """Uniform numbers `(n, size)` in [0, 1), a row an input."""
-    return torch.from_numpy(random_access.rows(derive(seed, purpose), 0, numbers, size, np.float32))
+def uniform(seed: int, purpose: str, indices: Indices, size: int) -> Tensor:
+    """Uniform numbers `(n, size)` in [0, 1), one row per input."""
+    return torch.from_numpy(rows(derive(seed, purpose), 0, indices, size, np.float32))
 
 
 def positive(name: str, value: float) -> float:
@@ -74,18 +73,16 @@ def _check(name: str, x: Tensor) -> None:
         )
 
 
-# Gaussian blur.
-
 REACH = 4  # deviations that the kernel covers each way
 
 
 @shifts.register
 def blur(*, deviation: float = 0.5) -> Shifted:
-    """Blur by a Gaussian of standard deviation `deviation` pixels a step; edges are continued."""
+    """Blur by a Gaussian of standard deviation `deviation` pixels per step; edges are continued."""
     step = positive("deviation", deviation)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices
         spread = step * strength
         reach = int(REACH * spread + 0.5)
         kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / spread).square())
@@ -95,42 +92,107 @@ def blur(*, deviation: float = 0.5) -> Shifted:
         across = F.conv2d(padded, kernel[None, None, None, :])
         return F.conv2d(across, kernel[None, None, :, None]).view(x.shape)
 
-    return Shifted("blur", f"Gaussian blur of {step:g} pixels a step", True, change)
-
-
-# More light.
+    return Shifted("blur", f"Gaussian blur of {step:g} pixels a step", change)
 
 
 @shifts.register
 def brightness(*, amount: float = 0.12) -> Shifted:
-    """Add `amount` a step to every pixel, cut at 1."""
+    """Add `amount` per step to every pixel, cut at 1."""
     step = positive("amount", amount)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices
         return x + step * strength
 
-    return Shifted("brightness", f"{step:g} brighter a step", True, change)
-
-
-# Less contrast.
+    return Shifted("brightness", f"{step:g} brighter a step", change)
 
 
 @shifts.register
 def contrast(*, share: float = 0.18) -> Shifted:
-    """Bring pixels closer to the mean of their image, by `share` of the distance a step."""
+    """Bring pixels closer to the mean of their image, by `share` of the distance per step."""
     if not 0 < share <= 0.2:
-        raise NescioError(f"`share` must be above 0 and at most 0.2 a step, got {share}")
+        raise NescioError(f"`share` must be above 0 and at most 0.2 per step, got {share}")
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices
         mean = x.mean((1, 2, 3), keepdim=True)
         return mean + (1 - share * strength) * (x - mean)
 
-    return Shifted("contrast", f"{100 * share:g} % of the contrast lost a step", True, change)
+    return Shifted("contrast", f"{100 * share:g} % of the contrast lost a step", change)
 
 
 # Columns of a table in a wrong unit (Ulmer and Cina, 2021, section 4).
+
+
+@shifts.register
+def scaling(features: int | Sequence[int] | None = None) -> Scaling:
+    """Multiply some features by a factor: one axis, several, or (None) the whole input.
+
+    Features are indices into the flattened input; negative ones count from the end. The result is
+    a function of inputs (N, ...) and a factor, or A factors for a result (A, N, ...).
+
+    >>> scaling(0)(torch.tensor([[1.0, 2.0]]), [1.0, 10.0])
+    tensor([[[ 1.,  2.]],
+    <BLANKLINE>
+            [[10.,  2.]]])
+    """
+    chosen = None if features is None else _feature_indices(features)
+
+    def scaled(x: Tensor, alpha: Factors) -> Tensor:
+        """`x` with the chosen features multiplied by `alpha`."""
+        factors = _factors(alpha, x)
+        if chosen is None:
+            table = factors.unsqueeze(-1).expand(*factors.shape, x[0].numel())
+        else:
+            _check_range(chosen, x)
+            table = factors.new_ones(*factors.shape, x[0].numel())
+            table[..., chosen] = factors.unsqueeze(-1)
+        return x * table.reshape(*factors.shape, 1, *x.shape[1:])
+
+    return scaled
+
+
+def _feature_indices(features: int | Sequence[int]) -> list[int]:
+    several = features if isinstance(features, Sequence) else [features]
+    try:
+        indices = [operator.index(feature) for feature in several]
+    except TypeError:
+        raise NescioError(
+            f"`features` must be None, a whole number or several, got {features!r}"
+        ) from None
+    if not indices:
+        raise NescioError("`features` is empty; name at least one, or give None for all")
+    return indices
+
+
+def _factors(alpha: Factors, x: Tensor) -> Tensor:
+    """One factor () or several (A,), in the type and on the device of `x`."""
+    if not x.is_floating_point() or x.ndim < 2 or x.numel() == 0:
+        raise NescioError(
+            f"x must be floating-point of shape (N, ...) and not empty, got {x.dtype} of shape "
+            f"{tuple(x.shape)}; convert it with .float(), one row per sample"
+        )
+    factors = torch.as_tensor(alpha, dtype=x.dtype, device=x.device)
+    if factors.ndim > 1 or factors.numel() == 0:
+        raise NescioError(
+            f"alpha must be a number or a one-dimensional series, got shape {tuple(factors.shape)}"
+        )
+    if not factors.isfinite().all():
+        raise NescioError(
+            f"alpha must be finite in {x.dtype}, got {alpha}; the limit itself is "
+            "geometry's far_field"
+        )
+    return factors
+
+
+def _check_range(features: list[int], x: Tensor) -> None:
+    size = x[0].numel()
+    wrong = [feature for feature in features if not -size <= feature < size]
+    if wrong:
+        raise NescioError(
+            f"feature {wrong[0]} is out of range: inputs of shape {tuple(x.shape[1:])} have "
+            f"{size} features, numbered 0..{size - 1}"
+        )
 
 
 @shifts.register
@@ -140,11 +202,11 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
         raise NescioError(f"`factor` must be above 0, below 1e6 and not 1, got {factor}")
     times = scaling(features)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices
         return times(x, factor**strength)
 
-    return Shifted("feature_scaling", f"times {factor:g} a step", False, change)
+    return Shifted("feature_scaling", f"times {factor:g} a step", change, images=False)
 
 
 # Gaussian noise on every pixel (Hendrycks and Dietterich, 2019).
@@ -152,20 +214,20 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
 
 @shifts.register
 def gaussian_noise(*, deviation: float = 0.1, seed: int = 0) -> Shifted:
-    """Add noise of standard deviation `deviation` a step, cut to the range of images."""
+    """Add noise of standard deviation `deviation` per step, cut to the range of images."""
     step = positive("deviation", deviation)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        noise = normal(seed, numbers, x[0].numel()).view(x.shape).to(x)
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        noise = normal(seed, indices, x[0].numel()).view(x.shape).to(x)
         return x + step * strength * noise
 
-    return Shifted("gaussian_noise", f"noise of deviation {step:g} a step", True, change)
+    return Shifted("gaussian_noise", f"noise of deviation {step:g} a step", change)
 
 
-def normal(seed: int, numbers: Indices, size: int) -> Tensor:
+def normal(seed: int, indices: Indices, size: int) -> Tensor:
     """Standard normal numbers `(n, size)`, by pairs (Box and Muller, 1958)."""
     half = -(-size // 2)
-    drawn = random_access.rows(derive(seed, "gaussian noise"), 0, numbers, 2 * half, np.float64)
+    drawn = rows(derive(seed, "gaussian noise"), 0, indices, 2 * half, np.float64)
     radius = np.sqrt(-2 * np.log1p(-drawn[:, :half]))
     angle = 2 * np.pi * drawn[:, half:]
     both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
@@ -177,53 +239,50 @@ def normal(seed: int, numbers: Indices, size: int) -> Tensor:
 
 @shifts.register
 def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
-    """Set a share of the pixels to 0 or 1, `share` more a step; those of a step stay."""
+    """Set a share of the pixels to 0 or 1, `share` more per step; those of a step stay."""
     if not 0 < share <= 0.2:
-        raise NescioError(f"`share` must be above 0 and at most 0.2 a step, got {share}")
+        raise NescioError(f"`share` must be above 0 and at most 0.2 per step, got {share}")
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
         size = x[0, 0].numel()
-        drawn = uniform(seed, "impulse noise", numbers, 2 * size).to(x.device)
+        drawn = uniform(seed, "impulse noise", indices, 2 * size).to(x.device)
         hit, white = drawn.view(len(x), 2, 1, *x.shape[2:]).unbind(1)
         return torch.where(hit < share * strength, (white < 0.5).to(x), x)
 
-    return Shifted("impulse_noise", f"{100 * share:g} % of pixels lost a step", True, change)
-
-
-# Fewer pixels.
+    return Shifted("impulse_noise", f"{100 * share:g} % of pixels lost a step", change)
 
 
 @shifts.register
 def pixelation(*, share: float = 0.16) -> Shifted:
-    """Average blocks of pixels; the image has `share` fewer rows and columns of them a step."""
+    """Average blocks of pixels; the image has `share` fewer rows and columns of them per step."""
     if not 0 < share < 0.2:
-        raise NescioError(f"`share` must be between 0 and 0.2 a step, got {share}")
+        raise NescioError(f"`share` must be between 0 and 0.2 per step, got {share}")
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers
-        rows, columns = (max(1, round(side * (1 - share * strength))) for side in x.shape[2:])
-        blocks = F.adaptive_avg_pool2d(x, (rows, columns))
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices
+        lines, columns = (max(1, round(side * (1 - share * strength))) for side in x.shape[2:])
+        blocks = F.adaptive_avg_pool2d(x, (lines, columns))
         return F.interpolate(blocks, x.shape[2:], mode="nearest-exact")
 
-    return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", True, change)
-
-
-# Images read at other places: bilinear between pixels, zeros beyond the edge.
+    return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", change)
 
 
 def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
-    """Images whose pixel at place q is that of `x` at `turn (q - middle) + middle - move`.
+    """Images whose pixel at position q is that of `x` at `turn (q - middle) + middle - move`.
 
-    Places are (column, row) in pixels; turn: (N, 2, 2); move: (N, 2).
+    Bilinear between pixels, zeros beyond the edge. Positions are (column, row) in pixels; turn:
+    (N, 2, 2); move: (N, 2).
     """
     height, width = x.shape[2:]
     kind: Any = {"dtype": x.dtype, "device": x.device}
-    rows, columns = torch.meshgrid(
+    lines, columns = torch.meshgrid(
         torch.arange(height, **kind), torch.arange(width, **kind), indexing="ij"
     )
     middle = torch.tensor([(width - 1) / 2, (height - 1) / 2], **kind)
-    places = torch.stack([columns, rows], dim=-1) - middle  # (H, W, 2)
-    read = torch.einsum("nij,hwj->nhwi", turn.to(**kind), places) - move.to(**kind)[:, None, None]
+    positions = torch.stack([columns, lines], dim=-1) - middle  # (H, W, 2)
+    read = (
+        torch.einsum("nij,hwj->nhwi", turn.to(**kind), positions) - move.to(**kind)[:, None, None]
+    )
     scale = torch.tensor([max(width - 1, 1), max(height - 1, 1)], **kind) / 2
     grid = read / scale  # -1 and 1 are the middles of the outermost pixels
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
@@ -234,31 +293,28 @@ def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
 
 @shifts.register
 def rotation(*, degrees: float = 15) -> Shifted:
-    """Turn images counterclockwise by `degrees` a step; bilinear, zeros come in at the corners."""
+    """Turn images counterclockwise by `degrees` per step; bilinear, zeros at the corners."""
     step = positive("degrees", degrees)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        del numbers  # all are turned alike
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        del indices  # all are turned alike
         angle = math.radians(step * strength)
         turn = torch.tensor(
             [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
         )
         return warp(x, turn.expand(len(x), 2, 2), torch.zeros(len(x), 2))
 
-    return Shifted("rotation", f"turned by {step:g} degrees a step", True, change)
-
-
-# Images moved aside.
+    return Shifted("rotation", f"turned by {step:g} degrees a step", change)
 
 
 @shifts.register
 def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
-    """Move each image by `pixels` a step in a direction of its own; zeros come in at the edge."""
+    """Move each image by `pixels` per step in a random direction; zeros come in at the edge."""
     step = positive("pixels", pixels)
 
-    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        angle = 2 * math.pi * uniform(seed, "translation", numbers, 1)
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        angle = 2 * math.pi * uniform(seed, "translation", indices, 1)
         move = step * strength * torch.cat([angle.cos(), angle.sin()], dim=1)
         return warp(x, torch.eye(2).expand(len(x), 2, 2), move)
 
-    return Shifted("translation", f"moved by {step:g} pixels a step", True, change)
+    return Shifted("translation", f"moved by {step:g} pixels a step", change)

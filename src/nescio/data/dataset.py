@@ -28,10 +28,10 @@ class Dataset:
 
     def __post_init__(self) -> None:
         self._check_part("train", self.train, empty=self.test is not None)
-        for part, given in (("validation", self.validation), ("test", self.test)):
-            if given is not None:
-                self._check_part(part, given)
-                self._check_like_train(part, given)
+        for part, pair in (("validation", self.validation), ("test", self.test)):
+            if pair is not None:
+                self._check_part(part, pair)
+                self._check_like_train(part, pair)
         y = self.train[1]
         if self.classes is not None and len(y) and y.min() == y.max():
             raise NescioError(
@@ -49,9 +49,9 @@ class Dataset:
         """What the targets ask for."""
         return "regression" if self.classes is None else "classification"
 
-    def _check_part(self, part: str, given: Part, *, empty: bool = False) -> None:
+    def _check_part(self, part: str, pair: Part, *, empty: bool = False) -> None:
         where = f"the {part} part of {self.name!r}"
-        x, y = given
+        x, y = pair
         images = x.dtype == torch.uint8 and x.ndim == 4
         if not images and (x.dtype != torch.float32 or x.ndim < 2):
             raise NescioError(
@@ -63,7 +63,7 @@ class Dataset:
         if empty and len(x) == 0 and all(x.shape[1:]):
             return
         if x.numel() == 0:
-            raise NescioError(f"{where} is empty, x has shape {tuple(x.shape)}; give some cases")
+            raise NescioError(f"{where} is empty, x has shape {tuple(x.shape)}; give some samples")
         if not images and not x.isfinite().all():
             raise NescioError(f"x in {where} holds NaN or infinity; repair or drop those samples")
         if self.classes is None:
@@ -71,12 +71,12 @@ class Dataset:
         else:
             _check_labels(where, y, self.classes)
 
-    def _check_like_train(self, part: str, given: Part) -> None:
-        for letter, ours, trained in zip("xy", given, self.train, strict=True):
-            if ours.shape[1:] != trained.shape[1:]:
+    def _check_like_train(self, part: str, pair: Part) -> None:
+        for letter, values, trained in zip("xy", pair, self.train, strict=True):
+            if values.shape[1:] != trained.shape[1:]:
                 raise NescioError(
                     f"{letter} in the {part} part of {self.name!r} has shape "
-                    f"{tuple(ours.shape)}, train has {tuple(trained.shape)}; "
+                    f"{tuple(values.shape)}, train has {tuple(trained.shape)}; "
                     "all but the first number must agree"
                 )
 
@@ -89,8 +89,8 @@ def hold_out(train: Part, validation: int, seed: int) -> tuple[Part, Part | None
     order = torch.from_numpy(_order(len(x), seed))
     if not validation:
         return train, None
-    held, kept = order[:validation].sort().values, order[validation:].sort().values
-    return (x[kept], y[kept]), (x[held], y[held])
+    chosen, rest = order[:validation].sort().values, order[validation:].sort().values
+    return (x[rest], y[rest]), (x[chosen], y[chosen])
 
 
 def split(whole: Part, seed: int) -> tuple[Part, Part | None, Part | None]:
@@ -106,7 +106,17 @@ def split(whole: Part, seed: int) -> tuple[Part, Part | None, Part | None]:
 def only_tests(name: str, test: Part, classes: int) -> Dataset:
     """A data set to test on: its train part has no samples."""
     x, y = test
-    return Dataset(name, (x[:0], y[:0]), None, test, classes)
+    return Dataset(name=name, train=(x[:0], y[:0]), validation=None, test=test, classes=classes)
+
+
+def from_parts(
+    name: str, train: Part | None, test: Part, *, classes: int, validation: int, seed: int
+) -> Dataset:
+    """A data set of two parts, the first less `validation` samples; without it, only to test on."""
+    if train is None:
+        return only_tests(name, test, classes)
+    train, held_out = hold_out(train, validation, seed)
+    return Dataset(name=name, train=train, validation=held_out, test=test, classes=classes)
 
 
 def _order(count: int, seed: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

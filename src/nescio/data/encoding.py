@@ -1,7 +1,7 @@
 """Kinds of columns, learned from a table: how rows become numbers, with flags for what is unknown.
 
 A continuous column becomes its value less the mean, over the deviation, and a flag for missing. An
-ordinal one becomes the same of its level's place, and flags for missing and for unseen levels. A
+ordinal one becomes the same of its level's index, and flags for missing and for unseen levels. A
 categorical one becomes a 0 or 1 for each level, and the same two flags. Where a flag is set, the
 other numbers of the column are 0: nothing is guessed.
 """
@@ -27,16 +27,16 @@ FEW = 10  # different numbers up to which a column is proposed to be ordinal
 FLAGS = {"continuous": 1, "ordinal": 2, "categorical": 2}  # last numbers of a column
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Column:
     """One column: its kind, and what was learned of it."""
 
     name: str
     kind: Kind
     levels: tuple[str, ...] = ()  # of ordinal (in order) and categorical columns
-    mean: float = 0.0  # of values, or of places of ordinal levels
+    mean: float = 0.0  # of values, or of indices of ordinal levels
     deviation: float = 1.0
-    proposed: bool = False  # the kind was not given
+    proposed: bool = False  # not chosen by the caller
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -55,9 +55,9 @@ class Column:
     @property
     def features(self) -> list[str]:
         """Names of these numbers."""
-        own = [f"{self.name}={level}" for level in self.levels]
+        levels = [f"{self.name}={level}" for level in self.levels]
         flags = [f"{self.name}: missing", f"{self.name}: unseen"][: FLAGS[self.kind]]
-        return (own if self.kind == "categorical" else [self.name]) + flags
+        return (levels if self.kind == "categorical" else [self.name]) + flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Columns:
         """Rows as numbers; columns that the table has beside these are left out."""
         _check_table(table)
         parts = [_encode(column, table[column.name]) for column in self.columns]
-        with np.errstate(over="ignore"):  # seen as infinity below
+        with np.errstate(over="ignore"):  # refused as infinity below
             x = np.concatenate([numbers for numbers, _, _ in parts], axis=1, dtype=np.float32)
         if not np.isfinite(x).all():
             at = self.features[int(np.isfinite(x).all(0).argmin())]
@@ -119,11 +119,11 @@ class Columns:
 def load_columns(path: str | Path) -> Columns:
     """Columns that `save` wrote."""
     try:
-        found = json.loads(Path(path).read_text())
-        if found["kind"] != "columns":
+        saved = json.loads(Path(path).read_text())
+        if saved["kind"] != "columns":
             raise KeyError("kind")
         return Columns(
-            tuple(Column(**{**one, "levels": tuple(one["levels"])}) for one in found["columns"])
+            tuple(Column(**{**one, "levels": tuple(one["levels"])}) for one in saved["columns"])
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NescioError(f"{path} does not hold columns of nescio: {error!r}") from None
@@ -149,15 +149,15 @@ def learn_columns(
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise NescioError(f"column {name!r}: {unknown('kind', kind, KINDS)}")
-    found, notes = [], []
+    learned, notes = [], []
     for name in table.names:
         values = table[name]
         kind = kinds.get(name) or _proposed(name, values)
         if name not in kinds:
             notes.append(f"{name}: {kind}, of {len(_present(values))} different values")
         one = _learn(name, kind, values, levels.get(name), proposed=name not in kinds)
-        found.append(one)
-    return Columns(tuple(found), tuple(notes))
+        learned.append(one)
+    return Columns(tuple(learned), tuple(notes))
 
 
 def _check_table(table: Any) -> None:
@@ -193,7 +193,8 @@ def _learn(
     name: str, kind: Kind, values: Values, levels: Sequence[Any] | None, *, proposed: bool
 ) -> Column:
     if kind == "continuous":
-        return Column(name, kind, (), *_moments(_numbers(name, values)), proposed)
+        mean, deviation = _moments(_numbers(name, values))
+        return Column(name=name, kind=kind, mean=mean, deviation=deviation, proposed=proposed)
     present = dict.fromkeys(_level(value) for value in _present(values))
     order = tuple(present if levels is None else map(_level, levels))
     if len(set(order)) < len(order) or not order:
@@ -203,18 +204,21 @@ def _learn(
             f"column {name!r} is ordinal and text: give its order, levels={{{name!r}: [...]}}"
         )
     if kind == "categorical":
-        return Column(name, kind, order, proposed=proposed)
-    places, _, unseen = _places(order, values)
-    return Column(name, kind, order, *_moments(np.where(unseen, np.nan, places)), proposed)
+        return Column(name=name, kind=kind, levels=order, proposed=proposed)
+    indices, _, unseen = _level_indices(order, values)
+    mean, deviation = _moments(np.where(unseen, np.nan, indices))
+    return Column(
+        name=name, kind=kind, levels=order, mean=mean, deviation=deviation, proposed=proposed
+    )
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and deviation of the values that are there; a constant has deviation 1."""
-    there = values[~np.isnan(values)]
-    if not len(there):
+    """Mean and deviation of the present values; a constant has deviation 1."""
+    present = values[~np.isnan(values)]
+    if not len(present):
         return 0.0, 1.0
-    deviation = float(there.std())
-    return float(there.mean()), deviation if deviation > 1e-12 * abs(there).max() else 1.0
+    deviation = float(present.std())
+    return float(present.mean()), deviation if deviation > 1e-12 * abs(present).max() else 1.0
 
 
 def _numbers(name: str, values: Values) -> NDArray[np.float64]:
@@ -239,15 +243,15 @@ def _level(value: Any) -> str:
         return str(value)
 
 
-def _places(
+def _level_indices(
     levels: Sequence[str], values: Values
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The place of each value among the levels (NaN: none), missing, unseen."""
-    known = {level: float(place) for place, level in enumerate(levels)}
+    """The index of each value among the levels (NaN: none), missing, unseen."""
+    known = {level: float(index) for index, level in enumerate(levels)}
     different, inverse = np.unique(values, return_inverse=True)
-    places = np.array([known.get(_level(value), np.nan) for value in different])[inverse]
+    indices = np.array([known.get(_level(value), np.nan) for value in different])[inverse]
     missing = _holes(values)
-    return np.where(missing, np.nan, places), missing, np.isnan(places) & ~missing
+    return np.where(missing, np.nan, indices), missing, np.isnan(indices) & ~missing
 
 
 def _encode(
@@ -255,15 +259,15 @@ def _encode(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Numbers (N, width), missing (N,), unseen (N,)."""
     if column.kind == "continuous":
-        places = _numbers(column.name, values)
-        missing = np.isnan(places)
+        indices = _numbers(column.name, values)
+        missing = np.isnan(indices)
         unseen = np.zeros_like(missing)
     else:
-        places, missing, unseen = _places(column.levels, values)
+        indices, missing, unseen = _level_indices(column.levels, values)
     absent = missing | unseen
     if column.kind == "categorical":
-        own = (places[:, None] == np.arange(len(column.levels))).astype(np.float64)
+        numbers = (indices[:, None] == np.arange(len(column.levels))).astype(np.float64)
     else:
-        own = np.where(absent, 0.0, (places - column.mean) / column.deviation)[:, None]
+        numbers = np.where(absent, 0.0, (indices - column.mean) / column.deviation)[:, None]
     flags = np.stack([missing, unseen], axis=1)[:, : FLAGS[column.kind]]
-    return np.concatenate([own, flags], axis=1), missing, unseen
+    return np.concatenate([numbers, flags], axis=1), missing, unseen

@@ -30,6 +30,8 @@ def _reader(name_or_path: str) -> Part:
         return partial(dataset_from_npz, name_or_path)
     if name_or_path not in datasets and Path(name_or_path).is_dir():
         return partial(image_folder, folder=name_or_path)
+    if name_or_path not in datasets:
+        import nescio_papers.data  # noqa: F401  (registers the data sets that only papers read)
     try:
         return datasets[name_or_path]
     except NescioError as error:

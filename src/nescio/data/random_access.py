@@ -1,4 +1,10 @@
-"""Random numbers by (seed, index): the i-th noise input is the same in every pass."""
+"""Random numbers by (seed, index): the i-th noise input is the same in every pass.
+
+Row i of a stream is a function of (seed, stream, i) only. The bits come from Philox, a
+counter-based generator, so row i needs none of its predecessors and is the same in every pass,
+batch and worker; a slice of the noise equals the slice of the whole. `nescio.data.ood` has the
+same as values.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,12 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nescio.core import NescioError
-from nescio.data import random_access
-
-# Random numbers by place: row i of a stream is a function of (seed, stream, i) only.
-#
-# The bits come from Philox, a counter-based generator, so row i is found without its predecessors
-# and is the same in every pass, batch and worker.
 
 # Streams of a seed, so that a noise image and a permutation share no bits.
 NOISE, ORDER, WIDTH, SOURCE, CONTRAST, PATCH, PATCH_SOURCE, OVERLAY = range(8)
@@ -42,11 +42,11 @@ def rows(
     bits = Philox(SeedSequence(seed, spawn_key=(stream,)))
     draw = Generator(bits)
     each = STEP_BYTES // result.itemsize
-    place = 0
+    position = 0
     for first, last in _runs(indices):
         step, skip = divmod(int(indices[first]) * size, each)
         count = skip + (last - first) * size
-        bits.advance((step - place) % CYCLE)
+        bits.advance((step - position) % CYCLE)
         values: NDArray[Any]
         if kind is np.uint64:
             values = bits.random_raw(count)
@@ -54,7 +54,7 @@ def rows(
             values = draw.random(count, dtype=np.float32)
         else:
             values = draw.random(count)
-        place = step + -(-count // each)
+        position = step + -(-count // each)
         result[first:last] = values[skip:].reshape(-1, size)
     return result
 
@@ -78,16 +78,12 @@ def orders(seed: int, stream: int, indices: Indices, size: int) -> NDArray[np.in
 
 
 def _runs(indices: Indices) -> Iterator[tuple[int, int]]:
-    """Stretches of indices that follow one another, as places in the array."""
+    """Stretches of indices that follow one another, as bounds in the array."""
     if len(indices) == 0:
         return
     breaks = (np.flatnonzero(np.diff(indices) != 1) + 1).tolist()
     yield from zip([0, *breaks], [*breaks, len(indices)], strict=True)
 
-
-# Noise images that are a function of (seed, index) only: the same in every pass and worker.
-#
-# A slice of the noise equals the slice of the whole. `nescio.data.ood` has the same as values.
 
 BLOCK = 1 << 19  # sort keys of permutations drawn at a time
 
@@ -105,23 +101,23 @@ def uniform_noise(
 
     `low` and `high` are numbers, or arrays of shape `shape` with the range of each feature.
     """
-    check_place(seed, start)
+    check_start(seed, start)
     if count < 1 or any(size < 1 for size in shape):
         raise NescioError(f"expected at least one image and pixel, got {count} of {tuple(shape)}")
     bottom, top = limits(low, high, shape)
-    places = np.arange(start, start + count)
-    return torch.from_numpy(uniform_images(places, tuple(shape), bottom, top, seed))
+    indices = np.arange(start, start + count)
+    return torch.from_numpy(uniform_images(indices, tuple(shape), bottom, top, seed))
 
 
 def uniform_images(
-    indices: random_access.Indices,
+    indices: Indices,
     shape: tuple[int, ...],
     bottom: NDArray[np.float32],
     top: NDArray[np.float32],
     seed: int,
 ) -> NDArray[np.float32]:
     """The uniform images at some indices, (n, *shape)."""
-    values = random_access.rows(seed, random_access.NOISE, indices, math.prod(shape), np.float32)
+    values = rows(seed, NOISE, indices, math.prod(shape), np.float32)
     images: NDArray[np.float32] = values.reshape(-1, *shape)
     if np.any(bottom != 0) or np.any(top != 1):
         images *= top - bottom
@@ -135,7 +131,7 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
 
     (N, C, H, W) keeps the channels of a pixel together; (N, F) permutes the features.
     """
-    check_place(seed, start)
+    check_start(seed, start)
     if x.ndim not in (2, 4) or x.numel() == 0:
         raise NescioError(
             f"x must be (N, F) or (N, C, H, W) and not empty, got {tuple(x.shape)}; "
@@ -152,19 +148,19 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
 
 
 def shuffled_features(x: Tensor, *, seed: int = 0) -> Tensor:
-    """Cases of which each feature comes from another case: same ranges, no relations."""
-    check_place(seed, 0)
+    """Samples of which each feature comes from another sample: same ranges, no relations."""
+    check_start(seed, 0)
     if x.ndim < 2 or x.numel() == 0:
         raise NescioError(f"x must be (N, F, ...) and not empty, got {tuple(x.shape)}")
     columns = x.flatten(1)
-    order = _orders(columns.shape[1], len(x), seed, 0).T.to(x.device)  # a permutation a feature
+    order = _orders(columns.shape[1], len(x), seed, 0).T.to(x.device)  # a permutation per feature
     return columns.gather(0, order).reshape(x.shape)
 
 
 def _orders(count: int, size: int, seed: int, start: int) -> Tensor:
     """Permutations (count, size)."""
-    places = np.arange(start, start + count)
-    return torch.from_numpy(random_access.orders(seed, random_access.ORDER, places, size))
+    indices = np.arange(start, start + count)
+    return torch.from_numpy(orders(seed, ORDER, indices, size))
 
 
 def limits(
@@ -177,8 +173,8 @@ def limits(
     return bottom, top
 
 
-def _limit(name: str, given: ArrayLike | Tensor, shape: Sequence[int]) -> NDArray[np.float32]:
-    values: Any = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
+def _limit(name: str, value: ArrayLike | Tensor, shape: Sequence[int]) -> NDArray[np.float32]:
+    values: Any = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
     limit = np.asarray(values, dtype=np.float32)
     if limit.ndim and limit.shape != tuple(shape):
         raise NescioError(
@@ -186,11 +182,11 @@ def _limit(name: str, given: ArrayLike | Tensor, shape: Sequence[int]) -> NDArra
             f"got {limit.shape}"
         )
     if not np.all(np.isfinite(limit)):
-        raise NescioError(f"`{name}` must be finite, got {given!r}")
+        raise NescioError(f"`{name}` must be finite, got {value!r}")
     return limit
 
 
-def check_place(seed: int, start: int = 0) -> None:
+def check_start(seed: int, start: int = 0) -> None:
     """Refuse a negative seed or first index."""
     if seed < 0 or start < 0:
         raise NescioError(f"`seed` and `start` must be 0 or more, got {seed} and {start}")

@@ -46,12 +46,12 @@ class Units:
         """What `shares` are in the units of the inputs."""
         return shares if self.natural else self.low.to(shares) + shares * self.width.to(shares)
 
-    def ood(self, given: OODSource) -> OODSource:
+    def ood(self, source: OODSource) -> OODSource:
         """An OOD source in these units."""
         if self.natural:
-            return given
-        text = f"{given.description} in {self.description}"
-        return replace(given, description=text, make=partial(_shared, self, given))
+            return source
+        text = f"{source.description} in {self.description}"
+        return replace(source, description=text, make=partial(_shared, self, source))
 
 
 def units_of(x: Tensor) -> Units:
@@ -79,10 +79,10 @@ def noise(x: Tensor, *, seed: int, beyond: float = 0.0, shuffled: bool = False) 
 
 
 def near(radius: float | None, x: Tensor) -> float:
-    """The radius of an attack in units of the range: as given, or what suits data like `x`."""
+    """The radius of an attack in units of the range: `radius`, or what suits data like `x`."""
     return NEAR[x.ndim != 4] if radius is None else radius
 
 
-def _shared(units: Units, given: OODSource, indices: NDArray[np.int64]) -> NDArray[np.float32]:
-    shares: NDArray[np.float32] = units.shares(torch.from_numpy(given.make(indices))).numpy()
+def _shared(units: Units, source: OODSource, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+    shares: NDArray[np.float32] = units.shares(torch.from_numpy(source.make(indices))).numpy()
     return shares

@@ -16,7 +16,7 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Columns by name, each with one value a row: numbers, or text. NaN and "" are missing."""
+    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing."""
 
     columns: Mapping[str, Values]  # float64 (N,), or text (N,)
 
@@ -63,8 +63,7 @@ class Table:
 
     def changed(self, **columns: Any) -> "Table":
         """The same with some columns replaced or added."""
-        given = {name: column(name, values) for name, values in columns.items()}
-        return Table({**self.columns, **given})
+        return Table({**self.columns, **{name: column(name, v) for name, v in columns.items()}})
 
 
 def read_table(
@@ -116,7 +115,9 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise NescioError(f"column {name!r} is no array of one value a row: {error}") from None
+        raise NescioError(
+            f"column {name!r} is not an array of one value per row: {error}"
+        ) from None
     if array.ndim != 1:
         raise NescioError(f"column {name!r} must be (N,), got shape {array.shape}")
     if array.dtype.kind in "biuf":
@@ -126,9 +127,9 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
             f"column {name!r} must hold numbers or text, got {array.dtype}; of dates make numbers, "
             "such as days since the first"
         )
-    given = array.tolist()
+    cells = array.tolist()
     try:
-        known = {value: _text(value) for value in set(given)}  # few different ones, often
+        known = {value: _text(value) for value in set(cells)}  # few different ones, often
     except (TypeError, UnicodeDecodeError) as error:
         raise NescioError(f"column {name!r} must hold numbers or text: {error}") from None
     marks = set(missing)
@@ -136,8 +137,8 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     try:
         numbers = {v: np.nan if v in holes else float(text) for v, text in known.items()}
     except ValueError:
-        return np.array(["" if value in holes else known[value] for value in given])
-    return _finite(name, np.array([numbers[value] for value in given], dtype=np.float64))
+        return np.array(["" if value in holes else known[value] for value in cells])
+    return _finite(name, np.array([numbers[value] for value in cells], dtype=np.float64))
 
 
 def _text(value: Any) -> str:

@@ -46,7 +46,7 @@ class Activations:
     bias: Tensor | None = None  # (M, C)
     last: str | None = None  # the layer whose features enter the last linear layer
     answers: Sequence[Callable[[Any], Tensor]] = ()  # one per member: inputs -> logits (N, C)
-    made: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
+    about: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
     hashes: Tensor | None = None  # (N,) int64 of the inputs: equal for equal inputs
     checked: bool = False  # whether the numbers are known to be finite
 
@@ -59,8 +59,8 @@ class Activations:
         if self.last is None and len(features) == 1:
             object.__setattr__(self, "last", next(iter(features)))
         widths = {name: value.shape[-1] for name, value in features.items()}
-        made = {**self.made, "classes": logits.shape[-1], "widths": widths}
-        object.__setattr__(self, "made", made)
+        about = {**self.about, "classes": logits.shape[-1], "widths": widths}
+        object.__setattr__(self, "about", about)
         members, samples = logits.shape[:2]
         for name, value in features.items():
             if value.shape[:2] != (members, samples):
@@ -159,7 +159,7 @@ class Activations:
             weight=None if self.weight is None else self.weight.mean(0, keepdim=True),
             bias=None if self.bias is None else self.bias.mean(0, keepdim=True),
             answers=(),
-            made={**self.made, "mean": True},
+            about={**self.about, "mean": True},
         )
 
     def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
@@ -206,10 +206,10 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
-def check_widths(detector: str, made: Mapping[str, Any], widths: Mapping[str, int]) -> None:
+def check_widths(detector: str, about: Mapping[str, Any], widths: Mapping[str, int]) -> None:
     """Refuse features of another width than those a detector was fitted on."""
     for name, width in widths.items():
-        wanted = made.get("widths", {}).get(name, width)
+        wanted = about.get("widths", {}).get(name, width)
         if wanted != width:
             raise NescioError(
                 f"{name!r}: {detector} was fitted on {wanted} features, these are {width}; use the "
@@ -254,5 +254,5 @@ def _inputs(value: Any, samples: int) -> Inputs:
 def _labels(value: Any, samples: int) -> Tensor:
     labels = as_tensor(value, "labels")
     if labels.shape != (samples,):
-        raise NescioError(f"labels must be ({samples},), one an input, got {tuple(labels.shape)}")
+        raise NescioError(f"labels must be ({samples},), one per input, got {tuple(labels.shape)}")
     return labels

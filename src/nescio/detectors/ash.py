@@ -5,9 +5,9 @@ from torch import Tensor
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.energy import free_energy
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.last_layer import check_width, last_layer, parts
+from nescio.detectors.simple import free_energy
 
 KINDS = ("s", "b", "p")
 STEEPEST = 600  # of s1 / s2, whose exponential float64 holds
@@ -19,7 +19,7 @@ def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Det
 
     kind: "s", the rest is multiplied by exp(s1 / s2), with s1 and s2 the sums before and after;
     "b", what is above zero of the rest is set to an equal share of s1; "p", the rest stays.
-    percentile: of an input's own features that are removed; equal ones stay or go together.
+    percentile: of an input's features that are removed, 0 to 100; equal ones stay or go together.
     Nothing is fitted; `train` gives the last linear layer.
     """
     if kind not in KINDS:
@@ -28,25 +28,24 @@ def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Det
         raise NescioError(f"percentile must be at least 0 and below 100, got {percentile}")
     layer, states = last_layer(train, "ash")
     width = train.features[layer].shape[-1]
-    if kind == "s" and width / _kept(width, percentile) > STEEPEST:
+    remaining = _remaining(width, percentile)
+    if kind == "s" and width / remaining > STEEPEST:
         raise NescioError(
-            f"percentile {percentile} keeps {_kept(width, percentile)} of {width} features, and "
+            f"percentile {percentile} keeps {remaining} of {width} features, and "
             "exp(s1 / s2) may overflow; lower it"
         )
     if kind != "p":
         _check_signs(train.features[layer], kind)
     options = {"kind": kind, "percentile": float(percentile)}
-    return Detector("ash", options, (layer,), tuple(states), train.made, train.hashes)
+    return fitted("ash", train, options, states, layer)
 
 
 @scores.named("ash")
-def score(
-    view: View, state: State, layers: tuple[str, ...], *, kind: str, percentile: float
-) -> Tensor:
+def score(view: View, state: State, *, kind: str, percentile: float) -> Tensor:
     """The free energy of the logits of what is left of the features; "s" in float64."""
-    features, weight, bias = view.features[layers[0]], state["weight"], state["bias"]
+    features, weight, bias = only_layer(view), state["weight"], state["bias"]
     check_width(features, weight)
-    limit = features.topk(_kept(features.shape[-1], percentile), sorted=False).values
+    limit = features.topk(_remaining(features.shape[-1], percentile), sorted=False).values
     mask = (features >= limit.amin(-1, keepdim=True)).to(features.dtype)
     before = features.sum(-1, keepdim=True)
     left = features * mask
@@ -61,8 +60,8 @@ def score(
     return free_energy(logits + bias.to(logits.dtype))
 
 
-def _kept(width: int, percentile: float) -> int:
-    """How many features stay: all but the rounded share, at least one."""
+def _remaining(width: int, percentile: float) -> int:
+    """The number of features that stay: all but the rounded share, at least one."""
     return max(1, width - round(width * percentile / 100))
 
 

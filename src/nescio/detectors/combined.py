@@ -1,7 +1,8 @@
-"""Several detectors as one: their p-values against held-out data (Fisher, 1932; Wilson, 2019)."""
+"""Several detectors as one, by p-values against calibration data (Fisher, 1932; Wilson, 2019)."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, joint, scores
+from nescio.detectors.detector import Detector, State, fitted, joint, scores
 
 CALIBRATED = ("values", "logs", "scale")
 NEAR = 1e-5  # of the range of the calibration scores: what is nearer may be the same but rounded
@@ -32,7 +33,7 @@ def combined(
     rule: str = "fisher",
     weights: Sequence[float] | None = None,
 ) -> Detector:
-    """Combine detectors by the p-values of their scores against those of held-out data.
+    """Combine detectors by the p-values of their scores against those of calibration data.
 
     p = (1 + #{calibration >= s}) / (n + 1) at each calibration score; between two of them log p
     goes from one to the other, never below that formula, and flat at both, so that rounding does
@@ -44,7 +45,7 @@ def combined(
     rule: "fisher", -2 sum log p: several parts that are a little off add up; "bonferroni", -log of
     K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
     between them, and fit for parts that depend on each other.
-    weights: positive, one a part; none is equal ones. A part with little weight speaks only where
+    weights: positive, one per part; None: all equal. A part with little weight speaks only where
     it is sure: min and mean are of p / weight, Fisher's sum is of weight x log p.
     """
     parts = () if isinstance(parts, Detector) else tuple(parts)
@@ -56,97 +57,92 @@ def combined(
         raise NescioError(unknown("rule", rule, RULES))
     shares = _shares(weights, len(parts))
     states: list[dict[str, Tensor]] = [{} for _ in range(calibration.members)]
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part.name in joint and calibration.members > 1:
             raise NescioError(
                 f"{part.name} reads all {calibration.members} networks at once and cannot be "
                 "combined for each of them; leave it out, or use activations.mean()"
             )
-        fitted = part.states if len(part.states) > 1 else part.states * len(states)
-        for own, state, found in zip(states, fitted, part.each(calibration), strict=True):
-            own |= {f"{place}/{name}": tensor for name, tensor in state.items()}
-            own |= {f"{place}.{name}": t for name, t in _calibrated(found, part.name).items()}
+        fits = part.states if len(part.states) > 1 else part.states * len(states)
+        for state, fit, values in zip(states, fits, part.each(calibration), strict=True):
+            state |= {f"{index}/{name}": tensor for name, tensor in fit.items()}
+            state |= {f"{index}.{name}": t for name, t in _calibrated(values, part.name).items()}
     options = {"rule": rule, "weights": shares, "parts": [_manifest(part) for part in parts]}
-    layers = tuple(dict.fromkeys(layer for part in parts for layer in part.layers))
-    seen = [one for one in (*(part.seen for part in parts), calibration.hashes) if one is not None]
-    known = torch.cat(seen).unique() if seen else None
-    return Detector("combined", options, layers, tuple(states), calibration.made, known)
+    layers = dict.fromkeys(layer for part in parts for layer in part.layers)
+    hashes = [part.fitted_on for part in parts if part.fitted_on is not None]
+    hashes += [] if calibration.hashes is None else [calibration.hashes]
+    result = fitted("combined", calibration, options, states, *layers)
+    return replace(result, fitted_on=torch.cat(hashes).unique() if hashes else None)
 
 
 @scores.named("combined")
 def score(
     view: View,
     state: State,
-    layers: tuple[str, ...],
     *,
     rule: str,
     weights: Sequence[float],
     parts: Sequence[dict[str, Any]],
 ) -> Tensor:
     """-log p of each part, combined by the rule."""
-    del layers
     logs = []
-    for place, part in enumerate(parts):
-        prefix = f"{place}/"
-        own = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+    for index, part in enumerate(parts):
+        prefix = f"{index}/"
+        fit = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
         if part["name"] in joint:
-            found = joint[part["name"]](view.logits[None], **part["options"])
+            values = joint[part["name"]](view.logits[None], **part["options"])
         else:
-            found = scores[part["name"]](view, own, tuple(part["layers"]), **part["options"])
-        logs.append(surprise(found, *(state[f"{place}.{name}"] for name in CALIBRATED)))
+            read = replace(view, features={name: view.features[name] for name in part["layers"]})
+            values = scores[part["name"]](read, fit, **part["options"])
+        logs.append(surprise(values, *(state[f"{index}.{name}"] for name in CALIBRATED)))
     stacked = torch.stack(logs)
     return RULES[rule](stacked, stacked.new_tensor(weights)[:, None])
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
     """Weights that sum to 1."""
-    given = [1.0] * count if weights is None else [float(one) for one in weights]
-    if len(given) != count or not all(0 < one < math.inf for one in given):
+    numbers = [1.0] * count if weights is None else [float(one) for one in weights]
+    if len(numbers) != count or not all(0 < one < math.inf for one in numbers):
         raise NescioError(
-            f"weights must be {count} positive numbers, one a part, got {weights}; leave a part "
+            f"weights must be {count} positive numbers, one per part, got {weights}; leave a part "
             "out to give it none"
         )
-    return [one / sum(given) for one in given]
+    return [one / sum(numbers) for one in numbers]
 
 
-def surprise(found: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
+def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
     """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
-    found = found.to(values.dtype)
-    above = torch.searchsorted(values, found.detach()).clamp(1, len(values) - 1)
+    scored = scored.to(values.dtype)
+    above = torch.searchsorted(values, scored.detach()).clamp(1, len(values) - 1)
     low, high = values[above - 1], values[above]
-    share = ((found - low) / (high - low)).clamp(0, 1)
+    share = ((scored - low) / (high - low)).clamp(0, 1)
     share = share.square() * (3 - 2 * share)  # flat at both ends
     in_dist = logs[above - 1] + share * (logs[above] - logs[above - 1])
-    return in_dist + ((found - values[-1]).clamp_min(0) / scale).log1p()
+    return in_dist + ((scored - values[-1]).clamp_min(0) / scale).log1p()
 
 
-def _calibrated(found: Tensor, name: str) -> dict[str, Tensor]:
+def _calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:
     """The distinct scores in order, -log p at each, and the scale of the tail.
 
-    Of scores that may differ by rounding alone the largest is kept, with the p of the smallest.
+    Scores that may differ by rounding alone become the largest, with the p of the smallest.
     """
-    found = found.double()
-    least, most = found.aminmax()
+    scored = scored.double()
+    least, most = scored.aminmax()
     if least == most:
         raise NescioError(
-            f"{name} gives all {len(found)} calibration inputs the same score; leave it out, or "
+            f"{name} gives all {len(scored)} calibration inputs the same score; leave it out, or "
             "calibrate with more inputs"
         )
-    cells = ((found - least) / (most - least) / NEAR).floor()
-    cells, places, counts = cells.unique(return_inverse=True, return_counts=True)
-    values = torch.full_like(cells, -torch.inf).scatter_reduce(0, places, found, "amax")
+    cells = ((scored - least) / (most - least) / NEAR).floor()
+    cells, index, counts = cells.unique(return_inverse=True, return_counts=True)
+    values = torch.full_like(cells, -torch.inf).scatter_reduce(0, index, scored, "amax")
     beyond = counts.flip(0).cumsum(0).flip(0).double()  # how many are at least as large
-    logs = (len(found) + 1) / (beyond + 1)
-    largest = found.topk(max(2, len(found) // TAIL)).values
+    logs = (len(scored) + 1) / (beyond + 1)
+    largest = scored.topk(max(2, len(scored) // TAIL)).values
     scale = (largest - largest[-1]).mean()
-    scale = scale if scale > 0 else found.std(correction=0)
+    scale = scale if scale > 0 else scored.std(correction=0)
     return dict(zip(CALIBRATED, (values, logs.log(), scale), strict=True))
 
 
 def _manifest(part: Detector) -> dict[str, Any]:
-    return {
-        "name": part.name,
-        "options": dict(part.options),
-        "layers": list(part.layers),
-        "made": dict(part.made),
-    }
+    return {key: value for key, value in part.manifest().items() if key != "networks"}

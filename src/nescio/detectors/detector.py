@@ -1,8 +1,8 @@
-"""A fitted detector: activations to one score an input, larger = further out."""
+"""A fitted detector: activations to one score per input, larger = further out."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,24 @@ from nescio.detectors.activations import Activations, View, check_widths
 from nescio.version import VERSION
 
 State = Mapping[str, Tensor]  # what was fitted, by name
-Score = Callable[..., Tensor]  # (view, state, layers, **options) -> (N,)
+Score = Callable[..., Tensor]  # (view, state, **options) -> (N,)
 SIGN = "larger is further out"
-SEEN = "seen"  # the name of the hashes in a file
+FITTED_ON = "fitted_on"  # the name of the hashes in a file
 
 scores = Registry("detector")  # how a fitted detector of a name scores one network's view
 joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Detector:
-    """A detector that can be called, saved and moved; made by a function of `nescio.detectors`."""
+    """A detector that can be called, saved and moved; built by a function of `nescio.detectors`."""
 
-    name: str  # of the function that made it
+    name: str  # of the function that built it
     options: Mapping[str, Any] = field(default_factory=dict)  # JSON
     layers: tuple[str, ...] = ()  # whose features it reads
     states: tuple[State, ...] = ({},)  # one for each network it was fitted on
-    made: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
-    seen: Tensor | None = None  # (n,) int64: hashes of the inputs it was fitted on, where known
+    about: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
+    fitted_on: Tensor | None = None  # (n,) int64: hashes of the inputs it was fitted on
 
     def __post_init__(self) -> None:
         for state in self.states:
@@ -50,17 +50,17 @@ class Detector:
 
     @torch.no_grad()
     def each(self, activations: Activations) -> Tensor:
-        """Scores `(M, N)`, one row a network; one row in all of a measure of all networks."""
+        """Scores `(M, N)`, one row per network; one row in all for a measure of all networks."""
         self._check(activations)
         members = range(activations.members)
         blocks = zip(*(activations.views(m, self.layers) for m in members), strict=True)
         parts = [self.rows(views) for views in blocks]
         with one_thread():  # a second one would spin for longer than this takes
-            found = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-            lost = bool(found.isnan().any())
+            result = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            lost = bool(result.isnan().any())
         if lost:
-            raise NescioError(self._unreadable(found, activations))
-        return found
+            raise NescioError(self._unreadable(result, activations))
+        return result
 
     def rows(self, views: Sequence[View]) -> Tensor:
         """Scores `(M, N)` of the M networks' activations, with gradients if they have them."""
@@ -75,16 +75,26 @@ class Detector:
         """Scores `(N,)` of one network's activations, with gradients if they have them."""
         if self.name in joint:
             return self.rows([view])[0]
-        own = self.states[0] if state is None else state
-        own = {name: tensor.to(view.logits.device) for name, tensor in own.items()}
-        features = {name: single(tensor) for name, tensor in view.features.items()}
+        state = self.states[0] if state is None else state
+        state = {name: tensor.to(view.logits.device) for name, tensor in state.items()}
+        features = {name: single(view.features[name]) for name in self.layers}
         view = replace(view, logits=single(view.logits), features=features)
-        return scores[self.name](view, own, self.layers, **self.options)  # type: ignore[no-any-return]
+        return scores[self.name](view, state, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":
         """The same on another device."""
         moved = tuple({n: t.to(device) for n, t in state.items()} for state in self.states)
         return replace(self, states=moved)
+
+    def manifest(self) -> dict[str, Any]:
+        """All but the tensors, as JSON."""
+        return {
+            "name": self.name,
+            "options": dict(self.options),
+            "layers": list(self.layers),
+            "networks": len(self.states),
+            "about": dict(self.about),
+        }
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file, with a manifest inside."""
@@ -94,31 +104,27 @@ class Detector:
             for member, state in enumerate(self.states)
             for name, tensor in state.items()
         }
-        if self.seen is not None:
-            tensors[SEEN] = self.seen
+        if self.fitted_on is not None:
+            tensors[FITTED_ON] = self.fitted_on
         manifest = {
             "kind": "detector",
             "nescio": VERSION,
             "torch": torch.__version__,
             "sign": SIGN,
-            "name": self.name,
-            "options": dict(self.options),
-            "layers": list(self.layers),
-            "networks": len(self.states),
-            "made": dict(self.made),
+            **self.manifest(),
         }
         save_tensors(path, tensors, {**manifest, "digest": _digest(manifest, tensors)})
         return path
 
-    def _unreadable(self, found: Tensor, activations: Activations) -> str:
-        """Why scores are NaN: how many, and how many of the numbers they were made from."""
+    def _unreadable(self, result: Tensor, activations: Activations) -> str:
+        """Why scores are NaN: how many, and how many of the numbers they are computed from."""
         read = {"logits": activations.logits}
         read |= {f"features {name!r}": activations.features[name] for name in self.layers}
         counts = {name: sum(int(m.isnan().sum()) for m in value) for name, value in read.items()}
-        lost = int(found.isnan().any(0).sum())
+        lost = int(result.isnan().any(0).sum())
         return (
-            f"{self.name}: {lost} of {found.shape[1]} scores are NaN; NaN in what they are made "
-            f"from: {', '.join(f'{name} {count}' for name, count in counts.items())}; check the "
+            f"{self.name}: {lost} of {result.shape[1]} scores are NaN; NaN in what they read: "
+            f"{', '.join(f'{name} {count}' for name, count in counts.items())}; check the "
             "network and its inputs"
         )
 
@@ -129,8 +135,8 @@ class Detector:
                 "nescio.observe(net, x), or score raw inputs: nescio.scorer(net, detector)(x)"
             )
         widths = {n: activations.features[activations.layer(n)].shape[-1] for n in self.layers}
-        check_widths(self.name, self.made, widths)
-        pools = [made.get("pool") for made in (self.made, activations.made)]
+        check_widths(self.name, self.about, widths)
+        pools = [about.get("pool") for about in (self.about, activations.about)]
         if self.layers and None not in pools and pools[0] != pools[1]:
             raise NescioError(
                 f"{self.name} was fitted on features pooled by {pools[0]!r}, these are pooled by "
@@ -149,11 +155,39 @@ class Detector:
 
 
 def _digest(manifest: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """A fingerprint of all that makes the scores, so that a wrong byte is seen."""
-    kept = {key: manifest[key] for key in ("name", "options", "layers", "networks", "made")}
-    text = json.dumps([kept, sorted(tensors)], sort_keys=True)
+    """A fingerprint of all that makes the scores, so that a wrong byte is detected."""
+    parts = {key: manifest[key] for key in ("name", "options", "layers", "networks", "about")}
+    text = json.dumps([parts, sorted(tensors)], sort_keys=True)
     numbers = digest(*(tensors[name] for name in sorted(tensors)))
     return hashlib.blake2b(f"{text}{numbers}".encode(), digest_size=8).hexdigest()
+
+
+def fitted(
+    name: str, train: Activations, options: Mapping[str, Any], states: Iterable[State], *layers: str
+) -> Detector:
+    """A detector with one state for each network of `train`, whose `layers` it reads."""
+    manifest = {"name": name, "options": options, "layers": layers, "about": train.about}
+    return from_manifest(manifest, tuple(states), train.hashes)
+
+
+def from_manifest(
+    manifest: Mapping[str, Any], states: tuple[State, ...], fitted_on: Tensor | None
+) -> Detector:
+    """A detector from what a file says about it."""
+    return Detector(
+        name=manifest["name"],
+        options=manifest["options"],
+        layers=tuple(manifest["layers"]),
+        states=states,
+        about=manifest["about"],
+        fitted_on=fitted_on,
+    )
+
+
+def only_layer(view: View) -> Tensor:
+    """The features `(N, F)` of the one layer that a detector reads."""
+    (features,) = view.features.values()
+    return features
 
 
 def single(tensor: Tensor) -> Tensor:
@@ -171,14 +205,13 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
         if manifest["digest"] != _digest(manifest, tensors):
             raise NescioError(f"{path} is damaged: it holds other numbers than were saved")
         states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
-        seen = tensors.pop(SEEN, None)
+        fitted_on = tensors.pop(FITTED_ON, None)
         for key, tensor in tensors.items():
             member, _, name = key.partition("/")
             states[int(member)][name] = tensor.to(device)
         if manifest["name"] not in joint:
             scores[manifest["name"]]  # known?
-        parts = manifest["name"], manifest["options"], tuple(manifest["layers"])
-        return Detector(*parts, tuple(states), manifest["made"], seen)
+        return from_manifest(manifest, tuple(states), fitted_on)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, NescioError):
             raise

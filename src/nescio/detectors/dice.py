@@ -6,7 +6,7 @@ from torch import Tensor
 from nescio.core import NescioError
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.last_layer import energy_of, last_layer, parts
 
 
@@ -24,16 +24,13 @@ def dice(train: Activations, *, sparsity: float = 0.9) -> Detector:
     for member, state in enumerate(states):
         mean = _mean(train.features[layer][member]).to(state["weight"].device)
         state["weight"] = _sparse(state["weight"], mean, sparsity)
-    return Detector(
-        "dice", {"sparsity": float(sparsity)}, (layer,), tuple(states), train.made, train.hashes
-    )
+    return fitted("dice", train, {"sparsity": float(sparsity)}, states, layer)
 
 
 @scores.named("dice")
-def score(view: View, state: State, layers: tuple[str, ...], *, sparsity: float) -> Tensor:
+def score(view: View, state: State, **_: float) -> Tensor:
     """The free energy of the logits of the sparse layer."""
-    del sparsity
-    return energy_of(view.features[layers[0]], state)
+    return energy_of(only_layer(view), state)
 
 
 def _mean(features: Tensor) -> Tensor:

@@ -9,10 +9,10 @@ from nescio.core import NescioError, generator
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.rows import Layout, Rows, as_layout, flat_inputs, read_rows
 
-PAIRS = 1 << 21  # distances held at a time
+PAIRS = 1 << 21  # distances at a time
 QUERIES = 256  # rows that are compared with a part of the bank at a time
 
 
@@ -34,7 +34,7 @@ def gower(
     columns: how inputs are encoded; without it, every input number is a continuous column.
     missing: "level": two missing values are at 0, a missing one and another at 1; "skip": columns
     that one of the rows lacks are left out of the mean, as Gower does (at 1 where none is left).
-    bank: keep so many training rows, drawn by `seed`; None: all.
+    bank: the number of training rows to keep, drawn by `seed`; None: all.
     """
     if missing not in ("level", "skip"):
         raise NescioError(f'missing must be "level" or "skip", got {missing!r}')
@@ -50,7 +50,7 @@ def gower(
         )
     state = {"bank": x.float(), "width": _ranges(read_rows(x, layout))}
     options = {"columns": layout, "k": int(k), "missing": missing}
-    return Detector("gower", options, (), (state,) * train.members, train.made, train.hashes)
+    return fitted("gower", train, options, [state] * train.members)
 
 
 def _ranges(rows: Rows) -> Tensor:
@@ -62,28 +62,19 @@ def _ranges(rows: Rows) -> Tensor:
 
 
 @scores.named("gower")
-def score(
-    view: View,
-    state: State,
-    layers: tuple[str, ...],
-    *,
-    columns: Layout,
-    k: int,
-    missing: str,
-) -> Tensor:
+def score(view: View, state: State, *, columns: Layout, k: int, missing: str) -> Tensor:
     """Mean distance to the k nearest rows of the bank, in blocks of both."""
-    del layers
     x, bank = flat_inputs(view.inputs), state["bank"]
     banks = [read_rows(part, columns).over(state["width"]) for part in bank.split(PAIRS // QUERIES)]
-    found = []
+    means = []
     for part in x.split(QUERIES):
         rows = read_rows(part, columns).over(state["width"])
         nearest = x.new_empty((len(part), 0))
         for others in banks:
             both = torch.cat([nearest, distances(rows, others, missing)], 1)
             nearest = both.topk(min(k, both.shape[1]), largest=False).values
-        found.append(nearest.mean(1))
-    return torch.cat(found).to(view.logits.dtype)
+        means.append(nearest.mean(1))
+    return torch.cat(means).to(view.logits.dtype)
 
 
 def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.blocks import by_rows, check_classes
 from nescio.detectors.kit.last_layer import check_width, parts
 
@@ -18,7 +18,7 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     """The least divergence KL(p || d) of the answer p from the mean answers d to a class.
 
     The paper takes the means over data that the network was not trained on: on training data,
-    where it is surer, they are sharper.
+    where it is more confident, they are sharper.
 
     by: "predicted", a mean over the samples that the network gives to a class, no labels needed;
     "true", over those that have the label.
@@ -30,13 +30,12 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     for logits in train.logits:
         classes = check_classes(logits).argmax(-1) if labels is None else labels.to(logits.device)
         states.append({"logs": _mean_logs(logits, classes)})
-    return Detector("kl_matching", {"by": by}, (), tuple(states), train.made, train.hashes)
+    return fitted("kl_matching", train, {"by": by}, states)
 
 
 @scores.named("kl_matching")
-def score(view: View, state: State, layers: tuple[str, ...], *, by: str) -> Tensor:
+def score(view: View, state: State, **_: str) -> Tensor:
     """The least divergence over the classes, in float64 on the way."""
-    del layers, by
     check_width(view.logits, state["logs"])
     logs = state["logs"]
     return by_rows(view.logits, 1.0, lambda block: _least(block, logs))
@@ -54,15 +53,15 @@ def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
 
     Summed relative to the largest logarithm met, so that no probability vanishes.
     """
-    known, places = classes.unique(return_inverse=True)
+    known, indices = classes.unique(return_inverse=True)
     shape = (len(known), logits.shape[-1])
     highest = torch.full(shape, -torch.inf, dtype=torch.float64, device=logits.device)
     for rows, block in parts(logits):
-        index = places[rows, None].expand_as(block)
+        index = indices[rows, None].expand_as(block)
         highest.scatter_reduce_(0, index, block.double().log_softmax(-1), "amax")
     sums = torch.zeros_like(highest)
     for rows, block in parts(logits):
-        own = places[rows]
+        own = indices[rows]
         sums.index_add_(0, own, (block.double().log_softmax(-1) - highest[own]).exp_())
-    means: Tensor = sums / places.bincount()[:, None]
+    means: Tensor = sums / indices.bincount()[:, None]
     return highest + means.log()

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from nescio.core import NescioError, generator
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.moments import blocks, precision
 from nescio.detectors.kit.neighbors import as_bank, kth_nearest, prepared
 
@@ -40,32 +40,19 @@ def knn(
         raise NescioError(
             f"k must be from 1 to {size}, the number of features in the bank, got {k}"
         )
-    states = tuple(
-        _fitted(train.features[name][member], chosen, k, normalize)
-        for member in range(train.members)
-    )
+    states = [_fitted(features, chosen, k, normalize) for features in train.features[name]]
     options = {"k": k, "normalize": normalize, "share": share, "seed": seed}
-    return Detector("knn", options, (name,), states, train.made, train.hashes)
+    return fitted("knn", train, options, states, name)
 
 
 @scores.named("knn")
-def score(
-    view: View,
-    state: State,
-    layers: tuple[str, ...],
-    *,
-    k: int,
-    normalize: bool,
-    share: float,
-    seed: int,
-) -> Tensor:
+def score(view: View, state: State, *, k: int, normalize: bool, **_: float) -> Tensor:
     """Find the k-th neighbor by products, then measure the distance to it by the difference."""
-    del share, seed
     bank = as_bank(state)
-    rows = view.features[layers[0]].to(bank.rows.dtype)
-    own = F.normalize(rows, dim=1) if normalize else rows
-    found = bank.rows[kth_nearest(own.detach(), bank, k)]
-    distance: Tensor = torch.linalg.vector_norm(own - found, dim=1)
+    rows = only_layer(view).to(bank.rows.dtype)
+    rows = F.normalize(rows, dim=1) if normalize else rows
+    near = bank.rows[kth_nearest(rows.detach(), bank, k)]
+    distance: Tensor = torch.linalg.vector_norm(rows - near, dim=1)
     return distance
 
 
@@ -79,8 +66,8 @@ def _chosen(samples: int, share: float, seed: int) -> Tensor | None:
 
 
 def _fitted(features: Tensor, chosen: Tensor | None, k: int, normalize: bool) -> dict[str, Tensor]:
-    kept = features if chosen is None else features[chosen.to(features.device)]
-    bank = torch.empty_like(kept, dtype=precision(features))
-    for part, rows in blocks(kept):
+    features = features if chosen is None else features[chosen.to(features.device)]
+    bank = torch.empty_like(features, dtype=precision(features))
+    for part, rows in blocks(features):
         bank[part] = F.normalize(rows, dim=1) if normalize else rows
     return prepared(bank, k)

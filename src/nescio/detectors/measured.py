@@ -40,10 +40,8 @@ def measured(
     }
     _check_options(measures[measure], measure, options)
     _check_options(heads[head], head, head_options or {})
-    score(
-        torch.zeros(2, 1, 2), **chosen
-    )  # refuses a measure that does not read what the head gives
-    return Detector("measured", chosen)
+    score(torch.zeros(2, 1, 2), **chosen)  # a measure must read what the head gives
+    return Detector(name="measured", options=chosen)
 
 
 @joint.named("measured")

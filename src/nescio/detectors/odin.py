@@ -1,7 +1,6 @@
 """Softmax at a high temperature after a step towards confidence (ODIN: Liang et al., 2018)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from nescio.core.registry import detectors
 from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.kit.blocks import check_classes, check_temperature
-from nescio.detectors.msp import log_odds
+from nescio.detectors.simple import log_odds
 
 BATCH = 128  # inputs of a pass: activations and gradients stay in the cache
 
@@ -33,38 +32,27 @@ def odin(
     float64: at T = 1000 probabilities differ after the fourth digit.
 
     temperature: T. radius: in the units of the inputs before they were standardized.
-    scale: what inputs were divided by, one number or one a channel (the axis after the samples):
+    scale: what inputs were divided by, one number or one per channel (the axis after the samples):
     the step is divided by it too.
     """
     if not 0 <= radius < float("inf"):
         raise NescioError(f"radius must be finite and not negative, got {radius}")
-    options: dict[str, Any] = {
-        "temperature": check_temperature(temperature),
-        "radius": float(radius),
-        "scale": _as_list(scale),
-    }
-    return Detector("odin", options)
+    options = {"temperature": check_temperature(temperature), "radius": float(radius)}
+    return Detector(name="odin", options={**options, "scale": _as_list(scale)})
 
 
 @scores.named("odin")
 def score(
-    view: View,
-    state: State,
-    layers: tuple[str, ...],
-    *,
-    temperature: float,
-    radius: float,
-    scale: list[float] | None,
+    view: View, _: State, *, temperature: float, radius: float, scale: list[float] | None
 ) -> Tensor:
     """Log-odds against the first class of the moved inputs, a batch at a time."""
-    del state, layers
     inputs, answer = sources(view)
-    found = []
+    odds = []
     for part in inputs.split(BATCH):
         x = as_batch(part, part.dtype if part.is_floating_point() else torch.float32)
         moved = x if radius == 0 else x - radius * step(answer, x, temperature, scale)
-        found.append(log_odds_at(answer(moved), temperature))
-    return torch.cat(found)
+        odds.append(log_odds_at(answer(moved), temperature))
+    return torch.cat(odds)
 
 
 def sources(view: View) -> tuple[Tensor, Answer]:
@@ -99,7 +87,7 @@ def _per_channel(scale: list[float], x: Tensor) -> Tensor:
     if len(scale) not in (1, x.shape[1]):
         raise NescioError(
             f"scale has {len(scale)} numbers, the inputs {x.shape[1]} channels; give one number, "
-            "or one a channel"
+            "or one per channel"
         )
     return torch.tensor(scale).to(x).view(-1, *[1] * (x.ndim - 2))
 

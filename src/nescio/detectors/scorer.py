@@ -44,7 +44,7 @@ class Scorer:
 
     def _scores(self, x: Inputs) -> Tensor:
         views = [self._view(net, x) for net in self.nets]
-        if self.detector.made.get("mean") and len(views) > 1:
+        if self.detector.about.get("mean") and len(views) > 1:
             views = [_mean(views)]
         return self.detector.rows(views).mean(0)
 
@@ -52,8 +52,8 @@ class Scorer:
         logits, features = net(x)
         check_finite("logits", logits.detach()[None])
         widths = {name: rows.shape[1] for name, rows in features.items()}
-        check_widths(self.detector.name, self.detector.made, widths)
-        linear = self.detector.made.get("linear")
+        check_widths(self.detector.name, self.detector.about, widths)
+        linear = self.detector.about.get("linear")
         weight, bias = linear_layer(linear, net.net, logits) if linear else (None, None)
         return View(logits, features, x, weight, bias, net.answer)
 
@@ -72,7 +72,7 @@ def scorer(
     gradients the scores have them, so an attack can lower or raise them. pool, output: as for
     `observe`, where the detector was fitted with a function, which no file holds.
     """
-    made = detector.made
+    made = detector.about
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     if detector.layers and "pool" not in made:
@@ -100,7 +100,7 @@ def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
 
 def _check_members(detector: "Detector", members: int) -> None:
     fitted = len(detector.states)
-    alone = fitted == 1 and (not detector.states[0] or detector.made.get("mean"))
+    alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
     if not alone and fitted != members:
         raise NescioError(
             f"{detector.name} was fitted on {fitted} network(s), this source has {members}; fit it "

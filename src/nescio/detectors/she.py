@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.last_layer import check_width, class_sums, right_classes
 
 # features (N, 1, F) or (N, F) and patterns that fit -> unlikeness
@@ -44,21 +44,19 @@ def she(train: Activations, *, layer: str | None = None, similarity: str = "inne
             )
         patterns = (sums / counts.clamp_min(1)[:, None]).float()
         states.append({"patterns": patterns, "counts": counts})
-    return Detector(
-        "she", {"similarity": similarity}, (name,), tuple(states), train.made, train.hashes
-    )
+    return fitted("she", train, {"similarity": similarity}, states, name)
 
 
 @scores.named("she")
-def score(view: View, state: State, layers: tuple[str, ...], *, similarity: str) -> Tensor:
+def score(view: View, state: State, *, similarity: str) -> Tensor:
     """Minus the likeness to the pattern of the predicted class."""
-    features, unlike = view.features[layers[0]], SIMILARITIES[similarity]
+    features, unlike = only_layer(view), SIMILARITIES[similarity]
     patterns, known = state["patterns"].to(features.dtype), state["counts"] > 0
     check_width(features, patterns)
     label = view.logits.argmax(-1)
-    found = unlike(features, patterns[label])
+    result = unlike(features, patterns[label])
     lost = ~known[label]
     if not lost.any():
-        return found
-    nearest = torch.stack([unlike(features[lost], own) for own in patterns[known]]).amin(0)
-    return found.masked_scatter(lost, nearest)
+        return result
+    nearest = torch.stack([unlike(features[lost], mean) for mean in patterns[known]]).amin(0)
+    return result.masked_scatter(lost, nearest)

@@ -10,7 +10,7 @@ from nescio.core import Inputs, NescioError, only_tensor
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.kit.rows import Layout, as_layout, column_parts, flat_inputs, marked
 
 CELL = 0.25  # of a kernel's width: values this near share one
@@ -31,7 +31,7 @@ def smoothed_density(
 ) -> Detector:
     """Minus the log of a density: kernels for numbers, smoothed counts for levels.
 
-    Numbers (ordinal: the place of the level) have Gaussian kernels of Silverman's width, times
+    Numbers (ordinal: the index of the level) have Gaussian kernels of Silverman's width, times
     `bandwidth`; values within a quarter of it share one. Levels, missing and unseen have
     a share (n + smoothing) / (N + smoothing * K): what never occurred is rare, not impossible.
     columns: how inputs are encoded; without it, every input number is a continuous column.
@@ -48,43 +48,39 @@ def smoothed_density(
         )
     layout = as_layout(columns, train.inputs)
     state: dict[str, Tensor] = {}
-    for place, (kind, own, flags) in enumerate(column_parts(train.inputs, layout)):
+    for index, (kind, own, flags) in enumerate(column_parts(train.inputs, layout)):
         if kind == "categorical":
-            state[f"shares.{place}"] = _shares(marked(own, flags).sum(0), smoothing)
+            state[f"shares.{index}"] = _shares(marked(own, flags).sum(0), smoothing)
         else:
-            state |= _kernels(place, own[:, 0], flags, bandwidth, smoothing, bins)
+            state |= _kernels(index, own[:, 0], flags, bandwidth, smoothing, bins)
     if structure == "tree":
         state |= _tree(train.inputs, layout, state, smoothing)
-    options = {"columns": layout}
-    return Detector(
-        "smoothed_density", options, (), (state,) * train.members, train.made, train.hashes
-    )
+    return fitted("smoothed_density", train, {"columns": layout}, [state] * train.members)
 
 
 @scores.named("smoothed_density")
-def score(view: View, state: State, layers: tuple[str, ...], *, columns: Layout) -> Tensor:
+def score(view: View, state: State, *, columns: Layout) -> Tensor:
     """Minus the sum of the columns' log densities, and of what a tree adds."""
-    del layers
-    found = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
-    return -torch.cat(found).to(view.logits.dtype)
+    logs = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
+    return -torch.cat(logs).to(view.logits.dtype)
 
 
 def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
     total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-    for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
-        shares = state[f"shares.{place}"]
+    for index, (kind, own, flags) in enumerate(column_parts(x, layout)):
+        shares = state[f"shares.{index}"]
         if kind == "categorical":
             total = total + shares[marked(own, flags).argmax(1)]
             continue
         there = 1 - flags.sum(1, keepdim=True)
-        log = _log_kernel(own[:, 0], state, place)
+        log = _log_kernel(own[:, 0], state, index)
         states = shares[torch.cat([there, flags], 1).argmax(1)]
         total = total + states + torch.where(there[:, 0] > 0, log, 0.0)
     if "parents" in state:
         codes = _codes(x, layout, state)
-        for place, parent in enumerate(state["parents"].tolist()):
+        for index, parent in enumerate(state["parents"].tolist()):
             if parent >= 0:
-                total = total + state[f"gain.{place}"][codes[:, parent], codes[:, place]]
+                total = total + state[f"gain.{index}"][codes[:, parent], codes[:, index]]
     return total
 
 
@@ -94,7 +90,7 @@ def _shares(counts: Tensor, smoothing: float) -> Tensor:
 
 
 def _kernels(
-    place: int, values: Tensor, flags: Tensor, bandwidth: float, smoothing: float, bins: int
+    index: int, values: Tensor, flags: Tensor, bandwidth: float, smoothing: float, bins: int
 ) -> State:
     """Centers, log weights and width of the kernels of a column, and the inner edges of bins."""
     there = flags.sum(1) == 0
@@ -106,18 +102,18 @@ def _kernels(
     centers, weights = _centers(known, width)
     shares = torch.linspace(0, 1, bins + 1, dtype=known.dtype, device=known.device)[1:-1]
     return {
-        f"shares.{place}": _shares(counts, smoothing),
-        f"centers.{place}": centers,
-        f"weights.{place}": weights.log(),
-        f"width.{place}": width,
-        f"edges.{place}": _quantile(known, shares).unique(),
+        f"shares.{index}": _shares(counts, smoothing),
+        f"centers.{index}": centers,
+        f"weights.{index}": weights.log(),
+        f"width.{index}": width,
+        f"edges.{index}": _quantile(known, shares).unique(),
     }
 
 
 def _centers(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     """Means of sorted values that lie in one cell of a grid, and their shares.
 
-    The grid is even, so that a lone value far out keeps a kernel of its own.
+    The grid is even, so that a single distant value keeps a separate kernel.
     """
     cells = (known / (CELL * width)).floor()
     _, inverse, counts = cells.unique_consecutive(return_inverse=True, return_counts=True)
@@ -142,9 +138,9 @@ def _quantile(known: Tensor, shares: Tensor) -> Tensor:
     return torch.lerp(known[low], known[(low + 1).clamp_max(len(known) - 1)], at - low)
 
 
-def _log_kernel(values: Tensor, state: State, place: int) -> Tensor:
-    centers, width = state[f"centers.{place}"], state[f"width.{place}"]
-    weights = state[f"weights.{place}"]
+def _log_kernel(values: Tensor, state: State, index: int) -> Tensor:
+    centers, width = state[f"centers.{index}"], state[f"width.{index}"]
+    weights = state[f"weights.{index}"]
     parts = values.split(max(1, BLOCK // len(centers)))
     logs = [(weights - ((v[:, None] - centers) / width).square() / 2).logsumexp(1) for v in parts]
     return torch.cat(logs) - (width * math.sqrt(2 * math.pi)).log()
@@ -153,7 +149,7 @@ def _log_kernel(values: Tensor, state: State, place: int) -> Tensor:
 def _tree(inputs: Inputs | None, layout: Layout, state: State, smoothing: float) -> State:
     """The parent of each column (-1: none), and by how much it changes the log density."""
     inputs = only_tensor(inputs, "smoothed_density")
-    logs = [_log_codes(place, state) for place in range(len(layout))]
+    logs = [_log_codes(index, state) for index in range(len(layout))]
     sizes = [len(log) for log in logs]
     if sum(sizes) > CODES:
         raise NescioError(
@@ -162,28 +158,28 @@ def _tree(inputs: Inputs | None, layout: Layout, state: State, smoothing: float)
         )
     counts = _pair_counts(inputs, layout, state, sizes)  # (all codes, all codes)
     parents = _spanning(_gains(counts, sizes))
-    starts = [sum(sizes[:place]) for place in range(len(sizes))]
-    found = {"parents": torch.tensor(parents)}
-    for place, parent in enumerate(parents):
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    tree = {"parents": torch.tensor(parents)}
+    for index, parent in enumerate(parents):
         if parent >= 0:
             both = counts[
                 starts[parent] : starts[parent] + sizes[parent],
-                starts[place] : starts[place] + sizes[place],
+                starts[index] : starts[index] + sizes[index],
             ]
-            prior = smoothing * sizes[place]
-            conditional = (both + prior * logs[place].exp()) / (both.sum(1, keepdim=True) + prior)
-            found[f"gain.{place}"] = conditional.log() - logs[place]
-    return found
+            prior = smoothing * sizes[index]
+            conditional = (both + prior * logs[index].exp()) / (both.sum(1, keepdim=True) + prior)
+            tree[f"gain.{index}"] = conditional.log() - logs[index]
+    return tree
 
 
-def _log_codes(place: int, state: State) -> Tensor:
+def _log_codes(index: int, state: State) -> Tensor:
     """Log shares of the codes of a column by its own density: bins or levels, then flags."""
-    shares = state[f"shares.{place}"]
-    if f"edges.{place}" not in state:
+    shares = state[f"shares.{index}"]
+    if f"edges.{index}" not in state:
         return shares
-    edges = state[f"edges.{place}"]
-    far = (edges[:, None] - state[f"centers.{place}"]) / state[f"width.{place}"]
-    below = torch.special.ndtr(far) @ state[f"weights.{place}"].exp()
+    edges = state[f"edges.{index}"]
+    far = (edges[:, None] - state[f"centers.{index}"]) / state[f"width.{index}"]
+    below = torch.special.ndtr(far) @ state[f"weights.{index}"].exp()
     ends = torch.cat([below.new_zeros(1), below, below.new_ones(1)])
     masses = ends.diff().clamp_min(torch.finfo(ends.dtype).tiny)
     return torch.cat([shares[:1] + masses.log(), shares[1:]])
@@ -191,17 +187,17 @@ def _log_codes(place: int, state: State) -> Tensor:
 
 def _codes(x: Tensor, layout: Layout, state: State) -> Tensor:
     """The bin, level or flag of each column, `(N, D)` int64."""
-    found = []
-    for place, (kind, own, flags) in enumerate(column_parts(x, layout)):
+    codes = []
+    for index, (kind, own, flags) in enumerate(column_parts(x, layout)):
         if kind == "categorical":
-            found.append(marked(own, flags).argmax(1))
+            codes.append(marked(own, flags).argmax(1))
             continue
-        edges = state[f"edges.{place}"]
+        edges = state[f"edges.{index}"]
         code = torch.searchsorted(edges, own[:, 0].contiguous(), right=True)
         for flag in range(flags.shape[1]):
             code = torch.where(flags[:, flag] > 0, len(edges) + 1 + flag, code)
-        found.append(code)
-    return torch.stack(found, 1)
+        codes.append(code)
+    return torch.stack(codes, 1)
 
 
 def _pair_counts(inputs: Tensor, layout: Layout, state: State, sizes: list[int]) -> Tensor:
@@ -234,11 +230,11 @@ def _spanning(gains: Tensor) -> list[int]:
     best, via = [-math.inf] * len(gains), [-1] * len(gains)
     left = set(range(len(gains)))
     while left:
-        place = max(left, key=lambda one: (best[one], -one))
-        parents[place] = via[place] if best[place] > 0 else -1
-        left.remove(place)
+        index = max(left, key=lambda one: (best[one], -one))
+        parents[index] = via[index] if best[index] > 0 else -1
+        left.remove(index)
         for other in left:
-            gain = float(gains[place, other])
+            gain = float(gains[index, other])
             if gain > best[other]:
-                best[other], via[other] = gain, place
+                best[other], via[other] = gain, index
     return parents

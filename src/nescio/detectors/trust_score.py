@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from nescio.core import NescioError, one_thread
 from nescio.core.registry import detectors
 from nescio.detectors.activations import FEATURES, Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.moments import precision, read
 from nescio.detectors.knn import knn
 
@@ -67,51 +67,40 @@ def trust_score(
         rows = F.normalize(rows, dim=1) if normalize else rows
         states.append(_prepared([rows[mask] for mask in own], known, alpha, k))
     options = {"alpha": float(alpha), "k": k, "normalize": normalize}
-    return Detector("trust_score", options, (name,), tuple(states), train.made, train.hashes)
+    return fitted("trust_score", train, options, states, name)
 
 
 @scores.named("trust_score")
-def score(
-    view: View,
-    state: State,
-    layers: tuple[str, ...],
-    *,
-    alpha: float,
-    k: int,
-    normalize: bool,
-) -> Tensor:
+def score(view: View, state: State, *, normalize: bool, **_: float) -> Tensor:
     """Find the nearest of each class by products, then measure distances by differences."""
-    del alpha, k
-    if "centers" not in state:  # a file of before they were kept
-        state = _prepared(state["bank"].split(state["sizes"].tolist()), state["classes"])
     bank, answers = state["bank"], view.logits.argmax(-1)
-    found, start = [], 0
-    for rows in read(view.features[layers[0]], bank, ROWS * bank.shape[1]):
-        own = F.normalize(rows, dim=1) if normalize else rows
-        with one_thread() if len(own) * bank.numel() < SMALL else nullcontext():
-            pair = _pair(own.detach(), state, answers[start : start + len(own)])
+    ratios, start = [], 0
+    for rows in read(only_layer(view), bank, ROWS * bank.shape[1]):
+        rows = F.normalize(rows, dim=1) if normalize else rows
+        with one_thread() if len(rows) * bank.numel() < SMALL else nullcontext():
+            pair = _pair(rows.detach(), state, answers[start : start + len(rows)])
             lengths = [
-                torch.linalg.vector_norm(own - state["centers"][c] - bank[place], dim=1)
-                for c, place in pair
+                torch.linalg.vector_norm(rows - state["centers"][c] - bank[index], dim=1)
+                for c, index in pair
             ]
             near, far = (length.clamp_min(LEAST).log() for length in lengths)
-        found.append(near - far)
-        start += len(own)
-    return torch.cat(found)
+        ratios.append(near - far)
+        start += len(rows)
+    return torch.cat(ratios)
 
 
 @torch.no_grad()
 def _pair(rows: Tensor, state: State, answers: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The predicted class and the nearest other one, and their nearest places in the bank."""
-    squares, places, start = [], [], 0
+    """The predicted class and the nearest other one, and the index of their nearest row."""
+    squares, indices, start = [], [], 0
     sizes = state["sizes"].tolist()
     for size, center in zip(sizes, state["centers"], strict=True):
         own, part = rows - center, slice(start, start + size)
-        value, place = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
+        value, position = torch.addmm(state["half"][part], own, state["bank"][part].T).max(1)
         squares.append(own.square().sum(1).sub_(value, alpha=2))
-        places.append(place + start)
+        indices.append(position + start)
         start += size
-    far, where = torch.stack(squares, 1), torch.stack(places, 1)  # (n, C)
+    far, where = torch.stack(squares, 1), torch.stack(indices, 1)  # (n, C)
     is_own = answers[:, None] == state["classes"]
     chosen = torch.where(is_own.any(1), is_own.int().argmax(1), far.argmax(1))
     other = far.scatter(1, chosen[:, None], math.inf).argmin(1)
@@ -119,9 +108,7 @@ def _pair(rows: Tensor, state: State, answers: Tensor) -> list[tuple[Tensor, Ten
 
 
 @torch.no_grad()
-def _prepared(
-    parts: Sequence[Tensor], classes: Tensor, alpha: float = 0.0, k: int = 1
-) -> dict[str, Tensor]:
+def _prepared(parts: Sequence[Tensor], classes: Tensor, alpha: float, k: int) -> dict[str, Tensor]:
     """The state: the rows of each class from its mean, so that products lose no figures."""
     centers = torch.stack([part.double().mean(0) for part in parts]).to(parts[0].dtype)
     near = [_dense(part - mean, alpha, k) for part, mean in zip(parts, centers, strict=True)]

@@ -1,4 +1,4 @@
-"""The temperature and radius of ODIN, chosen on data; what they were chosen on is kept."""
+"""The temperature and radius of ODIN, chosen on data, with a record of what they were chosen on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
 RADII = tuple(0.0002 * k for k in range(21))  # 0 to 0.004, as published
 WITHOUT = "mean confidence of the in-distribution data"
 
-# scores inside and outside -> what is to be high
+# in-distribution and OOD scores -> what is to be high
 CRITERIA: dict[str, Callable[[Tensor, Tensor], float]] = {
     "auroc": lambda in_dist, ood: float(auroc(in_dist, ood)),
     "fpr95": lambda in_dist, ood: -float(fpr_at_tpr(in_dist, ood)),
@@ -34,14 +34,14 @@ def tuned_odin(
     radii: Sequence[float] = RADII,
     scale: float | Sequence[float] | None = None,
 ) -> Detector:
-    """ODIN with the temperature and radius that do best on data kept for this.
+    """ODIN with the temperature and radius that do best on data reserved for this.
 
     With `ood`, the pair with the best AUROC or FPR95; of equal ones the first. Without, one
-    temperature is given (default 1000), and the radius is the one that raises the mean confidence
-    of `in_dist` most (Hsu et al., 2020). `made["tuned"]` of the detector says which, and has the
+    temperature is used (default 1000), and the radius is the one that raises the mean confidence
+    of `in_dist` most (Hsu et al., 2020). `about["tuned"]` of the detector says which, and has the
     hashes of the inputs that were used: scores of these flatter it.
 
-    in_dist, outside: observed with inputs=True, and not among the data to be scored later.
+    in_dist, ood: observed with inputs=True, and not among the data to be scored later.
     name: of the OOD data, for tables. by: "auroc" or "fpr95".
     temperatures, radii: the grid. scale: as in `odin`.
     """
@@ -57,29 +57,30 @@ def tuned_odin(
             f"temperatures; give one temperature, not {len(temperatures)}, or OOD data"
         )
     numbers = odin(scale=scale).options["scale"]
-    best, found = -float("inf"), odin(scale=scale)
+    best, result = -float("inf"), odin(scale=scale)
     for temperature in temperatures:
-        own = _scores(in_dist, temperature, radii, numbers)
-        other = None if ood is None else _scores(ood, temperature, radii, numbers)
-        for place, radius in enumerate(radii):
-            if other is None:
-                value = float((-own[place]).sigmoid().mean())
+        inner = _scores(in_dist, temperature, radii, numbers)
+        outer = None if ood is None else _scores(ood, temperature, radii, numbers)
+        for index, radius in enumerate(radii):
+            if outer is None:
+                value = float((-inner[index]).sigmoid().mean())
             else:
-                value = CRITERIA[by](own[place].mean(0), other[place].mean(0))
+                value = CRITERIA[by](inner[index].mean(0), outer[index].mean(0))
             if value > best:
                 best = value
-                found = odin(temperature=temperature, radius=radius, scale=scale)
+                result = odin(temperature=temperature, radius=radius, scale=scale)
     record: dict[str, Any] = {
         "by": WITHOUT if ood is None else by,
         "value": abs(best),
         "in_dist": in_dist.samples,
         "ood": 0 if ood is None else ood.samples,
-        "on": None if ood is None else name or str(ood.made.get("name", "unnamed")),
+        "on": None if ood is None else name or str(ood.about.get("name", "unnamed")),
         "hashes": _hashes(in_dist) + ([] if ood is None else _hashes(ood)),
         "temperatures": [float(t) for t in temperatures],
         "radii": [float(r) for r in radii],
     }
-    return replace(found, made={**in_dist.made, "tuned": record}, seen=in_dist.hashes)
+    about = {**in_dist.about, "tuned": record}
+    return replace(result, about=about, fitted_on=in_dist.hashes)
 
 
 def _hashes(activations: Activations) -> list[int]:

@@ -6,10 +6,11 @@ from torch import Tensor
 from nescio.core import NescioError
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.energy import free_energy
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.kit.blocks import in_blocks
+from nescio.detectors.kit.last_layer import last_layer
 from nescio.detectors.kit.moments import moments, precision
+from nescio.detectors.simple import free_energy
 
 
 @detectors.register
@@ -23,47 +24,32 @@ def vim(train: Activations, *, dim: int | None = None) -> Detector:
 
     dim: of the principal space. None: 1000 from 2048 features on, 512 from 768 on, else half.
     """
-    name = train.layer(None)
-    if train.weight is None or train.bias is None:
-        raise NescioError(
-            "vim needs the last linear layer; use nescio.observe(net, data), or give weight= and "
-            "bias= to Activations"
-        )
+    name, layers = last_layer(train, "vim")
     width = train.features[name].shape[-1]
-    if train.weight.shape[-1] != width:
-        raise NescioError(
-            f"the last linear layer reads {train.weight.shape[-1]} features, layer {name!r} has "
-            f"{width}; say which layer enters it: last="
-        )
     size = _size(width) if dim is None else dim
     if not 0 < size < width:
         raise NescioError(f"dim must be from 1 to {width - 1}, below the features, got {size}")
-    states = tuple(
-        _fitted(train.features[name][m], train.logits[m], train.weight[m], train.bias[m], size)
-        for m in range(train.members)
-    )
-    return Detector("vim", {"dim": size}, (name,), states, train.made, train.hashes)
+    rows = zip(train.features[name], train.logits, layers, strict=True)
+    states = [_fitted(features, logits, layer, size) for features, logits, layer in rows]
+    return fitted("vim", train, {"dim": size}, states, name)
 
 
 @scores.named("vim")
-def score(view: View, state: State, layers: tuple[str, ...], *, dim: int) -> Tensor:
+def score(view: View, state: State, **_: int) -> Tensor:
     """The virtual logit minus the energy of the others."""
-    del dim
-    length = _residual(view.features[layers[0]], state["origin"], state["residual"])
+    length = _residual(only_layer(view), state["origin"], state["residual"])
     return state["alpha"] * length + free_energy(view.logits.to(length.dtype))
 
 
 @torch.no_grad()
-def _fitted(
-    features: Tensor, logits: Tensor, weight: Tensor, bias: Tensor, size: int
-) -> dict[str, Tensor]:
-    origin = -torch.linalg.pinv(weight.double()) @ bias.double()
-    found = moments(features)
-    shift = found.mean - origin
-    second = found.within + shift.outer(shift)
+def _fitted(features: Tensor, logits: Tensor, layer: State, size: int) -> dict[str, Tensor]:
+    origin = -torch.linalg.pinv(layer["weight"].double()) @ layer["bias"].double()
+    about = moments(features)
+    shift = about.mean - origin
+    second = about.within + shift.outer(shift)
     residual = torch.linalg.eigh(second).eigenvectors[:, : len(origin) - size]
-    kept = {"origin": origin, "residual": residual.contiguous()}
-    state = {name: tensor.to(precision(features)) for name, tensor in kept.items()}
+    precise = {"origin": origin, "residual": residual.contiguous()}
+    state = {name: tensor.to(precision(features)) for name, tensor in precise.items()}
     length = _residual(features, state["origin"], state["residual"]).double().mean()
     if length <= 0:
         raise NescioError(f"the features lie in a space of {size} dimensions; give a smaller dim")
@@ -78,9 +64,8 @@ def _fitted(
 
 def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
     def length(rows: Tensor) -> Tensor:
-        apart = (rows.to(origin.dtype) - origin) @ residual
-        found: Tensor = torch.linalg.vector_norm(apart, dim=1)
-        return found
+        result: Tensor = ((rows.to(origin.dtype) - origin) @ residual).norm(dim=1)
+        return result
 
     return in_blocks(features, length)
 

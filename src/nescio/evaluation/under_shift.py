@@ -37,9 +37,9 @@ THRESHOLDS = tuple(step / 10 for step in range(10))
 
 @dataclass(frozen=True, eq=False)
 class Confident:
-    """Among inputs with at least a confidence: the share answered rightly, and how many they are.
+    """Among inputs with at least a confidence: the accuracy, and their number.
 
-    Every input from outside counts as wrong. Where no input is left, accuracy is NaN.
+    Every OOD input counts as wrong. Where no input is left, accuracy is NaN.
     """
 
     thresholds: NDArray[np.float64]
@@ -51,7 +51,7 @@ class Confident:
 def accuracy_above(
     in_dist: Seen, labels: Tensor, ood: Seen, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> Confident:
-    """Accuracy on inputs of at least each confidence; those from outside have no right answer."""
+    """Accuracy on inputs of at least each confidence; OOD inputs have no correct label."""
     levels = np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not levels.size or not (levels.min() >= 0 and levels.max() <= 1):
         raise NescioError(f"thresholds must be one or more numbers from 0 to 1, got {thresholds}")
@@ -83,7 +83,7 @@ class Entropies:
 
 
 def entropies(in_dist: Seen, ood: Seen, *, bins: int = 40) -> Entropies:
-    """How the predictive entropy is spread over inputs from inside and from outside."""
+    """How the predictive entropy is distributed over in-distribution and OOD inputs."""
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}")
     classes = in_dist.log_probs.shape[1]

@@ -237,5 +237,5 @@ def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scor
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:
-    mean = detector.made.get("mean") and activations.members > 1
+    mean = detector.about.get("mean") and activations.members > 1
     return detector(activations.mean() if mean else activations).double()

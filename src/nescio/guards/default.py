@@ -78,7 +78,7 @@ def is_labeled(train: Activations) -> bool:
 
 
 def some(train: Activations) -> Activations:
-    """So many of the inputs, drawn, as neighbors are searched among."""
+    """A random subset of the inputs, among which neighbors are searched."""
     if train.samples <= BANK:
         return train
     order = torch.randperm(train.samples, generator=generator(0, "bank"))

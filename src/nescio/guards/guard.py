@@ -41,7 +41,7 @@ def refuse_known(
         return
     known = [("the training data given", None if train is None else train.hashes)]
     known += [("the data the model was trained on", seen) for seen in _seen(source)]
-    known += [(f"the data the detector {one.name} was fitted on", one.seen) for one in fitted]
+    known += [(f"the data the detector {one.name} was fitted on", one.fitted_on) for one in fitted]
     for where, hashes in known:
         count = 0 if hashes is None else int(torch.isin(held.hashes, hashes.cpu()).sum())
         if count:
@@ -156,7 +156,7 @@ def guard(
     nets = tuple(_copies(source))
     if isinstance(detector, Detector):
         more = [] if failure is None or isinstance(failure, Detector) else [None]
-        layers, pool = [*detector.layers, *more], detector.made.get("pool", pool)
+        layers, pool = [*detector.layers, *more], detector.about.get("pool", pool)
     elif nets and layers is None:
         layers = lambda x: watched_layers(nets[0], x, pool=pool, output=output)  # noqa: E731
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}

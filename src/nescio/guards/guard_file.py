@@ -26,7 +26,7 @@ from nescio.core import (
 )
 from nescio.core.registry import heads
 from nescio.detectors import Detector
-from nescio.detectors.detector import SEEN
+from nescio.detectors.detector import FITTED_ON, from_manifest
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import Guard
 from nescio.guards.inputs import Range
@@ -58,8 +58,8 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "guard_format": FORMAT,
         "nescio": VERSION,
         "torch": torch.__version__,
-        "detector": _detector_manifest(guard.detector),
-        "failure": None if guard.failure is None else _detector_manifest(guard.failure),
+        "detector": guard.detector.manifest(),
+        "failure": None if guard.failure is None else guard.failure.manifest(),
         "map": None if guard.map is None else guard.map.manifest(),
         "sets": None if guard.sets is None else guard.sets.manifest(),
         "head": {"name": guard.head.name, "options": dict(guard.head.options)},
@@ -112,8 +112,8 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
     for name, detector in fitted.items():
         for member, state in enumerate(() if detector is None else detector.states):
             parts |= {f"{name}/{member}/{key}": tensor for key, tensor in state.items()}
-        if detector is not None and detector.seen is not None:
-            parts[f"{name}/{SEEN}"] = detector.seen
+        if detector is not None and detector.fitted_on is not None:
+            parts[f"{name}/{FITTED_ON}"] = detector.fitted_on
     if guard.map is not None:
         parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
     if guard.sets is not None:
@@ -264,7 +264,7 @@ def _several(
 
 @torch.no_grad()
 def _answers(guard: Guard, probe: Inputs) -> Tensor:
-    output = guard.detector.made.get("output")
+    output = guard.detector.about.get("output")
     return torch.stack([Network(net, output).answer(probe).cpu() for net in guard.nets])
 
 
@@ -280,20 +280,9 @@ def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:
         )
 
 
-def _detector_manifest(detector: Detector) -> dict[str, Any]:
-    return {
-        "name": detector.name,
-        "options": dict(detector.options),
-        "layers": list(detector.layers),
-        "networks": len(detector.states),
-        "made": dict(detector.made),
-    }
-
-
-def _detector(made: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]) -> Detector:
-    states = tuple(_under(f"{name}/{member}/", tensors) for member in range(made["networks"]))
-    parts = made["name"], made["options"], tuple(made["layers"]), states, made["made"]
-    return Detector(*parts, tensors.get(f"{name}/{SEEN}"))
+def _detector(about: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]) -> Detector:
+    states = tuple(_under(f"{name}/{member}/", tensors) for member in range(about["networks"]))
+    return from_manifest(about, states, tensors.get(f"{name}/{FITTED_ON}"))
 
 
 def _rule_manifest(rule: Rule) -> dict[str, Any]:

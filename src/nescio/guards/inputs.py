@@ -107,7 +107,7 @@ def watch(
     batch_size: int,
 ) -> Iterator[Watched]:
     """What the networks give for inputs, in parts of bounded size; pooled as for the detector."""
-    made = detector.made
+    made = detector.about
     options = made.get("output"), made.get("pool", "mean")
     watching = [Network(net, *options, [place(name, net) for name in layers]) for net in nets]
     size, batch = (max(batch_size, most // max(1, x[:1].numel())) for most in (PART, BATCH))
@@ -140,7 +140,7 @@ def _activations(
         good &= _finite(value)
     if not good.any():
         return None, good
-    linear = detector.made.get("linear")
+    linear = detector.about.get("linear")
     ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
     return Activations(
         logits=torch.stack([_only(rows, good) for rows in logits]),
@@ -150,7 +150,7 @@ def _activations(
         bias=torch.stack([bias for _, bias in ends]) if ends else None,
         last=None,
         answers=[net.answer for net in watching],
-        made={name: detector.made[name] for name in ("pool",) if name in detector.made},
+        about={name: detector.about[name] for name in ("pool",) if name in detector.about},
         hashes=torch.zeros(int(good.sum()), dtype=torch.int64),  # not needed, and not free
         checked=True,
     ), good

@@ -72,7 +72,7 @@ class Table:
 
 
 JOURNAL = "journal.json"
-ANEW = "begin anew with --restart, in Python resume=False"
+ANEW = "start again with --restart, in Python resume=False"
 
 
 def summary_path(out: Path) -> Path:

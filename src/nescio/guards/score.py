@@ -152,7 +152,7 @@ def fingerprint(guard: Guard) -> str:
     for one in (guard.detector, guard.failure):
         if one is not None:
             tensors += [t for state in one.states for _, t in sorted(state.items())]
-            read = [one.made.get(name) for name in ("pool", "output")]
+            read = [one.about.get(name) for name in ("pool", "output")]
             said += [one.name, dict(one.options), one.layers, read]
     for rule in guard.rules:
         limits = [rule.limit, rule.coverage.threshold]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.binomial import lower_bound
-from nescio.metrics.binomial import upper_bound as upper_bound
+from nescio.metrics.intervals import lower_bound
+from nescio.metrics.intervals import upper_bound as upper_bound
 
 STEPS = 200  # coverages of a grid
 SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice

@@ -1,6 +1,6 @@
 """Columns of numbers and words as lines of text, all rows at once: CSV and JSON lines.
 
-A column becomes a matrix of bytes, a row per sample, in which zero is no character. Side by side
+A column becomes a matrix of bytes, a row per sample, in which zero is not a character. Side by side
 with the marks between them the matrices are the text; the zeros are then taken out. Numbers have
 nine significant digits, as the format %.9g writes them: enough to tell any two float32 apart.
 """
@@ -173,7 +173,7 @@ def _split(size: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.ui
 
 
 def _figures(size: Whole, point: NDArray[np.bool_] | None = None) -> list[NDArray[np.uint32]]:
-    """Whole numbers, three figures a column, without leading zeros; a point where one follows."""
+    """Whole numbers, three digits per column, without leading zeros; a point where one follows."""
     most = int(size.max(initial=0))
     rest = size.astype(np.uint32) if most < 1 << 32 else size
     found: list[NDArray[np.uint32]] = []

@@ -2,21 +2,21 @@
 
 from nescio.losses.acet import acet as acet
 from nescio.losses.adversarial import adversarial as adversarial
-from nescio.losses.adversarial_training import adversarial_training as adversarial_training
-from nescio.losses.anchored import anchored as anchored
+from nescio.losses.adversarial import adversarial_training as adversarial_training
 from nescio.losses.ceda import ceda as ceda
+from nescio.losses.ceda import outlier_exposure as outlier_exposure
 from nescio.losses.elbo import elbo as elbo
-from nescio.losses.learned_confidence import learned_confidence as learned_confidence
+from nescio.losses.extra_output import learned_confidence as learned_confidence
+from nescio.losses.extra_output import reject_class as reject_class
 from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
 from nescio.losses.loss import as_loss as as_loss
 from nescio.losses.loss import plus as plus
 from nescio.losses.loss import pointwise as pointwise
-from nescio.losses.outlier_exposure import outlier_exposure as outlier_exposure
-from nescio.losses.reject_class import reject_class as reject_class
+from nescio.losses.penalties import anchored as anchored
+from nescio.losses.penalties import weight_decay as weight_decay
 from nescio.losses.scores import absolute_error as absolute_error
 from nescio.losses.scores import brier as brier
 from nescio.losses.scores import nll as nll
 from nescio.losses.scores import squared_error as squared_error
 from nescio.losses.virtual_adversarial import virtual_adversarial as virtual_adversarial
-from nescio.losses.weight_decay import weight_decay as weight_decay

@@ -1,7 +1,7 @@
 """Adversarial confidence enhancing training (Hein et al., 2019): unsure all around noise.
 
 The paper attacks each noise image with 40 steps in each training step. Here an image comes back,
-epoch after epoch, from a pool, and its perturbation is kept: a visit goes on where the last one
+epoch after epoch, from a pool, and its perturbation is stored: a visit goes on where the last one
 ended, against a network that has changed little. Its step is nearly free: the training pass itself
 gives the gradient of the inputs.
 """
@@ -20,12 +20,12 @@ from nescio.losses.with_ood import (
     ADVICE,
     Form,
     check,
+    confidence_term,
     draw,
-    kept,
     numbers,
-    places,
+    perturbations,
+    positions,
     random_start,
-    sureness,
     top_odds,
     with_others,
 )
@@ -48,21 +48,21 @@ def acet(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the sureness on the surest inputs found near inputs from outside.
+    """Add `weight` times the confidence term on the surest inputs near OOD inputs.
 
     keep: go on from where the last visit of an input ended; linf only. pool: how many inputs take
     turns; by default a tenth of the training samples, 3000 at most: an input that hardly ever comes
     back is hardly attacked.
-    free: after the step, move kept inputs by so much of the radius along the gradient that the
+    free: after the step, move stored inputs by this share of the radius along the gradient that the
     training pass gives. ramp: share of the training during which the radius grows from 0.
-    attack: how inputs are searched in each step. By default `attacks.Ascent(0.3, 0)`, a radius and
-    no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
-    `attacks.Ascent(0.3, 40, 0.0075)`, with keep=False. Training inputs and those from outside must
-    be in its box, [0, 1] by default; others need `attacks.Ascent(0.3, 0, low=-1.0, high=1.0)`.
+    attack: how inputs are searched in each step. By default `Ascent(radius=0.3, steps=0)`, a
+    radius and no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
+    `Ascent(radius=0.3, steps=40, step=0.0075)`, with keep=False. Training and OOD inputs must
+    be in its box, [0, 1] by default; others need `Ascent(..., low=-1.0, high=1.0)`.
     form, share: as in `ceda`.
     """
     check(base, ood, weight, form, share, pool)
-    ascent = attack or Ascent(0.3, 0, best=False)
+    ascent = attack or Ascent(radius=0.3, steps=0, best=False)
     alone = keep and not ascent.steps
     free = 0.5 * alone if free is None else free
     ramp = 0.3 * alone if ramp is None else ramp
@@ -85,50 +85,51 @@ def acet(
         others = f"inputs of {ood.name!r}"
         ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
         if keep:
-            warm, place = kept(batch, rng, name, size, ascent.reach), places(ood, index, size)
+            warm = perturbations(batch, rng, name, size, ascent.reach)
+            position = positions(ood, index, size)
             nearest = ascent.projection(center, lead=2, scale=scale)
-            start = nearest(center + warm.recall(place))
+            start = nearest(center + warm.recall(position))
         else:
             start = random_start(ascent, center, rng, scale)
-        found = start
+        result = start
         if ascent.steps:
             frozen = forward.frozen()
-            found, _ = ascent(
+            result, _ = ascent(
                 lambda x: top_odds(frozen(x)), center, start=start, lead=2, scale=scale
             )
         if keep:
-            warm.store(place, found - center)
+            warm.store(position, result - center)
         if free:
             length = free * ascent.reach * scale
-            found = found.detach().requires_grad_()
+            result = result.detach().requires_grad_()
 
             def go_on(slope: Tensor) -> None:
-                warm.store(place, nearest(found.detach() + length * slope.sign()) - center)
+                warm.store(position, nearest(result.detach() + length * slope.sign()) - center)
 
-            batch.wanted.append((found, go_on))
-        in_dist, outputs = with_others(base, forward, batch, rng, found)
-        return in_dist + weight * sureness(outputs, form)
+            batch.wanted.append((result, go_on))
+        in_dist, outputs = with_others(base, forward, batch, rng, result)
+        return in_dist + weight * confidence_term(outputs, form)
 
-    return Loss(text, base.head, base.score, step)
+    return base.with_step(text, step)
 
 
 def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
     """A tenth of the samples, at least what the largest batch takes; the same in all steps."""
     if name in batch.memory:
         return batch.memory[name].shape[1]
-    least = math.ceil(share * (batch.x.shape[1] + 1))  # a single case may join the last batch
+    least = math.ceil(share * (batch.x.shape[1] + 1))  # a single sample may join the last batch
     size = max(least, min(POOL, batch.points // 10))
     return size if ood.size is None else min(size, ood.size)
 
 
 def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
-    """More inputs in a step than take turns: one would be moved twice, and kept once."""
+    """More inputs in a step than take turns: one would be moved twice, and stored once."""
     there, more = f"of a pool of {size}", "a larger pool"
     if ood.size == size:
         there = f"and {ood.name!r} has {size}"
         more = "a larger OOD set, or keep=False with an attack of some steps"
     return NescioError(
-        f"a step takes {step} inputs from outside, {there}; use a smaller batch or share, or {more}"
+        f"a step takes {step} OOD inputs, {there}; use a smaller batch or share, or {more}"
     )
 
 
@@ -143,4 +144,4 @@ def _check(ascent: Ascent, keep: bool, free: float, ramp: float) -> None:
     if not ascent.steps and not keep:
         raise NescioError("an attack of 0 steps finds nothing; it needs keep=True and a free step")
     if free and not keep:
-        raise NescioError("a free step moves the kept inputs; it needs keep=True")
+        raise NescioError("a free step moves the stored inputs; it needs keep=True")

@@ -1,8 +1,11 @@
-"""Confidence enhancing data augmentation (Hein et al., 2019): unsure on noise.
+"""Unsure on other inputs: CEDA (Hein et al., 2019), outlier exposure (Hendrycks et al., 2019).
 
-The paper speaks of a uniform distribution on noise, its equation 3 of the largest log-probability:
-the same minimum, other gradients. `form` has both.
+The first paper speaks of a uniform distribution on noise, its equation 3 of the largest
+log-probability: the same minimum, other gradients. `form` has both. Outlier exposure is the
+cross-entropy logsumexp(z) - mean(z) to the uniform distribution, on a real data set.
 """
+
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -10,7 +13,7 @@ from nescio.core import Rng
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
-from nescio.losses.with_ood import Form, check, draw, numbers, sureness, with_others
+from nescio.losses.with_ood import Form, check, confidence_term, draw, numbers, with_others
 from nescio.nets.stack import Forward
 
 
@@ -24,20 +27,33 @@ def ceda(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the mean sureness on inputs from outside, in one batch with the others.
+    """Add `weight` times the mean confidence term on OOD inputs, in one batch with the others.
 
     ood: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
     nothing from noise in [0, 1].
     form: "max", the largest log-probability (equation 3), or "uniform", the cross-entropy to the
-    uniform distribution. share: inputs from outside for each training case.
-    pool: take turns among so many inputs from outside, instead of new ones in every step.
+    uniform distribution. share: OOD inputs per training sample.
+    pool: the number of OOD inputs that take turns; None: new ones in every step.
     """
     check(base, ood, weight, form, share, pool)
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         index = numbers(ood, batch, rng, share, pool)
         in_dist, outputs = with_others(base, forward, batch, rng, draw(ood, index, batch))
-        return in_dist + weight * sureness(outputs, form)
+        return in_dist + weight * confidence_term(outputs, form)
 
     text = f"ceda({base.description}, {ood.description}, {weight=}, {form=}, {share=}, {pool=})"
-    return Loss(text, base.head, base.score, step)
+    return base.with_step(text, step)
+
+
+@losses.register
+def outlier_exposure(
+    base: Loss, ood: OODSource, *, weight: float = 0.5, share: float = 1.0
+) -> Loss:
+    """Add `weight` times the cross-entropy to the uniform distribution on outliers.
+
+    Test on other OOD sets than `ood`: a network knows what it was shown.
+    """
+    loss = ceda(base, ood, weight=weight, form="uniform", share=share)
+    text = f"outlier_exposure({base.description}, {ood.description}, {weight=}, {share=})"
+    return replace(loss, description=text)

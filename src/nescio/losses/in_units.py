@@ -20,7 +20,7 @@ def in_units(units: Units, loss: Loss) -> Loss:
         low, high = units.shares(batch.low), units.shares(batch.high)
         return loss(behind, replace(batch, x=units.shares(batch.x), low=low, high=high), rng)
 
-    return Loss(f"{loss.description} in {units.description}", loss.head, loss.score, step)
+    return loss.with_step(f"{loss.description} in {units.description}", step)
 
 
 class _Behind(Stack):

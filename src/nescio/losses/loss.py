@@ -1,4 +1,4 @@
-"""What a loss is: `(forward, batch, rng) -> (M,)`, one number a member."""
+"""What a loss is: `(forward, batch, rng) -> (M,)`, one number per member."""
 
 import inspect
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its 
 Step = Callable[[Forward, "Batch", Rng], Tensor]  # -> (M,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """One training batch of every member, and what losses ask about the training set."""
 
@@ -24,20 +24,20 @@ class Batch:
     points: int  # size of the training set
     low: Tensor  # smallest and largest training value of each feature
     high: Tensor
-    steps: int = 1  # batches an epoch
+    steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
     total: int = 1  # steps of the whole run
-    memory: dict[str, Tensor] = field(default_factory=dict)  # kept between steps, (M, ...) each
+    memory: dict[str, Tensor] = field(default_factory=dict)  # stored between steps, (M, ...) each
     wanted: list["Wanted"] = field(default_factory=list)  # gradients to hand back after the step
 
-    def member(self, place: int) -> "Batch":
+    def member(self, index: int) -> "Batch":
         """The batch of one member alone."""
-        part = slice(place, place + 1)
+        part = slice(index, index + 1)
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
         return replace(self, x=self.x[part], y=self.y[part], memory=memory, wanted=[])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loss:
     """A training objective; `score` is its data term for each sample, also used for validation."""
 
@@ -49,6 +49,10 @@ class Loss:
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch, rng)
+
+    def with_step(self, description: str, step: Step) -> "Loss":
+        """Another objective with this data term."""
+        return replace(self, description=description, step=step, slope=None)
 
 
 def as_loss(loss: object) -> Loss:
@@ -63,19 +67,19 @@ def as_loss(loss: object) -> Loss:
             else f"loss must be a loss such as losses.nll(), or a function, got {name}"
         )
     head = categorical()
-    return Loss(f"{loss.__module__}.{loss.__qualname__}", head, head.nll, loss)
+    text = f"{loss.__module__}.{loss.__qualname__}"
+    return Loss(description=text, head=head, score=head.nll, step=loss)
 
 
 def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
     """A loss that is the mean of a score over the samples of the batch."""
 
-    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        del rng
-        scores = score(forward(batch.x), batch.y)
-        return scores.flatten(1).mean(1)
+    def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
+        return score(forward(batch.x), batch.y).flatten(1).mean(1)
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
-    return Loss(f"{name}({head.name}({options}))", head, score, step, slope)
+    text = f"{name}({head.name}({options}))"
+    return Loss(description=text, head=head, score=score, step=step, slope=slope)
 
 
 def plus(base: Loss, description: str, term: Step) -> Loss:
@@ -84,4 +88,4 @@ def plus(base: Loss, description: str, term: Step) -> Loss:
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return base(forward, batch, rng) + term(forward, batch, rng)
 
-    return Loss(description, base.head, base.score, step)
+    return base.with_step(description, step)

@@ -7,8 +7,6 @@ from nescio.core import Head, NescioError, categorical, fixed_variance
 from nescio.core.registry import losses
 from nescio.losses.loss import Loss, pointwise
 
-# Squared error of the predicted mean.
-
 
 @losses.register
 def squared_error(head: Head | None = None) -> Loss:
@@ -29,9 +27,6 @@ def regression(head: Head | None) -> Head:
     return head
 
 
-# Absolute error of the predicted mean.
-
-
 @losses.register
 def absolute_error(head: Head | None = None) -> Loss:
     """|y - mean|, summed over targets and averaged over samples; the spread is not trained."""
@@ -41,24 +36,18 @@ def absolute_error(head: Head | None = None) -> Loss:
     )
 
 
-# Brier score: squared distance of the probabilities from the label, a proper scoring rule.
-
-
 @losses.register
 def brier(head: Head | None = None) -> Loss:
     """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes."""
     head = head or categorical()
     if head.task != "classification":
         raise NescioError(f"the Brier score needs class probabilities, the head is {head.name}")
-    return pointwise("brier", head, lambda outputs, labels: _score(head, outputs, labels))
 
+    def score(outputs: Tensor, labels: Tensor) -> Tensor:
+        probs = head.center(outputs).exp()
+        return (probs - F.one_hot(labels, probs.shape[-1])).square().sum(-1)
 
-def _score(head: Head, outputs: Tensor, labels: Tensor) -> Tensor:
-    probs = head.center(outputs).exp()
-    return (probs - F.one_hot(labels, probs.shape[-1])).square().sum(-1)
-
-
-# Negative log-likelihood: the proper scoring rule behind maximum likelihood, for every head.
+    return pointwise("brier", head, score)
 
 
 @losses.register

@@ -51,7 +51,7 @@ def _gap(
 
 
 def _unit(direction: Tensor, otherwise: Tensor) -> Tensor:
-    """Each case scaled to length 1, first by its largest entry; `otherwise` where it is zero."""
+    """Each sample scaled to length 1, first by its largest entry; `otherwise` where it is zero."""
     axes = tuple(range(2, direction.ndim))
     largest = direction.abs().amax(axes, keepdim=True)
     direction = torch.where(largest > 0, direction / largest, otherwise)

@@ -38,7 +38,7 @@ def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -
     return ascent.start(center, torch.cat(draws).to(center), scale=scale)
 
 
-# Inputs from outside beside the training batch: what the losses with an OOD source share.
+# OOD inputs beside the training batch: what the losses with an OOD source share.
 
 Form = Literal["max", "uniform"]
 APART = 1 << 40  # numbers of an endless OOD source between two members
@@ -51,13 +51,13 @@ class Beside(Forward):
 
     inner: Forward = field(kw_only=True)
     others: Tensor = field(kw_only=True)  # (M, B', ...)
-    seen: list[Tensor] = field(default_factory=list, kw_only=True)
+    outputs: list[Tensor] = field(default_factory=list, kw_only=True)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.seen or not torch.is_grad_enabled():
+        if self.outputs or not torch.is_grad_enabled():
             return self.inner(x)
         both = self.inner(torch.cat([x, self.others], 1))
-        self.seen.append(both[:, x.shape[1] :])
+        self.outputs.append(both[:, x.shape[1] :])
         return both[:, : x.shape[1]]
 
 
@@ -69,11 +69,11 @@ def with_others(
         forward.architecture, forward.tensors, forward.rng, inner=forward, others=others
     )
     in_dist = base(joined, batch, rng)
-    return in_dist, joined.seen[0] if joined.seen else forward(others)
+    return in_dist, joined.outputs[0] if joined.outputs else forward(others)
 
 
 def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | None) -> Tensor:
-    """Which inputs from outside a step takes, `(M, B')`: `share` of its samples, at least one.
+    """Which OOD inputs a step takes, `(M, B')`: `share` of its samples, at least one.
 
     A function of (seed, member, step). An endless OOD source gives each member its own
     inputs, none of them among the first 2^40. A finite one is walked through in even strides.
@@ -82,17 +82,17 @@ def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | No
     samples = batch.x.shape[1]
     before = batch.points - samples if done == batch.steps - 1 else done * samples
     first = round(share * (epoch * batch.points + before))
-    place = first + torch.arange(max(1, round(share * samples)))
+    position = first + torch.arange(max(1, round(share * samples)))
     if ood.size is None:
-        own = place if pool is None else place % pool
+        own = position if pool is None else position % pool
         return torch.stack([own + APART * (1 + member) for member in rng.members])
     size = pool or ood.size
     starts = [derive(rng.seed, "ood", member) % size for member in rng.members]
-    own = (torch.tensor(starts)[:, None] + place * _stride(size)) % size
+    own = (torch.tensor(starts)[:, None] + position * _stride(size)) % size
     return own * ood.size // size  # a pool is spread evenly over all of the set
 
 
-def places(ood: OODSource, index: Tensor, pool: int) -> Tensor:
+def positions(ood: OODSource, index: Tensor, pool: int) -> Tensor:
     """Where in the pool the inputs with these numbers are."""
     return index % APART if ood.size is None else -(-index * pool // ood.size)
 
@@ -115,8 +115,8 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
     return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.x)
 
 
-def sureness(outputs: Tensor, form: Form) -> Tensor:
-    """How sure outputs `(M, B', C)` are, `(M,)`: largest log-probability, or cross-entropy."""
+def confidence_term(outputs: Tensor, form: Form) -> Tensor:
+    """The confidence of outputs `(M, B', C)`, `(M,)`: largest log-probability, or cross-entropy."""
     total = outputs.logsumexp(-1)
     if form == "max":
         return (outputs.amax(-1) - total).mean(1)
@@ -129,8 +129,8 @@ def check(
     """Refuse options that make no sense together."""
     if not isinstance(ood, OODSource):
         raise NescioError(
-            "outside must be an OOD source, such as data.outside.paper_noise(x), got "
-            f"{type(ood).__name__}; data.outside.another(z, name) makes one of inputs"
+            "ood must be an OOD source, such as data.ood.paper_noise(x), got "
+            f"{type(ood).__name__}; data.ood.another(z, name) makes one of inputs"
         )
     check_logits_head(base)
     if not 0 <= weight < math.inf:
@@ -151,41 +151,41 @@ def check_logits_head(base: Loss) -> None:
         raise NescioError(f"this loss reads class logits; the {base.head.name} head has none")
 
 
-# Perturbations that a loss keeps between steps: a byte a number, in the memory of the run.
+# Perturbations that a loss stores between steps: a byte per number, in the memory of the run.
 
 LEVELS = 127  # from 0 to the radius
 BYTES = 4 << 30  # at most
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Perturbations:
     """The perturbations of a pool of inputs, in multiples of radius / 127."""
 
     levels: Tensor  # (M, P, ...) int8
     radius: float
 
-    def recall(self, place: Tensor) -> Tensor:
-        """The perturbations of the inputs at `place` (M, B) in the pool."""
-        return self.levels[self._rows(place)] * (self.radius / LEVELS)
+    def recall(self, position: Tensor) -> Tensor:
+        """The perturbations of the inputs at `position` (M, B) in the pool."""
+        return self.levels[self._rows(position)] * (self.radius / LEVELS)
 
-    def store(self, place: Tensor, moves: Tensor) -> None:
-        """Keep the perturbations of the inputs at `place` (M, B), rounded."""
+    def store(self, position: Tensor, moves: Tensor) -> None:
+        """Keep the perturbations of the inputs at `position` (M, B), rounded."""
         levels = (moves * (LEVELS / self.radius)).round_().clamp_(-LEVELS, LEVELS)
-        self.levels[self._rows(place)] = levels.to(torch.int8)
+        self.levels[self._rows(position)] = levels.to(torch.int8)
 
-    def _rows(self, place: Tensor) -> tuple[Tensor, Tensor]:
-        place = place.to(self.levels.device)
-        return torch.arange(len(place), device=place.device)[:, None], place
+    def _rows(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        position = position.to(self.levels.device)
+        return torch.arange(len(position), device=position.device)[:, None], position
 
 
-def kept(batch: Batch, rng: Rng, name: str, size: int, radius: float) -> Kept:
-    """What the run keeps under `name` for `size` inputs; random in the cube at first."""
+def perturbations(batch: Batch, rng: Rng, name: str, size: int, radius: float) -> Perturbations:
+    """What the run stores under `name` for `size` inputs; random in the cube at first."""
     if name not in batch.memory:
         shape = (size, *batch.x.shape[2:])
         needed = len(rng.members) * math.prod(shape)
         if needed > BYTES:
             raise NescioError(
-                f"the kept perturbations need {needed / 2**30:.1f} GB; use a smaller pool, fewer "
+                f"the stored perturbations need {needed / 2**30:.1f} GB; use a smaller pool, fewer "
                 "members at a time, or keep=False"
             )
         batch.memory[name] = torch.empty(
@@ -194,4 +194,4 @@ def kept(batch: Batch, rng: Rng, name: str, size: int, radius: float) -> Kept:
         for member, own in zip(rng.members, batch.memory[name], strict=True):
             source = generator(rng.seed, "kept", member)
             own.copy_(torch.randint(-LEVELS, LEVELS + 1, shape, generator=source, dtype=torch.int8))
-    return Kept(batch.memory[name], radius)
+    return Perturbations(batch.memory[name], radius)

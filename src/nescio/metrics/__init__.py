@@ -7,6 +7,7 @@ from nescio.metrics.bootstrapping import bootstrap_metric as bootstrap_metric
 from nescio.metrics.calibration_errors import classwise_ece as classwise_ece
 from nescio.metrics.calibration_errors import debiased_ece as debiased_ece
 from nescio.metrics.calibration_errors import mce as mce
+from nescio.metrics.calibration_errors import smooth_ece as smooth_ece
 from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
@@ -19,11 +20,13 @@ from nescio.metrics.delong import delong_interval as delong_interval
 from nescio.metrics.intervals import Interval as Interval
 from nescio.metrics.intervals import bootstrap_mean as bootstrap_mean
 from nescio.metrics.intervals import bootstrap_ranking as bootstrap_ranking
+from nescio.metrics.multiple_tests import adjust as adjust
+from nescio.metrics.multiple_tests import benjamini_hochberg as benjamini_hochberg
+from nescio.metrics.multiple_tests import holm as holm
 from nescio.metrics.paired import Difference as Difference
 from nescio.metrics.paired import against_best as against_best
 from nescio.metrics.paired import bootstrap_test as bootstrap_test
 from nescio.metrics.paired import delong_test as delong_test
-from nescio.metrics.paired import holm as holm
 from nescio.metrics.ranking import Ranking as Ranking
 from nescio.metrics.ranking import aupr as aupr
 from nescio.metrics.ranking import auroc as auroc
@@ -41,4 +44,3 @@ from nescio.metrics.selective_intervals import bootstrap_selective as bootstrap_
 from nescio.metrics.selective_intervals import selective_test as selective_test
 from nescio.metrics.sketching import Sketch as Sketch
 from nescio.metrics.sketching import sketch as sketch
-from nescio.metrics.smooth_calibration import smooth_ece as smooth_ece

@@ -9,6 +9,8 @@ from torch import Tensor
 from nescio.core import NescioError
 
 Numbers: TypeAlias = ArrayLike | Tensor
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
 
 
 def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
@@ -26,6 +28,12 @@ def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
     if array.dtype.kind == "f" and array.dtype.itemsize < 4:
         return array.astype(np.float32)
     return array
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is not a share."""
+    if not 0 < level < 1:
+        raise NescioError(f"`level` must be between 0 and 1, got {level}; 0.95 is usual")
 
 
 def from_torch(values: Tensor) -> NDArray[Any]:

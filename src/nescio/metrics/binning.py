@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.binomial import lower_bound, upper_bound
+from nescio.metrics.as_arrays import Floats, Numbers, check_level, numbers
 from nescio.metrics.classification import TOLERANCE
+from nescio.metrics.intervals import lower_bound, upper_bound
 from nescio.metrics.ranking import in_two
-from nescio.metrics.resampling import check_level
 
 BLOCK = 1 << 14  # samples of one step: they stay in the cache
 
-Floats: TypeAlias = NDArray[np.float64]
 Slots: TypeAlias = NDArray[np.intp]
 Equal: TypeAlias = Literal["width", "mass"]
 
@@ -26,14 +24,14 @@ Equal: TypeAlias = Literal["width", "mass"]
 def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
     """Expected calibration error: mean gap of confidence and accuracy over bins.
 
-    equal: bins of equal width, or of equal `mass`: as many samples in each, ties kept together.
+    equal: bins of equal width, or of equal `mass`: as many samples in each, ties stay together.
     """
     sure, right = _samples(confidence, correct)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
     return float(np.abs(gaps).sum()) / len(sure)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reliability:
     """The bins of a reliability diagram; an empty bin is NaN, but for its edges and count."""
 
@@ -89,7 +87,9 @@ def reliability(
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
         mean, accuracy = sums / count, hits / count
     exact = np.arange(bins + 1) / bins if equal == "width" else edges.astype(np.float64)
-    return Reliability(exact, count.astype(np.int64), mean, accuracy)
+    return Reliability(
+        edges=exact, count=count.astype(np.int64), confidence=mean, accuracy=accuracy
+    )
 
 
 def residuals(
@@ -97,10 +97,10 @@ def residuals(
 ) -> Floats:
     """Count, mean and mean square of correct - confidence in the bins with samples, (3, bins)."""
     sure, right = _samples(confidence, correct)
-    found = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
-    found = found[:, found[0] > 0]
-    found[1:] /= found[0]
-    return found
+    result = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
+    result = result[:, result[0] > 0]
+    result[1:] /= result[0]
+    return result
 
 
 def equal_counts(values: NDArray[Any], bins: int) -> NDArray[Any]:
@@ -124,14 +124,14 @@ def _gaps(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> F
 
 
 def _powers(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
-    """Cases, and the sums of correct - confidence and of its square in each slot, (3, size)."""
+    """Samples, and the sums of correct - confidence and of its square in each slot, (3, size)."""
     rest = np.subtract(right, sure, dtype=np.float64)
     each = (np.bincount(slots, weights=w, minlength=size) for w in (None, rest, rest**2))
     return np.stack(list(each), dtype=np.float64)
 
 
 def _table(slots: Slots, sure: NDArray[Any], right: NDArray[Any], size: int) -> Floats:
-    """Cases, their confidence and the correct ones in each slot, (3, size)."""
+    """Samples, their confidence and the correct ones in each slot, (3, size)."""
     samples = np.bincount(slots + size * (right == 1), minlength=2 * size).reshape(2, size)
     return np.stack(
         [samples.sum(0), np.bincount(slots, weights=sure, minlength=size), samples[1]],
@@ -206,7 +206,7 @@ def checked_samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any]
 
 
 def check_bins(bins: int) -> None:
-    """Refuse what is no number of bins."""
+    """Refuse anything but a number of bins."""
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
@@ -217,24 +217,24 @@ def _samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArr
         sure = sure.astype(np.float64)
     if len(sure) != len(right):
         raise NescioError(
-            f"`confidence` and `correct` must have one entry a sample, got {len(sure)} "
+            f"`confidence` and `correct` must have one entry per sample, got {len(sure)} "
             f"and {len(right)}"
         )
     return np.ascontiguousarray(sure), right
 
 
 def _check(sure: NDArray[Any], right: NDArray[Any], rows: slice) -> None:
-    """Refuse what is no confidence or no truth: all is read once, in blocks."""
+    """Refuse anything but confidences and truth values: all is read once, in blocks."""
     whole = np.uint32 if sure.dtype == np.float32 else np.uint64
     most = np.asarray(1 + TOLERANCE, sure.dtype).view(whole)  # NaN and negative numbers: above
     if sure[rows].view(whole).max() > most and not (
         sure[rows].min() >= 0 and sure[rows].max() <= 1 + TOLERANCE  # -0.0 is 0
     ):
         missing = int(np.isnan(sure).sum())
-        found = f"{sure.min():g} to {sure.max():g}"
+        result = f"{sure.min():g} to {sure.max():g}"
         raise NescioError(
             "`confidence` must be in [0, 1] without NaN, got "
-            f"{f'NaN in {missing} of {len(sure)} samples' if missing else found}; "
+            f"{f'NaN in {missing} of {len(sure)} samples' if missing else result}; "
             "use the largest probability, not a logit or a score"
         )
     if right.dtype != np.bool_ and not np.all((right[rows] == 0) | (right[rows] == 1)):

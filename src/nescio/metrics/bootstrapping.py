@@ -12,10 +12,9 @@ from torch import Tensor
 from nescio.core import NescioError
 from nescio.metrics.as_arrays import Numbers, from_torch
 from nescio.metrics.binning import BLOCK, ece
-from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce
+from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
 from nescio.metrics.intervals import Interval, percentiles
 from nescio.metrics.resampling import CHANCE, IN_DIST, check, draws, stream_of
-from nescio.metrics.smooth_calibration import smooth_ece
 
 ERRORS = (ece, mce, classwise_ece, debiased_ece, smooth_ece)  # 0 where all is calibrated
 
@@ -38,7 +37,7 @@ def bootstrap_metric(
     options: of the metric, such as `bins`.
 
     The basic interval: a calibration error of few samples is too large by chance, one of a resample
-    by that once more, and the interval takes this off. An unbiased metric keeps its place: its
+    by that once more, and the interval takes this off. An unbiased metric keeps its value: its
     resamples are moved so that their mean is its value. A bound may lie below 0.
 
     Of a calibration error of this package, and of a `reliability`, the lower bound is above 0 only
@@ -51,15 +50,15 @@ def bootstrap_metric(
         raise NescioError("all arrays must have one row per sample, and as many samples")
 
     def value(*drawn: NDArray[Any]) -> float:
-        found = metric(*drawn, **options)
-        return float(found if part is None else getattr(found, part))
+        result = metric(*drawn, **options)
+        return float(result if part is None else getattr(result, part))
 
     whole, size = value(*tables), len(tables[0])
     drawn = draws(size, resamples, seed, IN_DIST, block=size)
     again = np.array([value(*(t[rows] for t in tables)) for block in drawn for rows in block])
     center = float(again.mean()) if unbiased else whole
-    found = percentiles(whole, again - center, level)
-    low, high = whole - found.high, whole - found.low
+    gaps = percentiles(whole, again - center, level)
+    low, high = whole - gaps.high, whole - gaps.low
     if low > 0 and (metric in ERRORS or part == "reliability"):
         probs, rng = tables[0], stream_of(seed, CHANCE)
         count = max(resamples, math.ceil(2 / (1 - level)))
@@ -69,9 +68,9 @@ def bootstrap_metric(
     return Interval(whole, low, high)
 
 
-def _rare(seen: Iterable[bool], most: float) -> bool:
-    """Whether so few are true, with the data as one more; it stops where it knows."""
-    return all(count <= most for count in accumulate(seen, initial=1))
+def _rare(larger: Iterable[bool], most: float) -> bool:
+    """Whether at most `most` are true, counting the data as one; it stops where it knows."""
+    return all(count <= most for count in accumulate(larger, initial=1))
 
 
 def _truth(probs: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:

@@ -1,22 +1,23 @@
-"""Calibration errors beside the usual one: the largest gap, class by class, without its bias."""
+"""Calibration errors beside the usual one: the largest gap, class by class, less bias, smooth."""
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.binning import Equal, ece, reliability, residuals
+from nescio.metrics.as_arrays import Floats, Numbers, numbers
+from nescio.metrics.binning import BLOCK, Equal, checked_samples, ece, reliability, residuals
 from nescio.metrics.classification import checked_blocks, checked_labels
+
+CELLS = 1 << 14  # of [0, 1]; far narrower than any bandwidth that is chosen
 
 
 @metrics.register
 def mce(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
     """Maximum calibration error: the largest gap of confidence and accuracy of a bin."""
-    found = reliability(confidence, correct, bins=bins, equal=equal)
-    return float(np.nanmax(np.abs(found.accuracy - found.confidence)))
+    result = reliability(confidence, correct, bins=bins, equal=equal)
+    return float(np.nanmax(np.abs(result.accuracy - result.confidence)))
 
 
 @metrics.register
@@ -56,10 +57,10 @@ def debiased_ece(
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
     if norm == 1:
-        found = reliability(confidence, correct, bins=bins, equal=equal)
-        full = found.count > 0
-        count, share = found.count[full], found.accuracy[full]
-        gap, spread = share - found.confidence[full], np.sqrt(share * (1 - share) / count)
+        result = reliability(confidence, correct, bins=bins, equal=equal)
+        full = result.count > 0
+        count, share = result.count[full], result.accuracy[full]
+        gap, spread = share - result.confidence[full], np.sqrt(share * (1 - share) / count)
         return float(count @ (2 * np.abs(gap) - _folded(gap, spread))) / int(count.sum())
     count, gap, square = residuals(confidence, correct, bins=bins, equal=equal)
     if (lonely := int((count < 2).sum())) > 0:
@@ -71,10 +72,59 @@ def debiased_ece(
     return math.copysign(math.sqrt(abs(mean)), mean)
 
 
-def _folded(mean: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
+def _folded(mean: Floats, spread: Floats) -> Floats:
     """The mean of |x| for normal x."""
     from scipy.special import erf
 
     scaled = np.divide(mean, spread, out=np.full_like(mean, np.inf), where=spread > 0)
     tails = spread * math.sqrt(2 / math.pi) * np.exp(-(scaled**2) / 2)
     return np.asarray(tails + np.abs(mean) * erf(np.abs(scaled) / math.sqrt(2)))
+
+
+@metrics.register
+def smooth_ece(confidence: Numbers, correct: Numbers, *, bandwidth: float | None = None) -> float:
+    """Calibration error with a reflected normal kernel instead of bins.
+
+    Błasiok and Nakkiran (2023). The residuals (correct - confidence) spread over [0, 1] as heat
+    does, reflected at both ends; in the cosine basis that is one factor per frequency. The error at
+    a bandwidth is the area under what is left; it falls as the bandwidth grows.
+
+    bandwidth: of the kernel, in units of confidence; None: the one that equals the error it gives.
+    """
+    from scipy.fft import dct
+    from scipy.optimize import brentq
+
+    waves = dct(_cell_residuals(confidence, correct), type=2)
+    if bandwidth is not None:
+        if not 0 < bandwidth < math.inf:
+            raise NescioError(f"`bandwidth` must be a number above 0, got {bandwidth!r}")
+        return _area(waves, bandwidth)
+    least = 1 / CELLS
+    if _area(waves, least) <= least:
+        return _area(waves, least)
+    if _area(waves, 1.0) >= 1.0:  # all sure and wrong; above 1 by rounding
+        return 1.0
+    return float(brentq(lambda width: _area(waves, width) - width, least, 1.0, xtol=1e-12))
+
+
+def _area(waves: Floats, bandwidth: float) -> float:
+    """The integral of the absolute residuals, smoothed."""
+    from scipy.fft import idct
+
+    fading = np.exp(-0.5 * (math.pi * bandwidth * np.arange(CELLS)) ** 2)
+    return float(np.abs(idct(waves * fading, type=2)).sum())
+
+
+def _cell_residuals(confidence: Numbers, correct: Numbers) -> Floats:
+    """Mean residuals in the cells; each is split between the two cells whose middles are next."""
+    total = np.zeros(CELLS)
+    sure, right = checked_samples(confidence, correct)
+    for start in range(0, len(sure), BLOCK):
+        part = np.minimum(sure[start : start + BLOCK].astype(np.float64), 1.0)
+        rest = (right[start : start + BLOCK] - part) / len(sure)
+        cell = np.clip(part * CELLS - 0.5, 0, CELLS - 1)
+        low = np.minimum(cell.astype(np.intp), CELLS - 2)
+        share = cell - low
+        total += np.bincount(low, weights=rest * (1 - share), minlength=CELLS)
+        total += np.bincount(low + 1, weights=rest * share, minlength=CELLS)
+    return total

@@ -66,7 +66,7 @@ def _mean(
 
 
 def checked_labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
-    """Class labels, one a row of `table` and each one of its columns."""
+    """Class labels, one per row of `table`, each the index of a column."""
     wanted = numbers("labels", labels, axes=1)
     if wanted.dtype.kind not in "iu":
         raise NescioError(f"`labels` must be integers, got {wanted.dtype}; convert them first")

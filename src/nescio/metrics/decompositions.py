@@ -1,6 +1,6 @@
 """Brier score and NLL in parts: uncertainty - resolution + reliability + within (Murphy, 1973).
 
-Cases of one predicted class and of like confidence form a group. With the group's mean
+Samples of one predicted class and of like confidence form a group. With the group's mean
 probabilities p, its shares of labels q and the shares of labels o among all samples:
 
     uncertainty   H(o)            what is lost by always answering o
@@ -10,7 +10,7 @@ probabilities p, its shares of labels q and the shares of labels o among all sam
 
 For the Brier score H is sum q (1 - q) and D the squared distance; for the NLL the entropy and the
 Kullback-Leibler divergence (Bröcker, 2009). The sum is exact. `refinement` is uncertainty -
-resolution. Few samples a group make resolution and reliability larger than they are.
+resolution. Few samples in a group make resolution and reliability larger than they are.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Floats, Numbers, numbers
 from nescio.metrics.binning import check_bins, equal_counts
 from nescio.metrics.classification import brier, checked_blocks, checked_labels, nll
 
-Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decomposition:
     """A score as `uncertainty - resolution + reliability + within`."""
 
@@ -73,7 +71,7 @@ def _decomposed(
     weight, mean, share = _groups(table, wanted, bins)
     overall = np.bincount(wanted, minlength=table.shape[1]) / len(table)
     return Decomposition(
-        score,
+        score=score,
         uncertainty=float(spread(overall)),
         resolution=float(weight @ distance(share, overall)),
         reliability=float(weight @ distance(share, mean)),

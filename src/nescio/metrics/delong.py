@@ -1,8 +1,8 @@
 """Variance of AUROC without resampling (DeLong et al., 1988), in O(n log n) (Sun and Xu, 2014).
 
-The placement of an outside score is the share of inside scores below it (ties one half), that of
-an inside score the share of outside scores above it. AUROC is the mean of either, and its
-variance is var(outside placements) / M + var(inside placements) / N.
+The placement of an OOD score is the share of in-distribution scores below it (ties one half), that
+of an in-distribution score the share of OOD scores above it. AUROC is the mean of either, and its
+variance is var(OOD placements) / M + var(in-distribution placements) / N.
 """
 
 import math
@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Floats, Numbers, check_level, numbers
 from nescio.metrics.intervals import Interval
 from nescio.metrics.ranking import Ranking, rank
-from nescio.metrics.resampling import check_level
 
 BLOCK = 1 << 16  # samples at a time, of all detectors
 
 Pair: TypeAlias = tuple[Numbers, Numbers]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def delong_interval(
@@ -56,7 +54,7 @@ def logit_interval(area: float, variance: float, level: float) -> Interval:
 def delong_covariance(detectors: Sequence[Pair]) -> tuple[Floats, Floats]:
     """The AUROCs of K detectors and the covariance of these, (K,) and (K, K).
 
-    detectors: (inside, outside) scores of each, for the same samples in the same order.
+    detectors: (in_dist, ood) scores of each, for the same samples in the same order.
     """
     pairs = same_samples(detectors)
     rankings = [rank(*pair) for pair in pairs]
@@ -66,9 +64,7 @@ def delong_covariance(detectors: Sequence[Pair]) -> tuple[Floats, Floats]:
 def same_samples(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """The scores as arrays; detectors that scored other numbers of samples are refused."""
     if not detectors:
-        raise NescioError(
-            "there are no detectors to compare; give (inside, outside) scores of each"
-        )
+        raise NescioError("there are no detectors to compare; give (in_dist, ood) scores of each")
     pairs = [
         (numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1))
         for in_dist, ood in detectors
@@ -78,7 +74,7 @@ def same_samples(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[
         if size != sizes[0]:
             raise NescioError(
                 "a paired test needs the scores of the same samples in the same order, got "
-                f"{sizes[0]} and {size} (inside, outside) scores; score the same data with both"
+                f"{sizes[0]} and {size} (in_dist, ood) scores; score the same data with both"
             )
     return pairs
 
@@ -89,7 +85,7 @@ def _covariance(rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]]) -
         samples = len(pairs[0][side])
         if samples < 2:
             raise NescioError(
-                f"DeLong's variance needs two or more samples a side, got 1 {name} score; "
+                f"DeLong's variance needs two or more samples per side, got 1 {name} score; "
                 "score more samples, or use `bootstrap_ranking`"
             )
         squares = sum(block @ block.T for block in _centered(rankings, pairs, side))
@@ -100,7 +96,7 @@ def _covariance(rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]]) -
 def _centered(
     rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]], side: int
 ) -> Iterator[Floats]:
-    """Placements less their mean, (K, n) for some cases after others."""
+    """Placements less their mean, (K, n) for some samples after others."""
     step = max(1, BLOCK // len(pairs))
     for start in range(0, len(pairs[0][side]), step):
         rows = []

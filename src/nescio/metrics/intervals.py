@@ -1,13 +1,13 @@
-"""Percentile bootstrap intervals: samples drawn again with replacement (Efron, 1979)."""
+"""Percentile bootstrap intervals (Efron, 1979), and exact bounds on a rate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nescio.core import NescioError
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Floats, Numbers, numbers
 from nescio.metrics.ranking import Positive, rank
 from nescio.metrics.resampling import IN_DIST, ask, check, counted, draws
 
@@ -58,17 +58,32 @@ def bootstrap_ranking(
     """
     check(level, resamples, seed)
     question, ranking = ask(of, tpr, positive), rank(in_dist, ood)
-    values, places = question.of_all(ranking), question.places(ranking)
+    values, ranks = question.of_all(ranking), question.ranks(ranking)
     sizes = len(ranking.in_dist), len(ranking.ood)
-    blocks = [question.of_resamples(places, *counts) for counts in counted(sizes, resamples, seed)]
-    found = np.concatenate(blocks, axis=1)
-    return {
-        name: percentiles(value, resampled, level)
-        for name, value, resampled in zip(question.of, values, found, strict=True)
-    }
+    blocks = [question.of_resamples(ranks, *counts) for counts in counted(sizes, resamples, seed)]
+    resampled = zip(question.of, values, np.concatenate(blocks, axis=1), strict=True)
+    return {name: percentiles(value, each, level) for name, value, each in resampled}
 
 
-def percentiles(value: float, resampled: NDArray[np.float64], level: float) -> Interval:
+def percentiles(value: float, resampled: Floats, level: float) -> Interval:
     """The bounds that hold a share `level` of the resamples, the rest split evenly."""
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
+
+
+def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:
+    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples."""
+    from scipy.special import betaincinv
+
+    hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)
+    bound = betaincinv(hits + 1, np.maximum(count - hits, 1e-300), confidence)
+    return np.where(hits >= count, 1.0, bound)
+
+
+def lower_bound(successes: Any, samples: Any, confidence: float) -> Floats:
+    """The rate is at least this: 0 where there are no samples."""
+    from scipy.special import betaincinv
+
+    hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)
+    bound = betaincinv(np.maximum(hits, 1e-300), count - hits + 1, 1 - confidence)
+    return np.where(hits <= 0, 0.0, bound)

@@ -9,22 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nescio.core import NescioError
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Floats, check_level
 from nescio.metrics.delong import Pair, delong_covariance, same_samples
 from nescio.metrics.intervals import percentiles
+from nescio.metrics.multiple_tests import holm
 from nescio.metrics.ranking import Positive, rank
-from nescio.metrics.resampling import LARGER, Question, ask, check, check_level, counted
-
-Floats: TypeAlias = NDArray[np.float64]
+from nescio.metrics.resampling import LARGER, Question, ask, check, counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """The first detector's number less the second's, its interval, and a two-sided p-value."""
 
@@ -35,9 +33,9 @@ class Difference:
 
 
 def delong_test(first: Pair, second: Pair, *, level: float = 0.95) -> Difference:
-    """Do the AUROCs of two detectors differ? Each gives (inside, outside) scores of one data set.
+    """Do the AUROCs of two detectors differ? Each gives (in_dist, ood) scores of one data set.
 
-    Equal AUROCs have p = 1. Where no case varies (one perfect, one constant), p is 0 or 1.
+    Equal AUROCs have p = 1. Where no sample varies (one perfect, one constant), p is 0 or 1.
     """
     check_level(level)
     areas, covariance = delong_covariance([first, second])
@@ -62,27 +60,11 @@ def bootstrap_test(
     """
     check(level, resamples, seed)
     question = ask(of, tpr, positive)
-    values, found = _resampled([first, second], question, resamples, seed)
+    values, again = _resampled([first, second], question, resamples, seed)
     return {
-        name: resampled_difference(values[:, place], found[:, place], level)
-        for place, name in enumerate(question.of)
+        name: resampled_difference(values[:, index], again[:, index], level)
+        for index, name in enumerate(question.of)
     }
-
-
-def holm(p: Numbers) -> Floats:
-    """P-values corrected for their number (Holm, 1979): the chance of any false one is held.
-
-    >>> holm([0.01, 0.04, 0.03]).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    values = numbers("p", p, axes=1).astype(np.float64)
-    if not np.all((values >= 0) & (values <= 1)):
-        raise NescioError(f"p-values must be from 0 to 1, got {values.min():g} to {values.max():g}")
-    order = np.argsort(values, kind="stable")
-    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(raised, 1.0)
-    return corrected
 
 
 def against_best(
@@ -96,46 +78,46 @@ def against_best(
 ) -> dict[str, float]:
     """The p-value of each detector against the best one; the best has 1.
 
-    detectors: (inside, outside) scores by name, for the same samples in the same order.
+    detectors: (in_dist, ood) scores by name, for the same samples in the same order.
 
     All pairs are tested and corrected together by `holm`, as the best is chosen from the same
     data. AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up
-    share the first place. With K detectors the bootstrap needs about 20 K^2 resamples to find
+    share the first position. With K detectors the bootstrap needs about 20 K^2 resamples to find
     any difference.
     """
     if not detectors:
-        raise NescioError('there are no detectors; give scores by name: {"knn": (inside, outside)}')
+        raise NescioError('there are no detectors; give scores by name: {"knn": (in_dist, ood)}')
     check(0.95, resamples, seed)
     question = ask([of], tpr, positive)
-    given = list(detectors.values())
+    pairs = list(detectors.values())
     if of == "auroc":
-        values, covariance = delong_covariance(given)
+        values, covariance = delong_covariance(pairs)
 
         def p_of(i: int, j: int) -> float:
             return normal_difference(values, covariance, i, j, 0.95).p
     else:
-        table, found = _resampled(given, question, resamples, seed)
+        table, again = _resampled(pairs, question, resamples, seed)
         values = table[:, 0]
 
         def p_of(i: int, j: int) -> float:
-            return resampled_difference(values[[i, j]], found[[i, j], 0], 0.95).p
+            return resampled_difference(values[[i, j]], again[[i, j], 0], 0.95).p
 
     best = int(values.argmax() if of in LARGER else values.argmin())
-    return dict(zip(detectors, from_best(len(given), best, p_of).tolist(), strict=True))
+    return dict(zip(detectors, from_best(len(pairs), best, p_of).tolist(), strict=True))
 
 
 def from_best(count: int, best: int, p_of: Callable[[int, int], float]) -> Floats:
     """P-values `(K,)` against the one at `best`, which has 1; all pairs are corrected together.
 
-    p_of: the two-sided p-value of two places.
+    p_of: the two-sided p-value of two detectors by index.
     """
     pairs = list(combinations(range(count), 2))
     corrected = holm([p_of(*pair) for pair in pairs]) if pairs else np.ones(0)
-    found = np.ones(count)
+    result = np.ones(count)
     for pair, p in zip(pairs, corrected, strict=True):
         if best in pair:
-            found[sum(pair) - best] = p
-    return found
+            result[sum(pair) - best] = p
+    return result
 
 
 def normal_difference(
@@ -150,16 +132,16 @@ def normal_difference(
         p = 1.0
     else:
         p = math.erfc(abs(value) / error / math.sqrt(2)) if error > 0 else 0.0
-    return Difference(value, value - margin, value + margin, p)
+    return Difference(value=value, low=value - margin, high=value + margin, p=p)
 
 
-def resampled_difference(values: Floats, found: Floats, level: float) -> Difference:
+def resampled_difference(values: Floats, again: Floats, level: float) -> Difference:
     """The difference of two values from those of their resamples, (2,) and (2, R)."""
-    gaps = found[0] - found[1]
+    gaps = again[0] - again[1]
     interval = percentiles(float(values[0] - values[1]), gaps, level)
     rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
     p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
-    return Difference(interval.value, interval.low, interval.high, p)
+    return Difference(value=interval.value, low=interval.low, high=interval.high, p=p)
 
 
 def _resampled(
@@ -168,13 +150,13 @@ def _resampled(
     """The metrics of all samples and of the resamples, (K, names) and (K, names, R)."""
     pairs = same_samples(detectors)
     rankings = [rank(*pair) for pair in pairs]
-    places = [question.places(ranking) for ranking in rankings]
+    ranks = [question.ranks(ranking) for ranking in rankings]
     orders = [tuple(np.argsort(side, kind="stable") for side in pair) for pair in pairs]
     sizes: Any = tuple(len(side) for side in pairs[0])
     blocks = [
         np.stack([
-            question.of_resamples(place, in_dist[:, order[0]], ood[:, order[1]])
-            for place, order in zip(places, orders, strict=True)
+            question.of_resamples(among, in_dist[:, order[0]], ood[:, order[1]])
+            for among, order in zip(ranks, orders, strict=True)
         ])
         for in_dist, ood in counted(sizes, resamples, seed)
     ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""How well a score separates outside from inside: AUROC, AUPR, FPR at a TPR, errors; exact.
+"""How well a score separates OOD from in-distribution: AUROC, AUPR, FPR at a TPR, errors; exact.
 
-Scores are larger when further out, and outside is the positive class. Each side is sorted once;
+Scores are larger when further out, and OOD is the positive class. Each side is sorted once;
 everything else is a count in a sorted array, so ties are right and the order alone matters (but
 for AUTC, which reads the scores themselves).
 """
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Counts, Numbers, numbers
 
 Positive: TypeAlias = Literal["ood", "in_dist"]
-Counts: TypeAlias = NDArray[np.int64]
 First = TypeVar("First")
 Second = TypeVar("Second")
 
@@ -31,7 +30,7 @@ THREADED = 200_000  # scores from which the work is worth two threads
 
 @metrics.register
 def auroc(in_dist: Numbers, ood: Numbers) -> float:
-    """Chance that an outside score is above an inside one; ties count one half."""
+    """Chance that an OOD score is above an in-distribution one; ties count one half."""
     return rank(in_dist, ood).auroc
 
 
@@ -49,11 +48,11 @@ def aupr(in_dist: Numbers, ood: Numbers, *, positive: Positive = "ood") -> float
 def fpr_at_tpr(
     in_dist: Numbers, ood: Numbers, *, tpr: float = 0.95, positive: Positive = "ood"
 ) -> float:
-    """Share of false alarms where `tpr` of the positives are found.
+    """Share of false alarms where `tpr` of the positives are caught.
 
-    Two conventions are in print. `positive="ood"`: the share of inside scores flagged
-    (score >= t) at the largest t that catches `tpr` of outside. `positive="in_dist"`: the share
-    of outside scores accepted (score <= t) at the smallest t that accepts `tpr` of inside.
+    Two conventions are in print. `positive="ood"`: the share of in-distribution scores
+    flagged (score >= t) at the largest t that catches `tpr` of OOD. `positive="in_dist"`: the
+    share of OOD scores accepted (score <= t) at the smallest t that accepts `tpr` of the other.
     """
     return rank(in_dist, ood).fpr_at_tpr(tpr, positive)
 
@@ -69,7 +68,7 @@ def autc(in_dist: Numbers, ood: Numbers) -> float:
     """Area under the threshold curves (Humblot-Renaux et al., 2023); smaller is better.
 
     The mean of the areas under FPR(t) and FNR(t), t from 0 to 1, for scores scaled to [0, 1] by
-    the smallest and largest of all: (mean of inside + 1 - mean of outside) / 2. Constant scores
+    the smallest and largest of all: (mean of in_dist + 1 - mean of ood) / 2. Constant scores
     give 1/2. Unlike the others it changes when the scores are stretched unevenly.
     """
     return rank(in_dist, ood).autc
@@ -89,17 +88,17 @@ def rank(in_dist: Numbers, ood: Numbers) -> "Ranking":
 
 
 class Steps(NamedTuple):
-    """Some of the distinct outside scores in rising order, each as a threshold."""
+    """Some of the distinct OOD scores in rising order, each as a threshold."""
 
-    equal: Counts  # outside scores equal to it
-    true: Counts  # outside scores at or above it
-    below: Counts  # inside scores below it
-    upto: Counts  # inside scores below or equal
+    equal: Counts  # OOD scores equal to it
+    true: Counts  # OOD scores at or above it
+    below: Counts  # in-distribution scores below it
+    upto: Counts  # in-distribution scores below or equal
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Two sorted groups of scores, made by `rank`."""
+    """Two sorted groups of scores; `rank` builds it."""
 
     in_dist: NDArray[Any]
     ood: NDArray[Any]
@@ -118,17 +117,17 @@ class Ranking:
 
     @property
     def aupr(self) -> float:
-        """Mean, over the outside scores, of the precision at that score as a threshold."""
+        """Mean, over the OOD scores, of the precision at that score as a threshold."""
         return self._areas[1]
 
     @property
     def aupr_in_dist(self) -> float:
-        """The same with inside as the positive class and the smallest scores first."""
+        """The same with in-distribution as the positive class and the smallest scores first."""
         return self.mirrored.aupr
 
     @cached_property
     def mirrored(self) -> "Ranking":
-        """The sides exchanged and the order turned round: inside is the positive class."""
+        """The sides exchanged and the order turned round: in-distribution is positive."""
         turn = np.negative if self.in_dist.dtype.kind == "f" else np.invert
         return Ranking(turn(self.ood[::-1]), turn(self.in_dist[::-1]))
 
@@ -155,8 +154,8 @@ class Ranking:
             )
         if low == high:
             return 0.5
-        kept, flagged = (_scaled_mean(side, low, high) for side in (self.in_dist, self.ood))
-        return (kept + 1 - flagged) / 2
+        accepted, flagged = (_scaled_mean(side, low, high) for side in (self.in_dist, self.ood))
+        return (accepted + 1 - flagged) / 2
 
     @cached_property
     def _areas(self) -> tuple[float, float]:
@@ -178,9 +177,9 @@ class Ranking:
         return twice, precision
 
     def steps(self, start: int = 0, stop: int | None = None) -> Iterator[Steps]:
-        """The distinct outside scores from place `start` to `stop`, in blocks.
+        """The distinct OOD scores from index `start` to `stop`, in blocks.
 
-        No score equal to that at `start` or `stop` may stand before it.
+        No score equal to that at `start` or `stop` may come before it.
         """
         stop = len(self.ood) if stop is None else stop
         low = int(np.searchsorted(self.in_dist, self.ood[start]))
@@ -214,7 +213,7 @@ class Ranking:
 
 
 def refuse_nan(name: str, scores: NDArray[Any]) -> NoReturn:
-    """Say how many scores are no numbers."""
+    """Say how many scores are NaN."""
     raise NescioError(
         f"`{name}` holds NaN in {np.isnan(scores).sum()} of {len(scores)} scores, which have no "
         "rank; expected numbers or +-inf: drop or repair those samples first"
@@ -232,7 +231,7 @@ def _scaled_mean(scores: NDArray[Any], low: float, high: float) -> float:
 
 def is_ood(positive: Positive) -> bool:
     if positive not in ("ood", "in_dist"):
-        raise NescioError(f"`positive` must be 'outside' or 'inside', got {positive!r}")
+        raise NescioError(f"`positive` must be 'ood' or 'in_dist', got {positive!r}")
     return positive == "ood"
 
 

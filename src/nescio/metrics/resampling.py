@@ -4,43 +4,41 @@ One sort serves all resamples, and they come in blocks, so memory is bounded.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, unknown
+from nescio.metrics.as_arrays import Counts, Floats, check_level
 from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
 
-Counts: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """Where the sorted scores of a ranking stand among each other, found once."""
+class Ranks:
+    """The ranks of the sorted scores of a ranking among each other, computed once."""
 
     ranking: Ranking
 
     @cached_property
     def below(self) -> Counts:
-        """Inside scores below each outside score."""
+        """In-distribution scores below each OOD score."""
         return np.searchsorted(self.ranking.in_dist, self.ranking.ood, "left")
 
     @cached_property
     def upto(self) -> Counts:
-        """Inside scores below or equal to each outside score."""
+        """In-distribution scores below or equal to each OOD score."""
         return np.searchsorted(self.ranking.in_dist, self.ranking.ood, "right")
 
     @cached_property
     def first(self) -> Counts:
-        """The first outside score that equals each of them."""
+        """The first OOD score that equals each of them."""
         return np.searchsorted(self.ranking.ood, self.ranking.ood, "left")
 
     @cached_property
@@ -49,44 +47,44 @@ class Places:
         return self.ranking.in_dist.astype(np.float64), self.ranking.ood.astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Resamples:
     """Some resamples of one ranking: how often each of its sorted scores was drawn."""
 
-    places: Places
+    ranks: Ranks
     in_dist: Counts  # (R, N)
     ood: Counts  # (R, M)
     tpr: float
 
     @cached_property
     def in_dist_before(self) -> Counts:
-        """Draws before each place, (R, N + 1)."""
+        """Draws before each index, (R, N + 1)."""
         return _cumulated(self.in_dist)
 
     @cached_property
     def ood_before(self) -> Counts:
-        """Draws before each place, (R, M + 1)."""
+        """Draws before each index, (R, M + 1)."""
         return _cumulated(self.ood)
 
     @cached_property
     def true(self) -> Counts:
-        """Outside draws at or above each outside score, (R, M)."""
-        return self.sizes[1] - self.ood_before[:, self.places.first]
+        """OOD draws at or above each OOD score, (R, M)."""
+        return self.sizes[1] - self.ood_before[:, self.ranks.first]
 
     @cached_property
     def false(self) -> Counts:
-        """Inside draws at or above each outside score, (R, M)."""
-        return self.sizes[0] - self.in_dist_before[:, self.places.below]
+        """In-distribution draws at or above each OOD score, (R, M)."""
+        return self.sizes[0] - self.in_dist_before[:, self.ranks.below]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many inside and outside samples a resample has."""
-        return len(self.places.ranking.in_dist), len(self.places.ranking.ood)
+        """The numbers of in-distribution and OOD samples of a resample."""
+        return len(self.ranks.ranking.in_dist), len(self.ranks.ranking.ood)
 
 
 def _auroc(drawn: Resamples) -> Floats:
-    before, places = drawn.in_dist_before, drawn.places
-    ordered = before[:, places.below] + before[:, places.upto]
+    before, ranks = drawn.in_dist_before, drawn.ranks
+    ordered = before[:, ranks.below] + before[:, ranks.upto]
     areas: Floats = np.einsum("rn,rn->r", drawn.ood, ordered) / (2 * math.prod(drawn.sizes))
     return areas
 
@@ -113,13 +111,15 @@ def _detection_error(drawn: Resamples) -> Floats:
 
 
 def _autc(drawn: Resamples) -> Floats:
-    sides = list(zip(drawn.places.sides, (drawn.in_dist, drawn.ood), strict=True))
+    sides = list(zip(drawn.ranks.sides, (drawn.in_dist, drawn.ood), strict=True))
     low = np.min([scores[(counts > 0).argmax(1)] for scores, counts in sides], axis=0)
     last = [counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(1) for _, counts in sides]
-    high = np.max([scores[place] for (scores, _), place in zip(sides, last, strict=True)], axis=0)
-    kept, flagged = (np.einsum("rn,n->r", counts, scores) / len(scores) for scores, counts in sides)
+    high = np.max([scores[end] for (scores, _), end in zip(sides, last, strict=True)], axis=0)
+    accepted, flagged = (
+        np.einsum("rn,n->r", counts, scores) / len(scores) for scores, counts in sides
+    )
     span = high - low
-    apart = np.divide(flagged - kept, span, out=np.zeros_like(span), where=span > 0)
+    apart = np.divide(flagged - accepted, span, out=np.zeros_like(span), where=span > 0)
     areas: Floats = (1 - apart) / 2
     return areas
 
@@ -138,14 +138,12 @@ LARGER = frozenset({"auroc", "aupr"})  # is better; of the others, smaller is
 class Question:
     """Which metrics, in which sense."""
 
-    of: tuple[str, ...]
+    of: Sequence[str]
     tpr: float
     positive: Positive
 
     def __post_init__(self) -> None:
-        for name in self.of:
-            if name not in STATISTICS:
-                raise NescioError(unknown("ranking metric", name, STATISTICS))
+        check_names(self.of, STATISTICS, "ranking metric")
         is_ood(self.positive)
         least_count(self.tpr, 1)
 
@@ -157,15 +155,15 @@ class Question:
             for name in self.of
         ]
 
-    def places(self, ranking: Ranking) -> Places:
+    def ranks(self, ranking: Ranking) -> Ranks:
         """What the resamples of a ranking share."""
-        return Places(self._turned(ranking))
+        return Ranks(self._turned(ranking))
 
-    def of_resamples(self, places: Places, in_dist: Counts, ood: Counts) -> Floats:
-        """The metrics of resamples that drew the sorted scores so often, (names, R)."""
+    def of_resamples(self, ranks: Ranks, in_dist: Counts, ood: Counts) -> Floats:
+        """The metrics of resamples, from how often each sorted score was drawn: (names, R)."""
         if not is_ood(self.positive):
             in_dist, ood = ood[:, ::-1], in_dist[:, ::-1]
-        drawn = Resamples(places, in_dist, ood, self.tpr)
+        drawn = Resamples(ranks=ranks, in_dist=in_dist, ood=ood, tpr=self.tpr)
         return np.stack([STATISTICS[name](drawn) for name in self.of])
 
     def _turned(self, ranking: Ranking) -> Ranking:
@@ -174,19 +172,26 @@ class Question:
 
 def ask(of: Sequence[str], tpr: float, positive: Positive) -> Question:
     """A checked question about one or more metrics."""
+    return Question(of if isinstance(of, str) else tuple(of), tpr, positive)
+
+
+def check_names(of: Sequence[str], known: Iterable[str], kind: str) -> None:
+    """Refuse what is not a list of names of metrics."""
     if isinstance(of, str) or len(of) == 0:
         raise NescioError(f"`of` must be a list of names of metrics, got {of!r}")
-    return Question(tuple(of), tpr, positive)
+    for name in of:
+        if name not in known:
+            raise NescioError(unknown(kind, name, known))
 
 
 def counted(sizes: tuple[int, int], resamples: int, seed: int) -> Iterator[tuple[Counts, Counts]]:
-    """How often each inside and outside case is drawn, (R, N) and (R, M), in blocks."""
+    """How often each in-distribution and OOD sample is drawn, (R, N) and (R, M), in blocks."""
     streams = (
         draws(size, resamples, seed, stream, block=max(sizes))
         for size, stream in zip(sizes, (IN_DIST, OOD), strict=True)
     )
     for in_dist, ood in zip(*streams, strict=True):
-        yield _counts(in_dist), _counts(ood)
+        yield counts_of(in_dist), counts_of(ood)
 
 
 def draws(
@@ -213,13 +218,8 @@ def check(level: float, resamples: int, seed: int) -> None:
         raise NescioError(f"`seed` must be a whole number from 0 up, got {seed!r}")
 
 
-def check_level(level: float) -> None:
-    """Refuse a level that is no share."""
-    if not 0 < level < 1:
-        raise NescioError(f"`level` must be between 0 and 1, got {level}; 0.95 is usual")
-
-
-def _counts(drawn: NDArray[np.int32]) -> Counts:
+def counts_of(drawn: NDArray[Any]) -> Counts:
+    """How often each sample was drawn, (R, N), from indices (R, N)."""
     rows, size = drawn.shape
     flat = drawn + size * np.arange(rows, dtype=np.int64)[:, None]
     return np.bincount(flat.ravel(), minlength=rows * size).reshape(rows, size)

@@ -7,18 +7,15 @@ once; all numbers are sums over groups of equal scores, so ties are right.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Counts, Floats, Numbers, numbers
 from nescio.metrics.ranking import least_count, refuse_nan
-
-Counts: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @metrics.register
@@ -29,7 +26,7 @@ def ap_error(score: Numbers, wrong: Numbers) -> float:
 
 @metrics.register
 def ap_success(score: Numbers, wrong: Numbers) -> float:
-    """Average precision (a step sum) of right answers, surest first; chance: their share."""
+    """Average precision (a step sum) of correct answers, most confident first; chance: accuracy."""
     return one_of("ap_success", score, wrong)
 
 
@@ -52,7 +49,7 @@ def excess_aurc(score: Numbers, wrong: Numbers) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """The share of errors among the k surest answers, for k = 1 to N."""
+    """The share of errors among the k most confident answers, for k = 1 to N."""
 
     coverage: Floats  # (N,) k / N
     risk: Floats  # (N,)
@@ -64,27 +61,27 @@ class RiskCoverage:
 
 
 def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
-    """The error rate among the surest answers, for every number of them.
+    """The error rate among the most confident answers, for every number of them.
 
     Where scores are equal, their order is random, and the risk is the expected one.
 
     >>> risk_coverage([0.1, 0.2, 0.2], [False, True, False]).risk.tolist()
     [0.0, 0.25, 0.3333333333333333]
     """
-    found = grouped(score, wrong)
-    samples, errors = found.samples, found.errors
+    result = grouped(score, wrong)
+    samples, errors = result.samples, result.errors
     before = np.repeat(samples.cumsum() - samples, samples)
     mistaken = np.repeat(errors.cumsum() - errors, samples)
-    kept = np.arange(1, found.count + 1)
-    expected = mistaken + np.repeat(errors / samples, samples) * (kept - before)
-    return RiskCoverage(kept / found.count, expected / kept)
+    answered = np.arange(1, result.count + 1)
+    expected = mistaken + np.repeat(errors / samples, samples) * (answered - before)
+    return RiskCoverage(answered / result.count, expected / answered)
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Cases in rising order of their scores, in groups of equal ones."""
+    """Samples in rising order of their scores, in groups of equal ones."""
 
-    order: Counts  # (N,) places of the samples, surest first
+    order: Counts  # (N,) indices of the samples, surest first
     first: Counts  # (G,) where in the order each group begins
     wrong: NDArray[np.bool_]  # (N,) in that order
 
@@ -105,7 +102,7 @@ class Groups:
 
 
 def grouped(score: Numbers, wrong: Numbers) -> Groups:
-    """Sort the samples once; what has no rank, and what is no error or success, is refused."""
+    """Sort the samples once; NaN scores and anything but errors and successes are refused."""
     scores, mistakes = numbers("score", score, axes=1), mistaken(wrong)
     if len(scores) != len(mistakes):
         raise NescioError(
@@ -122,22 +119,22 @@ def grouped(score: Numbers, wrong: Numbers) -> Groups:
 
 def mistaken(wrong: Numbers) -> NDArray[np.bool_]:
     """Which answers are errors; both kinds must be there."""
-    given = numbers("wrong", wrong, axes=1)
-    if not np.all((given == 0) | (given == 1)):
+    flags = numbers("wrong", wrong, axes=1)
+    if not np.all((flags == 0) | (flags == 1)):
         raise NescioError("`wrong` must be true or false (1 or 0) for each sample: labels != truth")
-    found: NDArray[np.bool_] = given.astype(bool)
-    if found.all() or not found.any():
-        kind = "wrong" if found.all() else "right"
+    errors: NDArray[np.bool_] = flags.astype(bool)
+    if errors.all() or not errors.any():
+        kind = "wrong" if errors.all() else "right"
         raise NescioError(
-            f"all {len(found)} answers are {kind}, so there is nothing to tell apart; give samples "
-            "of both kinds"
+            f"all {len(errors)} answers are {kind}, so there is nothing to tell apart; give "
+            "samples of both kinds"
         )
-    return found
+    return errors
 
 
 @dataclass(frozen=True, eq=False)
 class Tallies:
-    """Samples of the samples: how many samples, and errors, each group of equal scores has."""
+    """Resamples: how many samples, and errors, each group of equal scores has."""
 
     samples: Counts  # (R, G), surest group first
     errors: Counts  # (R, G)
@@ -145,12 +142,12 @@ class Tallies:
 
     @cached_property
     def samples_upto(self) -> Counts:
-        """Cases in a group and the surer ones."""
+        """Samples in a group and the surer ones."""
         return self.samples.cumsum(1)
 
     @cached_property
     def errors_upto(self) -> Counts:
-        """Errors in a group and the surer ones."""
+        """Errors in a group and in the more confident ones."""
         return self.errors.cumsum(1)
 
     @property
@@ -161,9 +158,9 @@ class Tallies:
 
 def _ap_error(drawn: Tallies) -> Floats:
     samples, errors = drawn.totals
-    found = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
+    result = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
     flagged = samples[:, None] - drawn.samples_upto + drawn.samples
-    precision = found / np.maximum(flagged, 1)
+    precision = result / np.maximum(flagged, 1)
     area: Floats = np.einsum("rg,rg->r", drawn.errors, precision) / errors
     return area
 
@@ -189,8 +186,8 @@ def _fpr_at_tpr(drawn: Tallies) -> Floats:
     """The share of errors accepted where `tpr` of the right answers are (Corbière et al., 2019)."""
     samples, errors = drawn.totals
     least = np.array([least_count(drawn.tpr, int(right)) for right in samples - errors])
-    place = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
-    rate: Floats = np.take_along_axis(drawn.errors_upto, place[:, None], 1)[:, 0] / errors
+    index = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
+    rate: Floats = np.take_along_axis(drawn.errors_upto, index[:, None], 1)[:, 0] / errors
     return rate
 
 
@@ -232,9 +229,9 @@ STATISTICS: Mapping[str, Callable[[Tallies], Floats]] = {
 LARGER = frozenset({"ap_error", "ap_success", "auroc"})  # is better; of the others, smaller is
 
 
-def of_all(found: Groups, name: str, tpr: float = 0.95) -> float:
+def of_all(result: Groups, name: str, tpr: float = 0.95) -> float:
     """One number of all samples."""
-    tallies = Tallies(found.samples[None], found.errors[None], tpr)
+    tallies = Tallies(result.samples[None], result.errors[None], tpr)
     return float(STATISTICS[name](tallies)[0])
 
 

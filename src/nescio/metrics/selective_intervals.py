@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, unknown
-from nescio.metrics.as_arrays import Numbers
+from nescio.metrics.as_arrays import Counts, Floats, Numbers
 from nescio.metrics.intervals import Interval, percentiles
 from nescio.metrics.paired import Difference, resampled_difference
 from nescio.metrics.ranking import least_count
-from nescio.metrics.resampling import BLOCK, check
-from nescio.metrics.selective import STATISTICS, Counts, Floats, Tallies, grouped, mistaken, of_all
+from nescio.metrics.resampling import BLOCK, check, check_names, counts_of
+from nescio.metrics.selective import STATISTICS, Tallies, grouped, mistaken, of_all
 
 ALL = tuple(STATISTICS)
 LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
@@ -37,37 +36,37 @@ def bootstrap_selective(
     """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
 
     of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `excess_aurc`.
-    tpr: of `fpr_at_tpr`, the share of errors accepted where so many right answers are.
+    tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
 
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
     what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
     """
-    values, found = resampled(
+    values, again = resampled(
         {"": score}, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
     )
     return {
-        name: interval(name, float(values[0, place]), found[0, place], level)
-        for place, name in enumerate(of)
+        name: interval(name, float(values[0, index]), again[0, index], level)
+        for index, name in enumerate(of)
     }
 
 
-def interval(name: str, value: float, found: Floats, level: float) -> Interval:
+def interval(name: str, value: float, result: Floats, level: float) -> Interval:
     """The interval of a metric from its resamples."""
     if name in GAINS:
-        lost = _log_basic(1 - value, 1 - found, level)
+        lost = _log_basic(1 - value, 1 - result, level)
         return Interval(value, 1 - lost.high, 1 - lost.low)
-    return (_log_basic if name in LOSSES else percentiles)(value, found, level)
+    return (_log_basic if name in LOSSES else percentiles)(value, result, level)
 
 
-def _log_basic(value: float, found: Floats, level: float) -> Interval:
+def _log_basic(value: float, result: Floats, level: float) -> Interval:
     """As far below and above the value, as a factor, as it is above and below the resamples.
 
     Resamples of 0 have no logarithm and are left out; a value of 0 has only such ones.
     """
-    found = found[found > ROUNDING]
-    if value <= ROUNDING or len(found) == 0:
+    result = result[result > ROUNDING]
+    if value <= ROUNDING or len(result) == 0:
         return Interval(value, value, value)
-    ends = percentiles(value, found, level)
+    ends = percentiles(value, result, level)
     return Interval(value, value**2 / ends.high, min(1.0, value**2 / ends.low))
 
 
@@ -88,12 +87,12 @@ def selective_test(
     data as one more resample.
     """
     both = {"first": first, "second": second}
-    values, found = resampled(
+    values, again = resampled(
         both, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
     )
     return {
-        name: resampled_difference(values[:, place], found[:, place], level)
-        for place, name in enumerate(of)
+        name: resampled_difference(values[:, index], again[:, index], level)
+        for index, name in enumerate(of)
     }
 
 
@@ -110,20 +109,16 @@ def resampled(
     """The numbers of K scores for all samples and the resamples: (K, names), (K, names, R)."""
     check(level, resamples, seed)
     least_count(tpr, 1)
-    if isinstance(of, str) or len(of) == 0:
-        raise NescioError(f"`of` must be a list of names of metrics, got {of!r}")
-    for name in of:
-        if name not in STATISTICS:
-            raise NescioError(unknown("metric of failure prediction", name, STATISTICS))
+    check_names(of, STATISTICS, "metric of failure prediction")
     groups = [grouped(score, wrong) for score in scores.values()]
-    values = np.array([[of_all(found, name, tpr) for name in of] for found in groups])
+    values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
     blocks = []
     for counts in _counted(mistaken(wrong), resamples, seed):
         rows = []
-        for found in groups:
-            drawn = counts[:, found.order]
-            samples = np.add.reduceat(drawn, found.first, axis=1)
-            errors = np.add.reduceat(drawn * found.wrong, found.first, axis=1)
+        for result in groups:
+            drawn = counts[:, result.order]
+            samples = np.add.reduceat(drawn, result.first, axis=1)
+            errors = np.add.reduceat(drawn * result.wrong, result.first, axis=1)
             tallies = Tallies(samples, errors, tpr)
             rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
         blocks.append(np.stack(rows))
@@ -142,5 +137,4 @@ def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]
 
 
 def _draw(rng: np.random.Generator, rows: int, samples: int) -> Counts:
-    drawn = rng.integers(samples, size=(rows, samples)) + samples * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * samples).reshape(rows, samples)
+    return counts_of(rng.integers(samples, size=(rows, samples)))

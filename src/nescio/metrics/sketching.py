@@ -10,14 +10,14 @@ pairs, so its error is at most half the share of pairs that fall into one bin.
 from collections.abc import Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, load_tensors, save_tensors
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import Counts, Numbers, numbers
 from nescio.metrics.intervals import Interval
 from nescio.metrics.ranking import Positive, is_ood, least_count, refuse_nan
 
@@ -25,14 +25,12 @@ BLOCK = 1 << 20  # scores at a time
 KIND = "sketch"
 PARTS = ("bins", "in_dist", "ood")
 
-Counts: TypeAlias = NDArray[np.int64]
-
 
 def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sketch":
     """A sketch of some scores; `Sketch.add` and `Sketch.merge` go on from there.
 
     bits: from 10 to 32. A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most
-        2^bits bins are kept, and usually far fewer. float64 scores are rounded to float32, which
+        2^bits bins are stored, and usually far fewer. float64 scores are rounded to float32, which
         keeps their order.
 
     >>> sketch([0.1, 0.2], [0.3]).add(ood=[0.15]).auroc
@@ -42,9 +40,9 @@ def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sket
     return _added(bits, _binned("in_dist", in_dist, bits), _binned("ood", ood, bits))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sketch:
-    """How many inside and outside scores fell into each bin; empty bins are left out."""
+    """How many in-distribution and OOD scores fell into each bin; empty bins are left out."""
 
     bits: int
     bins: Counts  # (B,) rising
@@ -67,15 +65,15 @@ class Sketch:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many inside and outside scores it has seen."""
+        """How many in-distribution and OOD scores it has counted."""
         return int(self.in_dist.sum()), int(self.ood.sum())
 
     def add(self, in_dist: Numbers = (), ood: Numbers = ()) -> "Sketch":
-        """A sketch that has seen these scores as well; either side may be left out."""
+        """A sketch with these scores added; either side may be left out."""
         return self.merge(sketch(in_dist, ood, bits=self.bits))
 
     def merge(self, *others: "Sketch") -> "Sketch":
-        """A sketch of all that these have seen: the counts are added, so their order is free."""
+        """A sketch of all scores of these: the counts are added, so their order is free."""
         for other in others:
             if other.bits != self.bits:
                 raise NescioError(
@@ -98,25 +96,25 @@ class Sketch:
     def aupr(self, positive: Positive = "ood") -> Interval:
         """Average precision and its bounds: each bin's negatives all after or all before."""
         self._sizes()
-        found, negative = self._surest_first(positive)
-        true, false = np.cumsum(found), np.cumsum(negative)
-        full = found > 0
-        found, true, false, negative = found[full], true[full], false[full], negative[full]
+        result, negative = self._surest_first(positive)
+        true, false = np.cumsum(result), np.cumsum(negative)
+        full = result > 0
+        result, true, false, negative = result[full], true[full], false[full], negative[full]
         value, most = true / (true + false), true / (true + false - negative)
-        first = true - found + 1  # at worst one by one, after all negatives of the bin
+        first = true - result + 1  # at worst one by one, after all negatives of the bin
         least = (first / (first + false) + value) / 2  # concave between: the chord lies below
-        return Interval(*(float((found * part).sum() / true[-1]) for part in (value, least, most)))
+        return Interval(*(float((result * part).sum() / true[-1]) for part in (value, least, most)))
 
     def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "ood") -> Interval:
-        """False positive rate where `tpr` of the positives are found, and its bounds.
+        """False positive rate where `tpr` of the positives are caught, and its bounds.
 
         The value is the upper bound: all negatives of the threshold's bin count as false.
         """
         self._sizes()
-        found, negative = self._surest_first(positive)
-        true, false = np.cumsum(found), np.cumsum(negative)
-        place = int(np.searchsorted(true, least_count(tpr, int(true[-1]))))
-        high, low = false[place] / false[-1], (false[place] - negative[place]) / false[-1]
+        result, negative = self._surest_first(positive)
+        true, false = np.cumsum(result), np.cumsum(negative)
+        index = int(np.searchsorted(true, least_count(tpr, int(true[-1]))))
+        high, low = false[index] / false[-1], (false[index] - negative[index]) / false[-1]
         return Interval(float(high), float(low), float(high))
 
     @property
@@ -141,12 +139,12 @@ class Sketch:
         if set(tensors) != set(PARTS):
             raise NescioError(f"{path} is damaged: a sketch holds {', '.join(PARTS)}")
         parts = {name: tensor.numpy().astype(np.int64) for name, tensor in tensors.items()}
-        return Sketch(manifest.get("bits", 0), **parts)
+        return Sketch(bits=manifest.get("bits", 0), **parts)
 
     def _sizes(self) -> tuple[int, int]:
         for name, count in zip(("in-distribution", "OOD"), self.counts, strict=True):
             if count == 0:
-                raise NescioError(f"the sketch has seen no {name} scores; add some to both sides")
+                raise NescioError(f"the sketch has no {name} scores; add some to both sides")
         return self.counts
 
     def _surest_first(self, positive: Positive) -> tuple[Counts, Counts]:
@@ -160,10 +158,10 @@ def _added(bits: int, in_dist: tuple[Counts, Counts], ood: tuple[Counts, Counts]
     """Bins that may repeat, with their counts of either side, as a sketch."""
     bins = np.union1d(in_dist[0], ood[0])
     sums = []
-    for places, counts in (in_dist, ood):
+    for indices, counts in (in_dist, ood):
         sums.append(np.zeros(len(bins), np.int64))
-        np.add.at(sums[-1], np.searchsorted(bins, places), counts)
-    return Sketch(bits, bins, *sums)
+        np.add.at(sums[-1], np.searchsorted(bins, indices), counts)
+    return Sketch(bits=bits, bins=bins, in_dist=sums[0], ood=sums[1])
 
 
 def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:
@@ -174,8 +172,8 @@ def _binned(name: str, scores: Numbers, bits: int) -> tuple[Counts, Counts]:
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
     if np.isnan(values).any():
         refuse_nan(name, values)
-    found = [np.unique(_bin(block, bits), return_counts=True) for block in blocks]
-    bins, counts = (np.concatenate(part).astype(np.int64) for part in zip(*found, strict=True))
+    result = [np.unique(_bin(block, bits), return_counts=True) for block in blocks]
+    bins, counts = (np.concatenate(part).astype(np.int64) for part in zip(*result, strict=True))
     return bins, counts
 
 

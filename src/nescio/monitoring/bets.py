@@ -1,7 +1,7 @@
 """Bets against uniform p-values: what they earn is a martingale that starts at 1.
 
 A bet multiplies its stake by a function of the p-value that is 1 on average: a slope, a bow, or a
-step at one end. Each of the K bets is placed anew at every index t with a share
+step at one end. Each of the K bets is placed again at every index t with a share
 `(R(t) - R(t + 1)) / K` of the capital, where `R(t) = 1 / (1 + log(1 + t))` is what is not yet
 placed. So the capital is a mixture over bets and over the index at which a drift begins, and a long
 quiet time costs little: it never falls below R.
@@ -22,16 +22,16 @@ COUNT = len(SLOPES) + len(BOWS) + 2 * len(STEPS)
 
 def factors(p: Floats) -> Floats:
     """What each bet multiplies its stake by, (K, *p.shape)."""
-    found = np.empty((COUNT, *p.shape))
+    result = np.empty((COUNT, *p.shape))
     slope, bow = 1 - 2 * p, 6 * np.square(p - 0.5) - 0.5
     shapes = [(stake, slope) for stake in SLOPES] + [(stake, bow) for stake in BOWS]
-    for row, (stake, shape) in zip(found, shapes, strict=False):
+    for row, (stake, shape) in zip(result, shapes, strict=False):
         np.multiply(shape, stake, out=row)
         row += 1
     ends = [(end, width, stake) for end in (p, 1 - p) for width, stake in STEPS]
-    for row, (end, width, stake) in zip(found[len(shapes) :], ends, strict=True):
+    for row, (end, width, stake) in zip(result[len(shapes) :], ends, strict=True):
         row[...] = np.where(end < width, 1 - stake + stake / width, 1 - stake)
-    return found
+    return result
 
 
 def reserve(index: NDArray[np.int64]) -> Floats:
@@ -68,9 +68,9 @@ def grow(logs: Floats, start: int, p: Floats) -> tuple[Floats, Floats]:
 
 def _by_block(logs: Floats, grown: Floats, added: Floats) -> Floats:
     """The logarithms of the capital of the bets before each block and after the last."""
-    found = np.empty((grown.shape[1] + 1, len(logs)))
-    found[0] = logs
+    result = np.empty((grown.shape[1] + 1, len(logs)))
+    result[0] = logs
     for block, (factor, new) in enumerate(zip(grown.T, added.T, strict=True)):
-        np.logaddexp(found[block], new, out=found[block + 1])
-        found[block + 1] += factor
-    return found
+        np.logaddexp(result[block], new, out=result[block + 1])
+        result[block + 1] += factor
+    return result

@@ -28,7 +28,7 @@ class Merged:
     def __repr__(self) -> str:
         alarm = "ALARM" if self.alarm else "no alarm"
         count, bound = len(self.monitors), f"false_alarm={self.false_alarm:g}"
-        return f"Merged({count} monitor(s), {self.seen} scores seen, {alarm} now, {bound})"
+        return f"Merged({count} monitor(s), {self.count} scores, {alarm} now, {bound})"
 
     @property
     def alarm(self) -> bool:
@@ -36,9 +36,9 @@ class Merged:
         return self.log_martingale >= -math.log(self.false_alarm)
 
     @property
-    def seen(self) -> int:
+    def count(self) -> int:
         """Scores of all streams."""
-        return sum(monitor.seen for monitor in self.monitors)
+        return sum(monitor.count for monitor in self.monitors)
 
 
 def merge(monitors: Sequence[Monitor]) -> Merged:

@@ -52,10 +52,10 @@ class Peaks:
         np.maximum.at(grown, np.arange(start, last + 1) // stride, values)
         return Peaks(grown, stride)
 
-    def points(self, seen: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The ends of the stretches, of `seen` values, and their heights."""
+    def points(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The ends of the stretches, of `count` values, and their heights."""
         ends = np.arange(1, len(self.heights) + 1, dtype=np.int64) * self.stride
-        return np.minimum(ends, seen), self.heights
+        return np.minimum(ends, count), self.heights
 
 
 # A conformal test martingale: an alarm for drift whose false alarms are bounded at all times.
@@ -71,7 +71,7 @@ PIECE = 128 * BLOCK  # scores in one go
 KIND, BETS = "monitor", 1  # the second goes up when the bets change
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Monitor:
     """Where a stream of scores stands; `update` gives a new value, of the same size.
 
@@ -87,15 +87,15 @@ class Monitor:
     counts: NDArray[np.int64]  # of calibration and stream, by bin
     logs: Floats  # of the capital of each bet
     pending: NDArray[np.int64]  # bins
-    seen: int  # scores of the stream
+    count: int  # scores of the stream
     log_martingale: float  # the capital now, 0 at the start
-    alarm: int | None  # the place in the stream, from 0, at which the capital first sufficed
+    alarm: int | None  # the index in the stream, from 0, at which the capital first sufficed
     peaks: Peaks
 
     def __repr__(self) -> str:
         alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
         p = f"p-value {said(self.p_value)}"
-        return f"Monitor({self.seen} scores seen, {alarm}, {p}, false_alarm={self.false_alarm:g})"
+        return f"Monitor({self.count} scores, {alarm}, {p}, false_alarm={self.false_alarm:g})"
 
     @property
     def threshold(self) -> float:
@@ -109,8 +109,8 @@ class Monitor:
 
     @property
     def history(self) -> tuple[NDArray[np.int64], Floats]:
-        """How many scores were seen, and the highest `log_martingale` since the point before."""
-        return self.peaks.points(self.seen)
+        """The number of scores, and the highest `log_martingale` since the point before."""
+        return self.peaks.points(self.count)
 
     def update(self, scores: Any) -> "Monitor":
         """The monitor after more scores; larger is further out.
@@ -131,7 +131,7 @@ class Monitor:
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        names = ("false_alarm", "seed", "source", "seen", "log_martingale", "alarm")
+        names = ("false_alarm", "seed", "source", "count", "log_martingale", "alarm")
         plain = {name: getattr(self, name) for name in names}
         manifest = {"kind": KIND, "shard": list(self.shard), "stride": self.peaks.stride, **plain}
         save_tensors(Path(path), tensors, {**manifest, "bets": BETS})
@@ -148,7 +148,7 @@ def monitor(
 ) -> Monitor:
     """A monitor for a stream of scores like these, of data that nothing was fitted on.
 
-    Of a guard, the scores of the samples of its promises, for a stream of `guard(x).score`.
+    Of a guard, the scores of the samples of its guarantees, for a stream of `guard(x).score`.
     A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
     shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
 
@@ -184,7 +184,7 @@ def monitor(
         counts=np.bincount(_bins(edges, counted), minlength=len(edges) + 1),
         logs=np.full(COUNT, -np.inf),
         pending=np.empty(0, np.int64),
-        seen=0,
+        count=0,
         log_martingale=0.0,
         alarm=None,
         peaks=Peaks.none(),
@@ -210,23 +210,23 @@ def said(p_value: float) -> str:
 def _after(now: Monitor, scores: Floats) -> Monitor:
     """The monitor after one piece of the stream."""
     waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
-    start = now.seen - len(now.pending)  # a multiple of BLOCK
-    places = np.arange(start, start + len(waiting), dtype=np.int64)
-    uniform = random_access.rows(_stream(now), 0, places, 1, np.float64)[:, 0]
+    start = now.count - len(now.pending)  # a multiple of BLOCK
+    indices = np.arange(start, start + len(waiting), dtype=np.int64)
+    uniform = random_access.rows(_stream(now), 0, indices, 1, np.float64)[:, 0]
     p, counts = p_values(now.counts, waiting, uniform)
     capital, logs = grow(now.logs, start, p)
     capital = capital[len(now.pending) :]
     crossed = np.flatnonzero(capital >= now.threshold)
-    alarm = now.seen + int(crossed[0]) if now.alarm is None and len(crossed) else now.alarm
+    alarm = now.count + int(crossed[0]) if now.alarm is None and len(crossed) else now.alarm
     return replace(
         now,
         counts=counts[-1].copy(),
         logs=logs[-1].copy(),
         pending=waiting[len(waiting) // BLOCK * BLOCK :].copy(),
-        seen=now.seen + len(scores),
+        count=now.count + len(scores),
         log_martingale=float(capital[-1]),
         alarm=alarm,
-        peaks=now.peaks.add(now.seen, capital),
+        peaks=now.peaks.add(now.count, capital),
     )
 
 
@@ -256,9 +256,9 @@ def _scores(name: str, scores: Any) -> Floats:
     values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
     values = np.ascontiguousarray(values, np.float64)
     if np.isnan(values).any():
-        place = int(np.isnan(values).argmax())
+        index = int(np.isnan(values).argmax())
         raise NescioError(
-            f"`{name}` holds NaN, first at {place}; a score says how far out: what has none, such "
+            f"`{name}` holds NaN, first at {index}; a score says how far out: what has none, such "
             "as an input that is not finite, is infinitely far, scores.nan_to_num(nan=math.inf)"
         )
     return values

@@ -1,6 +1,6 @@
 """The rank of each score among all before it, as a p-value (Vovk et al., 2022, section 8.2).
 
-Scores are known by their bin, so counts by bin are all that is kept. Ties are broken by a uniform
+Scores are known by their bin, so counts by bin are all that is stored. Ties are broken by a uniform
 number: where all scores are exchangeable, the p-values are independent and uniform.
 """
 
@@ -30,8 +30,8 @@ def p_values(counts: Counts, bins: NDArray[Any], uniform: Floats) -> tuple[Float
     greater, equal = _within(rows)
     by_block = np.zeros((blocks + 1, kinds), np.int64)
     by_block[0] = counts
-    places = np.arange(size) // BLOCK * kinds + padded[:size].astype(np.int64)
-    by_block[1:] = np.bincount(places, minlength=blocks * kinds).reshape(blocks, kinds)
+    indices = np.arange(size) // BLOCK * kinds + padded[:size].astype(np.int64)
+    by_block[1:] = np.bincount(indices, minlength=blocks * kinds).reshape(blocks, kinds)
     np.cumsum(by_block, axis=0, out=by_block)
     above = by_block[:-1, ::-1].cumsum(1)[:, ::-1] - by_block[:-1]  # in greater bins, (blocks, B)
     at = np.arange(blocks)[:, None], rows

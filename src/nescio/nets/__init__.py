@@ -1,14 +1,14 @@
 """Networks: functions that return an `nn.Module` from inputs `(N, ...)` to outputs `(N, C)`."""
 
 from nescio.nets.bayesian_mlp import bayesian_mlp as bayesian_mlp
-from nescio.nets.digit_cnn import digit_cnn as digit_cnn
+from nescio.nets.convolutional import digit_cnn as digit_cnn
+from nescio.nets.convolutional import lenet as lenet
+from nescio.nets.convolutional import small_cnn as small_cnn
 from nescio.nets.factory import network as network
-from nescio.nets.lenet import lenet as lenet
 from nescio.nets.mlp import mlp as mlp
 from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf
 from nescio.nets.resnet import resnet as resnet
-from nescio.nets.small_cnn import small_cnn as small_cnn
 from nescio.nets.standardize import Standardize as Standardize
 from nescio.nets.standardize import standardized as standardized

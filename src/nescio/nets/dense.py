@@ -62,5 +62,5 @@ def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
 
 
 def _flat(net: nn.Module) -> Sequence[tuple[str, nn.Module]]:
-    every = net.named_modules(remove_duplicate=False)  # a shared ReLU stands in several places
+    every = net.named_modules(remove_duplicate=False)  # a shared ReLU may occur several times
     return [(name, module) for name, module in every if not list(module.children())]

@@ -1,4 +1,4 @@
-"""Dropout under control: every mask comes from a given generator, whatever the network looks like.
+"""Dropout under control: every mask comes from its generator, whatever the network looks like.
 
 `torch.nn.functional.dropout` is where dropout layers and functional calls meet. A mode that stands
 there draws the masks itself, so nothing of the user's network is replaced or changed.
@@ -80,7 +80,7 @@ class MaskPerPass(TorchFunctionMode):
         self.generators, self.samples = generators, samples
         self.drawn = 0
         self.before = 1  # numbers per sample of the widest tensor before the first dropout
-        self.widest = 1  # numbers a row (a sample in a pass) of the widest tensor after it
+        self.widest = 1  # numbers per row (a sample in a pass) of the widest tensor after it
         self._waiting: dict[int, tuple[Tensor, Tensor]] = {}  # id: (unmasked batch, masks)
 
     @property
@@ -121,10 +121,10 @@ class MaskPerPass(TorchFunctionMode):
         return (x * masks[:, None]).flatten(0, 1)
 
     def _dropout(self, function: Any, *args: Any, **kwargs: Any) -> Tensor:
-        given, p, _, inplace = read_call(*args, **kwargs)
+        value, p, _, inplace = read_call(*args, **kwargs)
         if p == 0:
-            return given
-        x: Tensor = self.expanded(given)
+            return value
+        x: Tensor = self.expanded(value)
         self.drawn += 1
         shape = mask_shape(function, x)
         masks = torch.stack([draw_mask(shape, p, g, x) for g in self.generators])  # (T, ...)
@@ -135,7 +135,10 @@ class MaskPerPass(TorchFunctionMode):
             grouped: Tensor = x.unflatten(0, (self.passes, self.samples))
             return (grouped * masks[:, None]).flatten(0, 1)
         stand_in = x.view(x.shape)
-        self._waiting[id(stand_in)] = (stand_in, masks)  # kept, so that the id stays its own
+        self._waiting[id(stand_in)] = (
+            stand_in,
+            masks,
+        )  # stored, so that no other tensor gets its id
         return stand_in
 
     def _linear(self, stand_in: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 Pair = tuple[int, int]
 Options = dict[str, Any]
 POOLS = (F.max_pool2d, torch.max_pool2d)
-PATCHES = 2  # a patch has at most so many times as many numbers as there are kernels
+PATCHES = 2  # the numbers of a patch are at most this multiple of the number of kernels
 KINDS = (torch.float32, torch.float64)
 
 
@@ -123,16 +123,16 @@ class _FromOneChannel(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, seen = ctx.saved_tensors
+        x, weight, patches = ctx.saved_tensors
         flat = slope.flatten(2)  # (B, O, hw)
         inputs = weights = bias = None
         if ctx.needs_input_grad[0]:
-            patches = (weight.flatten(1).T @ flat).unflatten(2, slope.shape[2:])  # (B, KL, h, w)
-            inputs = _add_up(patches, x.shape, weight.shape, ctx.stride, ctx.padding)
+            slopes = (weight.flatten(1).T @ flat).unflatten(2, slope.shape[2:])  # (B, KL, h, w)
+            inputs = _add_up(slopes, x.shape, weight.shape, ctx.stride, ctx.padding)
         if ctx.needs_input_grad[1]:
-            if seen is None:
-                seen = _patches(x, weight.shape, ctx.stride, ctx.padding)
-            weights = torch.bmm(flat, seen.mT).sum(0).view_as(weight)
+            if patches is None:
+                patches = _patches(x, weight.shape, ctx.stride, ctx.padding)
+            weights = torch.bmm(flat, patches.mT).sum(0).view_as(weight)
         if ctx.needs_input_grad[2]:
             bias = slope.sum((0, 2, 3))
         return inputs, weights, bias, None, None
@@ -141,7 +141,7 @@ class _FromOneChannel(torch.autograd.Function):
 def _product(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
 ) -> tuple[Tensor, Tensor | None]:
-    """The convolution, and the patches if they were made: not where they dwarf the result."""
+    """The convolution, and the patches if they were computed: not where they dwarf the result."""
     kernels = weight.flatten(1)
     if kernels.shape[1] > PATCHES * len(kernels):
         return torch.conv2d(x, weight, bias, stride, padding), None
@@ -159,16 +159,16 @@ def _patches(x: Tensor, shape: torch.Size, stride: Pair, padding: Pair) -> Tenso
     """What each weight of the kernel sees, `(B, KL, hw)`."""
     (up, side), (kernel, width) = padding, shape[2:]
     wide = F.pad(x[:, 0], (side, side, up, up))
-    seen = wide.unfold(1, kernel, stride[0]).unfold(2, width, stride[1]).permute(0, 3, 4, 1, 2)
-    return seen.reshape(len(x), kernel * width, -1)
+    patches = wide.unfold(1, kernel, stride[0]).unfold(2, width, stride[1])
+    return patches.permute(0, 3, 4, 1, 2).reshape(len(x), kernel * width, -1)
 
 
 def _add_up(patches: Tensor, x: torch.Size, kernel: torch.Size, stride: Pair, pad: Pair) -> Tensor:
     """The reverse of `_patches`: the sum of what falls on each pixel, `(B, 1, H, W)`."""
     (samples, _, height, width), (high, wide) = x, patches.shape[2:]
     out = patches.new_zeros(samples, height + 2 * pad[0], width + 2 * pad[1])
-    for place, part in enumerate(patches.unbind(1)):
-        row, column = divmod(place, kernel[3])
+    for index, part in enumerate(patches.unbind(1)):
+        row, column = divmod(index, kernel[3])
         rows = slice(row, row + stride[0] * (high - 1) + 1, stride[0])
         columns = slice(column, column + stride[1] * (wide - 1) + 1, stride[1])
         out[:, rows, columns] += part

@@ -7,7 +7,7 @@ from math import prod
 from torch import nn
 
 from nescio.core import NescioError
-from nescio.nets.factory import network
+from nescio.nets.factory import check_dropout, network
 
 ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "tanh": nn.Tanh, "swish": nn.SiLU}
 
@@ -28,8 +28,7 @@ def mlp(
     """
     if activation not in ACTIVATIONS:
         raise NescioError(f"unknown activation {activation!r}; known: {', '.join(ACTIVATIONS)}")
-    if not 0 <= dropout < 1:
-        raise NescioError(f"dropout must be in [0, 1), got {dropout}")
+    check_dropout(dropout)
     shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
     sizes = (prod(shape), *widths)
     if min(*sizes, outputs) < 1:

@@ -42,8 +42,8 @@ class RBF(nn.Module):
         middle = self.centers.mean(0)
         x, centers = x.flatten(1) - middle, self.centers - middle
         far = x.square().sum(1, keepdim=True)
-        found = (far + centers.square().sum(1) - 2 * (x @ centers.T)).clamp(min=0)
-        return torch.where(far.isfinite(), found, torch.inf)
+        squares = (far + centers.square().sum(1) - 2 * (x @ centers.T)).clamp(min=0)
+        return torch.where(far.isfinite(), squares, torch.inf)
 
     def extra_repr(self) -> str:
         centers, features = self.centers.shape
@@ -57,7 +57,7 @@ def rbf(
     """Weighted sums of Gaussian bumps around fixed centers; far away every class is as likely.
 
     `inputs` is a number of features or the shape of an image, which is flattened. The centers are
-    random numbers until `centered` places them on data; `median_gamma` finds a width for them.
+    random numbers until `centered` moves them to data; `median_gamma` finds a width for them.
     """
     features = prod((inputs,) if isinstance(inputs, int) else tuple(inputs))
     if min(features, outputs, centers) < 1:
@@ -70,26 +70,26 @@ def rbf(
 
 
 def centered(net: nn.Module, x: Any, *, method: str = "points", seed: int = 0) -> nn.Module:
-    """A copy of an rbf network whose centers stand on data `(N, ...)`.
+    """A copy of an rbf network whose centers are data `(N, ...)`.
 
     method: "points", drawn from the data without repetition, or "k-means".
     For an rbf behind a `Standardize` the data are scaled first:
     `train(lambda: centered(standardized(rbf(2, 2), x), x), (x, y))`.
     """
-    own = deepcopy(net)
-    layer = find_rbf(own)
+    copy = deepcopy(net)
+    layer = find_rbf(copy)
     if layer is None:
         raise NescioError(f"centered reads a network of nets.rbf, got {type(net).__name__}")
     points = as_inputs(x, "x")
-    points = (own[0](points) if is_scaled(own) else points).flatten(1)  # type: ignore[index]
+    points = (copy[0](points) if is_scaled(copy) else points).flatten(1)  # type: ignore[index]
     count, features = layer.centers.shape
     if points.shape[1] != features or len(points) < count:
         raise NescioError(
             f"{count} centers of {features} features need at least as many points, got "
             f"{len(points)} of {points.shape[1]} features"
         )
-    layer.centers.copy_(_places(points.double().cpu().numpy(), count, method, seed))
-    return own
+    layer.centers.copy_(_chosen_centers(points.double().cpu().numpy(), count, method, seed))
+    return copy
 
 
 def median_gamma(x: Any, *, seed: int = 0) -> float:
@@ -109,13 +109,13 @@ def find_rbf(net: nn.Module) -> RBF | None:
     return layer if isinstance(layer, RBF) else None
 
 
-def _places(points: np.ndarray[Any, Any], count: int, method: str, seed: int) -> Tensor:
+def _chosen_centers(points: np.ndarray[Any, Any], count: int, method: str, seed: int) -> Tensor:
     if method == "points":
         rows = np.random.default_rng(seed).permutation(len(points))[:count]
         return torch.from_numpy(points[rows])
     if method == "k-means":
         from sklearn.cluster import KMeans
 
-        found = KMeans(count, n_init=1, random_state=seed).fit(points)
-        return torch.from_numpy(found.cluster_centers_)
+        means = KMeans(count, n_init=1, random_state=seed).fit(points)
+        return torch.from_numpy(means.cluster_centers_)
     raise NescioError(f"unknown method {method!r}; known: points, k-means")

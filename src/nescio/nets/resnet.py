@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nescio.core import NescioError
+from nescio.nets.convolutional import image_shape
 from nescio.nets.factory import network
 
 
@@ -54,8 +55,7 @@ def resnet(
     stem: stride of the first convolution; 2 takes a quarter of the time, with 5x5 windows.
     hidden: units of a layer before the last one, which can fall silent far from the data; 0: none.
     """
-    if isinstance(inputs, int) or len(inputs) != 3:
-        raise NescioError(f"resnet reads images (channels, height, width), got {inputs}; use mlp")
+    image_shape("resnet", inputs)
     if min(*inputs, outputs, blocks, width, stem, hidden + 1) < 1:
         raise NescioError(
             f"sizes must be positive, got inputs {tuple(inputs)}, outputs {outputs}, "

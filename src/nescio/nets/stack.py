@@ -25,7 +25,7 @@ from nescio.nets.reading import arguments, selected
 from nescio.nets.standardize import Standardize
 
 Tensors = Mapping[str, Tensor]
-Draws = Callable[[], Sequence[torch.Generator]] | None  # one a member; None: dropout is off
+Draws = Callable[[], Sequence[torch.Generator]] | None  # one per member; None: dropout is off
 Layer = Callable[[Tensors, Tensor, Draws], Tensor]
 
 ELEMENTWISE = (
@@ -109,21 +109,21 @@ class Stack:
         outputs = []
         each: Sequence[Inputs] = x.unbind(0)
         for member, (inputs, generator) in enumerate(zip(each, generators, strict=True)):
-            own = {name: parts[member] for name, parts in slices.items()}
+            weights = {name: parts[member] for name, parts in slices.items()}
             with (
                 nullcontext() if generator is None else masks_from(generator),
                 QuickImages() if _are_images(inputs) else nullcontext(),
             ):
-                outputs.append(self._answer(own, inputs))
+                outputs.append(self._answer(weights, inputs))
         return torch.stack(outputs)
 
-    def _answer(self, own: dict[str, Tensor], x: Inputs) -> Tensor:
+    def _answer(self, weights: dict[str, Tensor], x: Inputs) -> Tensor:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
         whole = not _are_images(x) or self.net.training or torch.is_grad_enabled()
         answers = []
         for part in [x] if whole else x.split(PIECE):
             args, keywords = arguments(self.net, self._laid_out(part))
-            answers.append(selected(torch.func.functional_call(self.net, own, args, keywords)))
+            answers.append(selected(torch.func.functional_call(self.net, weights, args, keywords)))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
 
     def _laid_out(self, x: Inputs) -> Inputs:
@@ -207,7 +207,7 @@ def _pools(layer: nn.Module) -> bool:
 
 
 def _tied(net: nn.Module) -> bool:
-    """Whether a parameter or buffer stands in two places."""
+    """Whether a parameter or buffer occurs twice."""
     every = [
         *net.named_parameters(remove_duplicate=False),
         *net.named_buffers(remove_duplicate=False),

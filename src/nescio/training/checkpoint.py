@@ -1,4 +1,4 @@
-"""The state of a training run, and its file: a killed run goes on to the same bits."""
+"""The state of a training run, and its file: a killed run resumes to the same bits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ from nescio.training.optimizers import Optimizer, restored
 
 FILE = "checkpoint.safetensors"
 SHOWN = 60  # letters of a value in a message
+GROUPS = ("weights", "best", "memory")
 LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class State:
     """Everything that changes while M members train; A of them are still active."""
 
     weights: dict[str, Tensor]  # (A, ...) parameters and buffers
     optimizer: Optimizer
-    active: list[int]  # the places of the members still in training
+    active: list[int]  # the indices of the members still in training
     best: dict[str, Tensor]  # (M, ...) the best weights so far; empty without patience
     train: Tensor  # (E, M) mean loss of each epoch; NaN where not trained
     validation: Tensor  # (E, M)
@@ -31,7 +32,7 @@ class State:
     best_epoch: Tensor  # (M,)
     stopped: Tensor  # (M,) epochs trained
     sums: Tensor  # (A,) sum of the losses of the epoch under way
-    memory: dict[str, Tensor]  # (A, ...) what the loss keeps between steps
+    memory: dict[str, Tensor]  # (A, ...) what the loss stores between steps
     epoch: int = 0
     step: int = 0
 
@@ -46,15 +47,12 @@ class State:
 
     def save(self, path: Path, config: Mapping[str, Any]) -> None:
         """Write the state and the configuration of its run, atomically."""
-        tensors = {f"weights/{name}": tensor for name, tensor in self.weights.items()}
-        tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
-        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory.items()}
+        tensors = {f"{group}/{n}": t for group in GROUPS for n, t in getattr(self, group).items()}
         tensors |= {f"optimizer/{k}": t for k, t in self.optimizer.tensors().items()}
         tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
-        place = {"epoch": self.epoch, "step": self.step, "active": self.active}
-        own = self.optimizer
-        steps = {"name": own.name, "steps": own.steps, "apart": own.apart}
-        manifest = {"kind": "checkpoint", "config": dict(config), **place, "optimizer": steps}
+        progress = {"epoch": self.epoch, "step": self.step, "active": self.active}
+        steps = {name: getattr(self.optimizer, name) for name in ("name", "steps", "apart")}
+        manifest = {"kind": "checkpoint", "config": dict(config), **progress, "optimizer": steps}
         save_tensors(path, tensors, manifest)
 
     @classmethod
@@ -65,28 +63,17 @@ class State:
         except DamagedError as error:
             raise NescioError(f"{error}; delete it to start this run again") from None
         check_same_run(path, manifest["config"], config)
-        groups: dict[str, dict[str, Tensor]] = {
-            "weights": {},
-            "best": {},
-            "optimizer": {},
-            "memory": {},
-            "log": {},
-        }
+        groups: dict[str, Any] = {name: {} for name in (*GROUPS, "optimizer", "log")}
         for name, tensor in tensors.items():
             group, _, rest = name.partition("/")
             groups[group][rest] = tensor.to(device)
         order = manifest["optimizer"]
         saved, steps = groups["optimizer"], order["steps"]
-        optimizer = restored(order["name"], saved, steps, apart=order["apart"])
         return cls(
-            groups["weights"],
-            optimizer,
-            manifest["active"],
-            groups["best"],
-            memory=groups["memory"],
+            optimizer=restored(order["name"], saved, steps, apart=order["apart"]),
+            **{name: manifest[name] for name in ("active", "epoch", "step")},
+            **{name: groups[name] for name in GROUPS},
             **groups["log"],
-            epoch=manifest["epoch"],
-            step=manifest["step"],
         )
 
 
@@ -102,7 +89,7 @@ def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """What differs between two descriptions, in words; of parts only what differs in them."""
     every = [*here, *(key for key in there if key not in here)]  # what is unset may be left out
-    found = []
+    result = []
     for key in every:
         one, two = (run.get(key) or None for run in (there, here))
         if one == two:
@@ -111,8 +98,8 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
         if isinstance(one, Mapping) and isinstance(two, Mapping):
             inner = differences(one, two)
         old, new = _apart(key, str(there.get(key)), str(here.get(key)))
-        found.append(f"{key}: {inner or f'{old} there, {new} here'}")
-    return "; ".join(found)
+        result.append(f"{key}: {inner or f'{old} there, {new} here'}")
+    return "; ".join(result)
 
 
 def _apart(key: str, one: str, two: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ TINY = 4_000_000  # multiply-adds at a time below which a second thread costs mo
 Pair = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything that stays the same while the members train."""
 
@@ -34,7 +34,7 @@ class Plan:
     architecture: Stack
     by_hand: Dense | None  # gradients in closed form, where network and loss allow it
     data: Pair  # images may be bytes
-    held: Pair | None  # validation data
+    validation: Pair | None
     members: tuple[int, ...]
     epochs: int
     batch_size: int
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch; a single case left over joins the last batch (BatchNorm needs two)."""
+        """Steps per epoch; a single sample left over joins the last batch (BatchNorm needs two)."""
         whole, rest = divmod(len(self.data[0]), self.batch_size)
         return max(1, whole + (rest > 1))
 
@@ -165,11 +165,11 @@ def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: T
         ids = tuple(plan.members[i] for i in state.active)
         images = augment(plan.augments, images, Rng(plan.seed, ids, (state.epoch, state.step)))
     return Batch(
-        as_batch(images, low.dtype),
-        targets,
-        len(x),
-        low,
-        high,
+        x=as_batch(images, low.dtype),
+        y=targets,
+        points=len(x),
+        low=low,
+        high=high,
         steps=plan.steps,
         step=done,
         total=total,
@@ -193,10 +193,10 @@ def _step(state: State, plan: Plan, batch: Batch, rng: Rng) -> None:
 def _one_by_one(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float) -> Tensor:
     """The same, member by member: activations and gradients of one at a time stay in the cache."""
     losses, memories = [], []
-    for place in range(len(state.active)):
-        own = {name: tensor[place : place + 1] for name, tensor in state.weights.items()}
-        part, chance = batch.member(place), rng.member(place)
-        losses.append(_update(plan, own, state.optimizer.member(place), part, chance, rate))
+    for index in range(len(state.active)):
+        weights = {name: tensor[index : index + 1] for name, tensor in state.weights.items()}
+        part, chance = batch.member(index), rng.member(index)
+        losses.append(_update(plan, weights, state.optimizer.member(index), part, chance, rate))
         memories.append(part.memory)
     state.optimizer.steps += 1
     for name in memories[0]:
@@ -249,8 +249,8 @@ def _end_epoch(state: State, plan: Plan) -> None:
     else:
         state.train[state.epoch, state.active] = state.sums
     state.sums.zero_()
-    if plan.held is not None:
-        _validate(state, plan, plan.held)
+    if plan.validation is not None:
+        _validate(state, plan, plan.validation)
     state.epoch, state.step = state.epoch + 1, 0
 
 
@@ -267,10 +267,10 @@ def diverged(member: int, epoch: int, what: str) -> NescioError:
     )
 
 
-def _validate(state: State, plan: Plan, held: Pair) -> None:
+def _validate(state: State, plan: Plan, data: Pair) -> None:
     index = torch.tensor(state.active, device=state.sums.device)
     forward = Forward(plan.architecture, state.weights)
-    score = _held_out(plan.loss, forward, held, len(index), state.sums.dtype)
+    score = _validation_score(plan.loss, forward, data, len(index), state.sums.dtype)
     if not score.isfinite().all():
         raise _lost(state, plan, score, "the validation score")
     state.validation[state.epoch, index] = score
@@ -288,10 +288,12 @@ def _validate(state: State, plan: Plan, held: Pair) -> None:
         state.drop(late)
 
 
-def _held_out(loss: Loss, forward: Forward, held: Pair, members: int, dtype: torch.dtype) -> Tensor:
-    """Mean score of each member on held-out data, in evaluation mode, in bounded pieces."""
-    total = torch.zeros(members, dtype=dtype, device=held[0].device)
-    for x, y in zip(held[0].split(1024), held[1].split(1024), strict=True):
+def _validation_score(
+    loss: Loss, forward: Forward, data: Pair, members: int, dtype: torch.dtype
+) -> Tensor:
+    """Mean score of each member on validation data, in evaluation mode, in bounded pieces."""
+    total = torch.zeros(members, dtype=dtype, device=data[0].device)
+    for x, y in zip(data[0].split(1024), data[1].split(1024), strict=True):
         outputs = forward(as_batch(x, dtype).expand(members, *x.shape))
         total += loss.score(outputs, y.expand(members, *y.shape)).flatten(1).sum(1)
-    return total / len(held[0])
+    return total / len(data[0])

@@ -1,12 +1,12 @@
-"""Adam and SGD on stacked weights; the only place that calls a private function of torch.
+"""Adam and SGD on stacked weights; the only file that calls a private function of torch.
 
 `torch.optim.Adam` costs a second at its first use in a process, because it imports the compiler.
 `torch._fused_adam_` does the same arithmetic without that; where it is missing, plain tensor
-operations take its place.
+operations take its position.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ BETA1, BETA2, EPSILON, MOMENTUM = 0.9, 0.999, 1e-8, 0.9
 STATES = {"adam": ("mean", "square"), "sgd": ("velocity",)}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Optimizer:
     """The state of an optimizer: running tensors of the shape of the weights, and a step count."""
 
@@ -70,10 +70,10 @@ class Optimizer:
             velocity.mul_(MOMENTUM).add_(slope)
             weight.add_(velocity, alpha=-rate)
 
-    def member(self, place: int) -> "Optimizer":
+    def member(self, index: int) -> "Optimizer":
         """The optimizer of one member alone; it changes this one's state, but not its count."""
-        state = {key: [t[place : place + 1] for t in parts] for key, parts in self.state.items()}
-        return Optimizer(self.name, state, self.steps, self.apart, self.fused)
+        state = {key: [t[index : index + 1] for t in parts] for key, parts in self.state.items()}
+        return replace(self, state=state)
 
     def keep(self, members: Tensor) -> None:
         """Forget all members but these."""
@@ -90,7 +90,7 @@ def optimizer(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> O
         raise NescioError(f"unknown optimizer {name!r}; known: {', '.join(STATES)}")
     kinds = STATES[name]
     state = {key: [torch.zeros_like(w) for w in weights] for key in kinds}
-    return Optimizer(name, state, apart=apart)
+    return Optimizer(name=name, state=state, apart=apart)
 
 
 def restored(
@@ -99,7 +99,7 @@ def restored(
     """An optimizer from the tensors of a checkpoint."""
     count = len(saved) // len(STATES[name])
     state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[name]}
-    return Optimizer(name, state, steps, apart)
+    return Optimizer(name=name, state=state, steps=steps, apart=apart)
 
 
 def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:

@@ -22,7 +22,7 @@ BEYOND = 0.5  # of its range that noise goes past each end of a feature
 FAR = 1e6  # ranges: where the ball alone bounds an attack
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What a named method trains, and how it predicts."""
 
@@ -48,7 +48,7 @@ class Recipe:
 @recipes.register
 def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
     """One network, maximum likelihood."""
-    return Recipe(_decayed(losses.nll(head), weight_decay))
+    return Recipe(loss=_decayed(losses.nll(head), weight_decay))
 
 
 @recipes.register
@@ -62,7 +62,7 @@ def dropout(
     """One network with dropout, sampled at prediction (MC dropout)."""
     sampling = {"passes": passes, "seed": 0}
     loss = _decayed(losses.nll(head), weight_decay)
-    return Recipe(loss, dropout=dropout, sampler="mc_dropout", sampling=sampling)
+    return Recipe(loss=loss, dropout=dropout, sampler="mc_dropout", sampling=sampling)
 
 
 @recipes.register
@@ -70,7 +70,7 @@ def deep_ensemble(
     head: Head | None = None, *, members: int = 5, weight_decay: float = 0.0
 ) -> Recipe:
     """Networks from different starts and batch orders, averaged."""
-    return Recipe(_decayed(losses.nll(head), weight_decay), members)
+    return Recipe(loss=_decayed(losses.nll(head), weight_decay), members=members)
 
 
 @recipes.register
@@ -79,7 +79,7 @@ def adversarial_ensemble(
 ) -> Recipe:
     """A deep ensemble with fast-gradient-sign adversarial training."""
     loss = losses.adversarial(losses.nll(head), share=share)
-    return Recipe(_decayed(loss, weight_decay), members)
+    return Recipe(loss=_decayed(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -93,7 +93,7 @@ def virtual_adversarial_ensemble(
 ) -> Recipe:
     """A deep ensemble smoothed by virtual adversarial training, which reads no labels."""
     loss = losses.virtual_adversarial(losses.nll(head), radius=radius, weight=weight)
-    return Recipe(_decayed(loss, weight_decay), members)
+    return Recipe(loss=_decayed(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -103,7 +103,7 @@ def bayes_by_backprop(
     """A distribution over every weight, drawn from at prediction."""
     loss = losses.elbo(losses.nll(head), prior_spread=prior_spread)
     sampling = {"passes": passes, "seed": 0}
-    return Recipe(loss, net="bayesian_mlp", sampler="weight_samples", sampling=sampling)
+    return Recipe(loss=loss, net="bayesian_mlp", sampler="weight_samples", sampling=sampling)
 
 
 @recipes.register
@@ -121,7 +121,7 @@ def anchored_ensemble(
     base = losses.nll(head)
     if noise is not None:
         base = losses.nll(_fixed(head, noise))
-    return Recipe(losses.anchored(base, prior_variance=prior_variance), members)
+    return Recipe(loss=losses.anchored(base, prior_variance=prior_variance), members=members)
 
 
 @recipes.register
@@ -142,7 +142,7 @@ def ceda(
     def loss(x: Tensor, units: Units) -> losses.Loss:
         return losses.ceda(losses.nll(head), _ood(ood, x, units), weight=weight)
 
-    return Recipe(_of_inputs(loss, weight_decay), members)
+    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -159,13 +159,13 @@ def acet(
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
-    """A network that learns to be unsure all around noise, where it is surest (ACET).
+    """A network with low confidence around noise, at its most confident points (ACET).
 
     ood: as in `ceda`; images must lie in the range of the training images.
     radius: of the attack, as a share of the range; 0.3 for images, 0.05 for vectors. It goes on
     from epoch to epoch, by a step of free * radius (0.5) that the training pass gives, and by
-    `steps` of its own, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
-    the training. The paper's attack starts anew each time: steps=40, keep=0.
+    `steps` steps, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
+    the training. The paper's attack starts again each time: steps=40, keep=0.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
@@ -173,7 +173,7 @@ def acet(
         past = BEYOND if ood is None else FAR  # nobody knows the range of other vectors
         low, high = (0.0, 1.0) if x.ndim == 4 else (-past, 1 + past)
         size = reach / max(steps, 1) or None
-        attack = Ascent(reach, steps, size, best=not keep, low=low, high=high)
+        attack = Ascent(radius=reach, steps=steps, step=size, best=not keep, low=low, high=high)
         return losses.acet(
             losses.nll(head),
             _ood(ood, x, units),
@@ -184,7 +184,7 @@ def acet(
             ramp=0.3 * keep if ramp is None else ramp,
         )
 
-    return Recipe(_of_inputs(loss, weight_decay), members)
+    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -206,7 +206,7 @@ def outlier_exposure(
     def loss(x: Tensor, units: Units) -> losses.Loss:
         return losses.outlier_exposure(losses.nll(head), _ood(ood, x, units), weight=weight)
 
-    return Recipe(_of_inputs(loss, weight_decay), members)
+    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -225,12 +225,11 @@ def adversarial_training(
     stay as they are.
     """
 
-    def loss(x: Tensor, units: Units) -> losses.Loss:
-        del units
-        attack = Ascent(near(radius, x), steps, best=False)
+    def loss(x: Tensor, _: Units) -> losses.Loss:
+        attack = Ascent(radius=near(radius, x), steps=steps, best=False)
         return losses.adversarial_training(losses.nll(head), attack=attack, clean=clean)
 
-    return Recipe(_of_inputs(loss, weight_decay), members)
+    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
 
 
 def _of_inputs(
@@ -238,26 +237,26 @@ def _of_inputs(
 ) -> Callable[[Tensor], losses.Loss]:
     """A loss made of the training inputs, in their units, with weight decay."""
 
-    def made(x: Tensor) -> losses.Loss:
+    def of(x: Tensor) -> losses.Loss:
         units = units_of(x)
         return _decayed(in_units(units, loss(x, units)), strength)
 
-    return made
+    return of
 
 
-def _ood(given: Source | None, x: Tensor, units: Units) -> OODSource:
+def _ood(source: Source | None, x: Tensor, units: Units) -> OODSource:
     """The OOD source of a recipe, in the units of the training inputs."""
-    if given is None:
+    if source is None:
         return noise(x, seed=0, beyond=BEYOND, shuffled=True)
-    # A function is given the inputs in these units, and what it makes of them is in them too.
-    found = units.ood(given) if isinstance(given, OODSource) else given(units.shares(x))
-    if found.shape != x.shape[1:]:
+    # A function gets the inputs in these units, and what it makes of them is in them too.
+    ood = units.ood(source) if isinstance(source, OODSource) else source(units.shares(x))
+    if ood.shape != x.shape[1:]:
         raise NescioError(
-            f"the OOD set {found.name!r} has inputs of shape {found.shape}, the training inputs "
+            f"the OOD set {ood.name!r} has inputs of shape {ood.shape}, the training inputs "
             f"{tuple(x.shape[1:])}; images are changed by data.gray, color, crop and pad, on the "
             "command line by NAME:gray:crop=28"
         )
-    return found
+    return ood
 
 
 def _fixed(head: Head | None, noise: float) -> Head:

@@ -62,27 +62,26 @@ def train(
 ) -> Model:
     """Train `members` networks at once and return them as one model.
 
-    make_net: a factory, called once a member; each call draws its own initial weights.
+    make_net: a factory, called once per member; each call draws its own initial weights.
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
     data, validation: `(x, y)`, a torch Dataset or DataLoader, or other batches of such pairs, read
     into memory at the start. Labels are integers, regression targets floats. Images `(N, C, H, W)`
     of uint8 stay bytes until the batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
-    batch_size: samples a step; each member has its own order. None: all samples at once.
+    batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
-    run: a folder for checkpoints; the same call with the same folder goes on where it stopped.
+    run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
     loss = nll() if loss is None else as_loss(loss)
-    ids = _member_numbers(members)
     rule = schedule_named(schedule)
     config: dict[str, Any] = {
         "loss": loss.description,
-        "members": list(ids),
+        "members": list(_member_numbers(members)),
         "epochs": _whole("epochs", epochs),
         "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
         "optimizer": optimizer,
@@ -95,52 +94,52 @@ def train(
         "seed": _whole("seed", seed),
     }
     _check_options(config, validation)
-    nets = _make(make_net, ids, config["seed"])
-    x, y = _check_data(data, nets[0], loss.head, "training data")
-    held = None
-    if validation is not None:
-        held = _check_data(validation, nets[0], loss.head, "validation data")
-    held = None if held is None else (held[0].to(x.device), held[1].to(x.device))
-    if standardize:
-        floats = as_batch(x, _dtype(nets[0]))
-        nets = [standardized(net, floats) for net in nets]
-    nets = [net.to(x.device) for net in nets]
-    _check_outputs(nets[0], (x, y), held, loss.head)
+    nets = _make(make_net, config["members"], config["seed"])
+    (x, y), test = _check_pairs(data, validation, nets[0], loss.head)
+    nets = _fitting(nets, (x, y), test, loss.head, standardize)
     augments = check_augments(augment, x.shape[1:])
     config["augment"] = [step.description for step in augments]
     folder = None if run is None else make_folder(Path(run))
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
-        config |= {"validation": digest(*held) if held else None}
+        config |= {"validation": digest(*test) if test else None}
         if (folder / FILE).exists():
             return _finished(folder, config, nets[0], x.device)
-    architecture = Stack(nets[0])
-    plan = Plan(
-        loss=loss,
-        architecture=architecture,
-        by_hand=dense(architecture, x.shape[1:]),
-        data=(x, y),
-        held=held,
-        members=ids,
-        epochs=config["epochs"],
-        batch_size=min(config["batch_size"] or len(x), len(x)),
-        learning_rate=config["learning_rate"],
-        schedule=rule,
-        clip=config["clip"],
-        patience=config["patience"],
-        seed=config["seed"],
-        bootstrap=bootstrap,
-        augments=augments,
-    )
+    plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
     path = None if folder is None else folder / checkpoint.FILE
     state = _start(path, config, nets, plan, optimizer)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
-    seen = hash_inputs(x).unique()  # so that a guard recognizes what the networks have seen
-    model = Model(nets[0], _final(state, plan), loss.head, _history(state, held), config, seen)
+    hashes = hash_inputs(x).unique()  # so that a guard recognizes the training data
+    model = Model(nets[0], _final(state, plan), loss.head, _history(state, test), config, hashes)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)
     return model
+
+
+def _plan(
+    loss: Loss,
+    net: nn.Module,
+    data: Pair,
+    validation: Pair | None,
+    schedule: Schedule,
+    augments: tuple[Augment, ...],
+    config: Mapping[str, Any],
+) -> Plan:
+    architecture, samples = Stack(net), len(data[0])
+    return Plan(
+        loss=loss,
+        architecture=architecture,
+        by_hand=dense(architecture, data[0].shape[1:]),
+        data=data,
+        validation=validation,
+        members=tuple(config["members"]),
+        batch_size=min(config["batch_size"] or samples, samples),
+        schedule=schedule,
+        augments=augments,
+        **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
+        **{name: config[name] for name in ("seed", "bootstrap")},
+    )
 
 
 def _member_numbers(members: int | Sequence[int]) -> tuple[int, ...]:
@@ -170,7 +169,7 @@ def _check_options(config: Mapping[str, Any], validation: Any) -> None:
 def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) -> list[nn.Module]:
     if isinstance(make_net, nn.Module):
         raise NescioError(
-            "the first argument must be a factory, called once a member: "
+            "the first argument must be a factory, called once per member: "
             "train(lambda: nets.mlp(2, 3), ...), not a network"
         )
     nets = []
@@ -184,6 +183,16 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
     return nets
 
 
+def _check_pairs(
+    data: Any, validation: Any, net: nn.Module, head: Head
+) -> tuple[Pair, Pair | None]:
+    pair = _check_data(data, net, head, "training data")
+    if validation is None:
+        return pair, None
+    x, y = _check_data(validation, net, head, "validation data")
+    return pair, (x.to(pair[0].device), y.to(pair[0].device))
+
+
 def _check_data(data: Any, net: nn.Module, head: Head, name: str) -> Pair:
     dtype = _dtype(net)
     x, y = door.read(data, name=name, dtype=dtype)
@@ -195,14 +204,27 @@ def _dtype(net: nn.Module) -> torch.dtype:
     return next((p.dtype for p in net.parameters()), torch.float32)
 
 
+def _fitting(
+    nets: list[nn.Module], data: Pair, validation: Pair | None, head: Head, standardize: bool
+) -> list[nn.Module]:
+    """The networks on the device of the data, behind their scaling, if their outputs fit."""
+    x = data[0]
+    if standardize:
+        floats = as_batch(x, _dtype(nets[0]))
+        nets = [standardized(net, floats) for net in nets]
+    nets = [net.to(x.device) for net in nets]
+    _check_outputs(nets[0], data, validation, head)
+    return nets
+
+
 @torch.no_grad()
-def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) -> None:
+def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: Head) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
     x, y = data
-    if held is not None and held[0].shape[1:] != x.shape[1:]:
+    if validation is not None and validation[0].shape[1:] != x.shape[1:]:
         raise NescioError(
-            f"validation inputs have shape {tuple(held[0].shape[1:])} per sample, training inputs "
-            f"{tuple(x.shape[1:])}"
+            f"validation inputs have shape {tuple(validation[0].shape[1:])} per sample, training "
+            f"inputs {tuple(x.shape[1:])}"
         )
     if head.task == "classification" and (y == y[0]).all():
         raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
@@ -217,7 +239,7 @@ def _check_outputs(net: nn.Module, data: Pair, held: Pair | None, head: Head) ->
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(x[:2]):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
-    for _, targets in (data, held or data):
+    for _, targets in (data, validation or data):
         if head.task == "classification":
             check_labels(targets, outputs.shape[1], targets.shape)
         elif outputs.shape[1] != head.width * targets.shape[1]:
@@ -250,8 +272,8 @@ def _start(
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
     return State(
-        weights,
-        fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
+        weights=weights,
+        optimizer=fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
         active=list(range(members)),
         best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
         train=nothing,
@@ -274,9 +296,9 @@ def _final(state: State, plan: Plan) -> dict[str, Tensor]:
     return final
 
 
-def _history(state: State, held: Pair | None) -> History:
+def _history(state: State, validated: Pair | None) -> History:
     ran = int(state.stopped.max())
     best = state.best_epoch if state.best else state.stopped - 1
-    validation = state.validation[:ran] if held is not None else None
+    validation = state.validation[:ran] if validated is not None else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
     return History(state.train[:ran], validation, stopped, chosen)

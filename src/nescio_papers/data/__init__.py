@@ -1,5 +1,8 @@
-"""Data sets that only the papers read."""
+"""Data sets that only the papers read; their entries join those of `nescio data list`."""
 
+from pathlib import Path
+
+from nescio.data.sets.catalogue import CATALOGUE, read_catalogue
 from nescio_papers.data.medical import diabetes_130 as diabetes_130
 from nescio_papers.data.medical import diabetes_table as diabetes_table
 from nescio_papers.data.medical import heart_disease as heart_disease
@@ -9,3 +12,5 @@ from nescio_papers.data.mnist_c import mnist_c as mnist_c
 from nescio_papers.data.sequences import japanese_vowels as japanese_vowels
 from nescio_papers.data.sequences import read_ts as read_ts
 from nescio_papers.data.uci import uci as uci
+
+CATALOGUE.update(read_catalogue(Path(__file__).with_name("catalogue.toml")))

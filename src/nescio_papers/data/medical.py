@@ -120,8 +120,8 @@ def diabetes_table(*, folder: str | Path | None = None) -> Table:
     `diagnosis` is the chapter of the first diagnosis.
     """
     where = data_folder("diabetes_130", folder)
-    found = [locate(where, f"diabetic_data.csv{end}") for end in (".xz", ".gz", "")]
-    path = next((path for path in found if path is not None), None)
+    result = [locate(where, f"diabetic_data.csv{end}") for end in (".xz", ".gz", "")]
+    path = next((path for path in result if path is not None), None)
     if path is None:
         raise lacking("diabetes_130", where, "diabetic_data.csv")
     table = read_table(path)
@@ -135,8 +135,8 @@ def diabetes_table(*, folder: str | Path | None = None) -> Table:
 
 
 def _chapters(codes: NDArray[np.str_]) -> NDArray[np.str_]:
-    different, place = np.unique(codes.astype(str), return_inverse=True)
-    return np.array([_chapter(code) for code in different])[place]
+    different, index = np.unique(codes.astype(str), return_inverse=True)
+    return np.array([_chapter(code) for code in different])[index]
 
 
 def _chapter(code: str) -> str:
@@ -162,12 +162,12 @@ def _dataset(
 ) -> Dataset:
     """Parts 80 / 10 / 10, encoded with columns learned on the first."""
     y = torch.from_numpy(labels.astype(np.int64))
-    places = torch.arange(len(table), dtype=torch.float32)[:, None]
-    parts = [part for part in split((places, y), seed) if part is not None]
+    indices = torch.arange(len(table), dtype=torch.float32)[:, None]
+    parts = [part for part in split((indices, y), seed) if part is not None]
     rows = [x[:, 0].long().numpy() for x, _ in parts]
     columns = learn_columns(table.only(*kinds).rows(rows[0]), kinds, levels=levels)
     encoded: list[Part] = [
         (columns.encode(table.rows(own)).x, y) for own, (_, y) in zip(rows, parts, strict=True)
     ]
     train, validation, test = encoded
-    return Dataset(name, train, validation, test, classes=2)
+    return Dataset(name=name, train=train, validation=validation, test=test, classes=2)

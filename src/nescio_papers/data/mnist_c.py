@@ -33,12 +33,12 @@ def mnist_c(*, folder: str | None = None, corruption: str | None = None) -> Data
     corruption: one of them, by name; None: all of them, one after the other.
     folder: where the folder `mnist-c` is, in place of the setting.
     """
-    found = corruptions(folder=folder)
+    result = corruptions(folder=folder)
     if corruption is not None:
-        if corruption not in found:
-            raise NescioError(unknown("corruption", corruption, found))
-        return only_tests(f"mnist_c {corruption}", found[corruption], classes=10)
-    every = [torch.cat(parts) for parts in zip(*found.values(), strict=True)]
+        if corruption not in result:
+            raise NescioError(unknown("corruption", corruption, result))
+        return only_tests(f"mnist_c {corruption}", result[corruption], classes=10)
+    every = [torch.cat(parts) for parts in zip(*result.values(), strict=True)]
     return only_tests("mnist_c", (every[0], every[1]), classes=10)
 
 
@@ -77,7 +77,7 @@ def _in_zip(path: Path) -> dict[str, Part]:
             f"cannot read {path}: {error}; fetch it again: nescio data download mnist_c"
         ) from None
     if not pairs:
-        raise NescioError(f"{path} holds no folder with {IMAGES}; expected one a corruption")
+        raise NescioError(f"{path} holds no folder with {IMAGES}; expected one per corruption")
     return {name: _pair(path, images, labels) for name, (images, labels) in pairs.items()}
 
 

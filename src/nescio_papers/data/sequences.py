@@ -39,7 +39,9 @@ def japanese_vowels(*, folder: str | None = None) -> Dataset:
         (padded(sequences, longest), torch.tensor([known.index(label) for label in labels]))
         for sequences, labels in parts
     )
-    return Dataset("japanese_vowels", train, None, test, classes=len(known))
+    return Dataset(
+        name="japanese_vowels", train=train, validation=None, test=test, classes=len(known)
+    )
 
 
 def padded(sequences: list[Sequence], length: int) -> Tensor:

@@ -42,7 +42,7 @@ def uci(*, folder: str | None = None, name: str = "concrete", split: int = 0) ->
         for part in ("train", "test")
     ]
     train, test = ((x[own.reshape(-1)], y[own.reshape(-1)]) for own in chosen)
-    return Dataset(name, train, None, test, classes=None)
+    return Dataset(name=name, train=train, validation=None, test=test, classes=None)
 
 
 def _array(path: Path, member: str) -> NDArray[Any]:

@@ -23,9 +23,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
 from nescio_papers.deep_ensembles.figures import pairs, show_map
 from nescio_papers.deep_ensembles.spiral import scores
 from nescio_papers.deep_ensembles.spiral_world import RADIUS, distance, says, spiral_runs, square
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import fast_gradient, seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, verdict
 
 UNCERTAIN = 0.5  # nats
 NAMES = ("plain", "adversarial")
@@ -37,9 +36,8 @@ the trained ensemble, or the single network. Intervals are 95 % of the mean over
 Table = dict[str, Sample]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both worlds with and without adversarial training."""
-    del done
     cubics = [_table(_cubic, settings, cubic_runs(settings, way)) for way in (False, True)]
     spirals = [_table(_spiral, settings, spiral_runs(settings, way)) for way in (False, True)]
     numbers: dict[str, Any] = {
@@ -61,38 +59,44 @@ def run(settings: Settings, done: Done) -> Findings:
         f"{cubics[0]['nll']} to {cubics[1]['nll']}.",
         "adversarial-spiral.png": "The spiral, a gray line a seed. Accuracy under attack goes from "
         f"{spirals[0]['attacked_accuracy']} to {spirals[1]['attacked_accuracy']}, the uncertain "
-        f"share of the disc from {spirals[0]['uncertain_disc']} to "
-        f"{spirals[1]['uncertain_disc']}.",
+        f"share of the disc from {spirals[0]['uncertain_disc']} to {spirals[1]['uncertain_disc']}.",
         "adversarial-maps.png": "Total uncertainty without and with adversarial training, and the "
         "difference: within the disc the boundaries are wider, outside it only elsewhere.",
     }
-    return Findings(numbers, figures, captions, (), _claims(cubics, spirals), TEXT)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=(),
+        claims=_claims(cubics, spirals),
+        text=TEXT,
+    )
 
 
 def _table(measure: Any, settings: Settings, runs: Any) -> Table:
-    rows = [measure(settings, data, found, seed) for seed, (data, found) in enumerate(runs)]
+    rows = [measure(settings, data, result, seed) for seed, (data, result) in enumerate(runs)]
     return {key: sample(row[key] for row in rows) for key in rows[0]}
 
 
 def _plain(table: Mapping[str, Sample]) -> dict[str, Any]:
-    return {key: found.numbers() for key, found in table.items()}
+    return {key: result.numbers() for key, result in table.items()}
 
 
-def _cubic(settings: Settings, data: Dataset, found: Regressor, index: int) -> dict[str, float]:
+def _cubic(settings: Settings, data: Dataset, result: Regressor, index: int) -> dict[str, float]:
     x, y = cubic_held_out(seeds(settings, index + 1)[index])
-    trained, fresh = found(data.train[0]), found(x)
-    attacked = found(cubic_attacked(found, x, y))
-    members = range(found.model.members)
+    trained, fresh = result(data.train[0]), result(x)
+    attacked = result(cubic_attacked(result, x, y))
+    members = range(result.model.members)
     single = {
         "train": [-trained.choose([m]).log_prob(data.train[1]).mean().item() for m in members],
         "fresh": [-fresh.choose([m]).log_prob(y).mean().item() for m in members],
         "attacked": [
-            -found(cubic_attacked(found, x, y, m)).choose([m]).log_prob(y).mean().item()
+            -result(cubic_attacked(result, x, y, m)).choose([m]).log_prob(y).mean().item()
             for m in members
         ],
     }
     strips = {"on": strip(0, EDGE), "near": strip(EDGE, 4.5), "off": strip(4.5, 6)}
-    band = {key: found(x).mixture_variance.sqrt().mean().item() for key, x in strips.items()}
+    band = {key: result(x).mixture_variance.sqrt().mean().item() for key, x in strips.items()}
     return {
         "train_nll": -trained.log_prob(data.train[1]).mean().item(),
         "nll": -fresh.log_prob(y).mean().item(),
@@ -100,7 +104,7 @@ def _cubic(settings: Settings, data: Dataset, found: Regressor, index: int) -> d
         "error": (fresh.mixture_mean - x**3).square().mean().sqrt().item(),
         **{f"single_{key}_nll": sum(values) / len(values) for key, values in single.items()},
         **{f"band_{key}": value for key, value in band.items()},
-        "noise_on": found(strips["on"]).aleatoric.sqrt().mean().item(),
+        "noise_on": result(strips["on"]).aleatoric.sqrt().mean().item(),
     }
 
 
@@ -111,9 +115,9 @@ def _spiral(settings: Settings, data: Dataset, model: Model, index: int) -> dict
     moved = fast_gradient(model, x, y, RADIUS)
     attacked = says(model, moved)
     grid = square(80 if settings.quick else 200)
-    found = says(model, grid)
+    result = says(model, grid)
     in_dist = grid.norm(dim=1) < 1
-    unsure = (predictive_entropy(found) > UNCERTAIN).double()
+    unsure = (predictive_entropy(result) > UNCERTAIN).double()
     train_accuracy, train_nll = scores(says(model, data.train[0]), data.train[1])
     accuracy, nll = scores(says(model, x), y)
     attacked_accuracy, attacked_nll = scores(attacked, y)
@@ -127,19 +131,19 @@ def _spiral(settings: Settings, data: Dataset, model: Model, index: int) -> dict
         "attacked_accuracy": attacked_accuracy,
         "attacked_nll": attacked_nll,
         "confidence_when_fooled": attacked.probs.amax(-1)[wrong].mean().item(),
-        "confidence_near_data": found.probs.amax(-1)[near].mean().item(),
+        "confidence_near_data": result.probs.amax(-1)[near].mean().item(),
         "uncertain_square": unsure.mean().item(),
         "uncertain_disc": unsure[in_dist].mean().item(),
         "uncertain_outside": unsure[~in_dist].mean().item(),
-        "boundary_disc": boundary(found, grid, in_dist),
+        "boundary_disc": boundary(result, grid, in_dist),
     }
 
 
-def boundary(found: Classification, grid: Tensor, in_dist: Tensor) -> float:
+def boundary(result: Classification, grid: Tensor, in_dist: Tensor) -> float:
     """Length of the decision boundary within a region, by steps of the grid: rough is long."""
     side = round(len(grid) ** 0.5)
     step = (grid[1] - grid[0]).abs().max().item()
-    labels, kept = found.labels.reshape(side, side), in_dist.reshape(side, side)
+    labels, kept = result.labels.reshape(side, side), in_dist.reshape(side, side)
     total = 0
     for axis in (0, 1):
         one, two = (slice(None, -1), slice(None)), (slice(1, None), slice(None))
@@ -150,13 +154,15 @@ def boundary(found: Classification, grid: Tensor, in_dist: Tensor) -> float:
 
 
 def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
-    before, after = cubics
-    plain, trained = spirals
+    first, *regression = _of_regression(*cubics, *spirals)
+    robust, *classification = _of_classification(*spirals)
+    return [first, robust, *regression, *classification]
+
+
+def _of_regression(before: Table, after: Table, plain: Table, trained: Table) -> list[Claim]:
     change = {key: after[key] - before[key] for key in before}
-    shift = {key: trained[key] - plain[key] for key in plain}
-    gap = [one["single_fresh_nll"] - one["single_train_nll"] for one in cubics]
+    gap = [one["single_fresh_nll"] - one["single_train_nll"] for one in (before, after)]
     wider = after["band_on"] / before["band_on"], after["band_near"] / before["band_near"]
-    gained = shift["attacked_accuracy"]
     return [
         Claim(
             "practical, regression answer 1",
@@ -164,15 +170,9 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             "NLL of a single network under attack of the same radius: "
             f"{before['single_attacked_nll']} without, {after['single_attacked_nll']} with; of the "
             f"ensemble {before['attacked_nll']} and {after['attacked_nll']}",
-            judged(change["single_attacked_nll"].below, change["single_attacked_nll"].mean < 0),
-        ),
-        Claim(
-            "practical, section Adversarial training",
-            "Adversarial training was found to improve the classifier's robustness.",
-            f"accuracy of the spiral ensemble under attack {plain['attacked_accuracy']} without "
-            f"and {trained['attacked_accuracy']} with (difference {gained}); NLL under attack "
-            f"{plain['attacked_nll']} and {trained['attacked_nll']}",
-            judged(gained.above and gained.mean > 0.01, shift["attacked_nll"].below),
+            verdict=verdict(
+                change["single_attacked_nll"].below, change["single_attacked_nll"].mean < 0
+            ),
         ),
         Claim(
             "practical, regression answer 1",
@@ -181,7 +181,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"{gap[1]} with; its noise on the data {before['noise_on']} and {after['noise_on']}, "
             f"for a true 3; on the spiral the ensemble's NLL on fresh data goes from "
             f"{plain['nll']} to {trained['nll']}",
-            judged((gap[1] - gap[0]).below and gap[1].mean < 0.1, (gap[1] - gap[0]).below),
+            verdict=verdict((gap[1] - gap[0]).below and gap[1].mean < 0.1, (gap[1] - gap[0]).below),
         ),
         Claim(
             "practical, regression answer 1",
@@ -189,14 +189,31 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             "vicinity of the data points.",
             f"the band grows by a factor {wider[0]} on the data and {wider[1]} for |x| from 4 "
             f"to 4.5; the ensemble's NLL on fresh data changes by {change['nll']}",
-            judged(change["band_on"].above and change["nll"].below, change["band_on"].above),
+            verdict=verdict(
+                change["band_on"].above and change["nll"].below, change["band_on"].above
+            ),
+        ),
+    ]
+
+
+def _of_classification(plain: Table, trained: Table) -> list[Claim]:
+    shift = {key: trained[key] - plain[key] for key in plain}
+    gained = shift["attacked_accuracy"]
+    return [
+        Claim(
+            "practical, section Adversarial training",
+            "Adversarial training was found to improve the classifier's robustness.",
+            f"accuracy of the spiral ensemble under attack {plain['attacked_accuracy']} without "
+            f"and {trained['attacked_accuracy']} with (difference {gained}); NLL under attack "
+            f"{plain['attacked_nll']} and {trained['attacked_nll']}",
+            verdict=verdict(gained.above and gained.mean > 0.01, shift["attacked_nll"].below),
         ),
         Claim(
             "practical, classification answer 4",
             "Adversarial training smoothes the decision boundaries.",
             f"length of the boundary within the disc: {plain['boundary_disc']} without, "
             f"{trained['boundary_disc']} with (difference {shift['boundary_disc']})",
-            judged(shift["boundary_disc"].below, shift["boundary_disc"].mean < 0),
+            verdict=verdict(shift["boundary_disc"].below, shift["boundary_disc"].mean < 0),
         ),
         Claim(
             "practical, classification answer 4",
@@ -204,7 +221,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"share with more than {UNCERTAIN} nats of total uncertainty: in the disc "
             f"{plain['uncertain_disc']} without and {trained['uncertain_disc']} with, in the "
             f"rest of the square {plain['uncertain_outside']} and {trained['uncertain_outside']}",
-            judged(
+            verdict=verdict(
                 shift["uncertain_disc"].above and shift["uncertain_outside"].above,
                 shift["uncertain_disc"].above,
             ),
@@ -216,7 +233,7 @@ def _claims(cubics: list[Table], spirals: list[Table]) -> list[Claim]:
             f"mean confidence where the attack succeeds: {plain['confidence_when_fooled']} "
             f"without, {trained['confidence_when_fooled']} with; within {RADIUS} of a training "
             f"point: {plain['confidence_near_data']} and {trained['confidence_near_data']}",
-            judged(
+            verdict=verdict(
                 trained["confidence_when_fooled"].mean < 0.6,
                 shift["confidence_when_fooled"].below,
             ),
@@ -265,18 +282,18 @@ def _spiral_pairs(before: Table, after: Table) -> Figure:
 @with_look
 def _maps(settings: Settings) -> Figure:
     grid = square(80 if settings.quick else 200)
-    found = [
+    result = [
         predictive_entropy(says(spiral_runs(settings, way)[0][1], grid), base=settings.base)
         for way in (False, True)
     ]
     figure = Figure(figsize=(WIDTH + 1.2, 3.8), layout="constrained")
-    axes, top = figure.subplots(1, 3), float(torch.stack(found).max())
+    axes, top = figure.subplots(1, 3), float(torch.stack(result).max())
     bar: Any = {"bar": settings.unit}
-    show_map(figure, axes[0], found[0], "total uncertainty, plain", top=top, **bar)
-    show_map(figure, axes[1], found[1], "with adversarial training", top=top, **bar)
+    show_map(figure, axes[0], result[0], "total uncertainty, plain", top=top, **bar)
+    show_map(figure, axes[1], result[1], "with adversarial training", top=top, **bar)
     gap: Any = {"cmap": "PuOr_r", "vmin": -top, "top": top}
-    show_map(figure, axes[2], found[1] - found[0], "difference", **bar, **gap)
-    grown = [f > UNCERTAIN / math.log(settings.base) for f in found]
+    show_map(figure, axes[2], result[1] - result[0], "difference", **bar, **gap)
+    grown = [f > UNCERTAIN / math.log(settings.base) for f in result]
     in_dist = grid.norm(dim=1) < 1
     one, two = (100 * g[in_dist].double().mean().item() for g in grown)
     said = "Wider" if two > one else "No wider"

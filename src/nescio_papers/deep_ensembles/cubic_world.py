@@ -15,7 +15,7 @@ from nescio.data import Dataset, cubic
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio_papers.deep_ensembles.worlds import SHARE, fast_gradient, seeds, train, warm_cosine
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 WIDTHS = (10, 6, 30)
 NOISE = 3.0
@@ -31,11 +31,11 @@ class Regressor:
     unit: float = 1.0
 
     def __call__(self, x: Tensor) -> Regression:
-        found = self.model(x)
-        if isinstance(found, DoubleExponential):
-            return DoubleExponential(self.unit * found.mean, self.unit * found.scale)
-        found = cast(Gaussian, found)
-        return Gaussian(self.unit * found.mean, self.unit**2 * found.variance)
+        result = self.model(x)
+        if isinstance(result, DoubleExponential):
+            return DoubleExponential(self.unit * result.mean, self.unit * result.scale)
+        result = cast(Gaussian, result)
+        return Gaussian(self.unit * result.mean, self.unit**2 * result.variance)
 
     def losses(self) -> Tensor:
         """The training loss by step and member, in the units of the data."""
@@ -103,13 +103,13 @@ def cubic_runs(
 ) -> tuple[tuple[Dataset, Regressor], ...]:
     """Six networks on each of several draws of the cubic, with or without adversarial training."""
     loss = losses.adversarial(plain_loss(), share=SHARE) if adversarial else plain_loss()
-    found = []
+    results = []
     for seed in seeds(settings, 2 if settings.quick else 10):
         data = cubic(seed=seed)
-        found.append((data, regressor(data, loss=loss, seed=seed)))
-    return tuple(found)
+        results.append((data, regressor(data, loss=loss, seed=seed)))
+    return tuple(results)
 
 
-def cubic_attacked(found: Regressor, x: Tensor, y: Tensor, member: int | None = None) -> Tensor:
+def cubic_attacked(result: Regressor, x: Tensor, y: Tensor, member: int | None = None) -> Tensor:
     """Inputs moved by the practical's radius to where the network or ensemble fares worst."""
-    return fast_gradient(found.model, x, y / found.unit, RADIUS, member)
+    return fast_gradient(result.model, x, y / result.unit, RADIUS, member)

@@ -21,10 +21,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
 from nescio_papers.deep_ensembles.figures import dots
 from nescio_papers.deep_ensembles.spiral import corrected, scores
 from nescio_papers.deep_ensembles.spiral_world import classifier, says, spiral_net, square
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, table, verdict
 
 POINTS = 300  # an arm of the spiral, so that full batches are quick
 WAYS = ("initialization", "batch order", "bootstrap", "all three")
@@ -41,9 +39,8 @@ changes nothing but rounding. Six networks on the cubic (600 steps each way) and
 Rows = dict[str, dict[str, Sample]]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The spread of members on and off the data, by what makes them differ."""
-    del done
     repeats = seeds(settings, 2 if settings.quick else 8)
     ways = (*WAYS, SHUFFLED)
     cubics = _rows({way: [_cubic(way, seed) for seed in repeats] for way in ways})
@@ -59,9 +56,9 @@ def run(settings: Settings, done: Done) -> Findings:
         f"shuffling a full batch gives {cubics[SHUFFLED]['spread_off']}."
     )
     return Findings(
-        numbers,
-        {"diversity.png": _figure(cubics, spirals, settings)},
-        {"diversity.png": caption},
+        numbers=numbers,
+        figures={"diversity.png": _figure(cubics, spirals, settings)},
+        captions={"diversity.png": caption},
         claims=_claims(cubics, spirals),
         text=TEXT.format(points=POINTS) + _table(cubics, spirals),
     )
@@ -104,7 +101,9 @@ def _cubic_members(way: str, data: Dataset, seed: int) -> Callable[[torch.Tensor
 
 def _shuffled(data: Dataset, order: torch.Tensor) -> Dataset:
     x, y = data.train
-    return Dataset(data.name, (x[order], y[order]), None, None, None)
+    return Dataset(
+        name=data.name, train=(x[order], y[order]), validation=None, test=None, classes=None
+    )
 
 
 def _spiral(way: str, seed: int, settings: Settings) -> dict[str, float]:
@@ -114,14 +113,14 @@ def _spiral(way: str, seed: int, settings: Settings) -> dict[str, float]:
     model = _spiral_members(way, data, seed, settings)
     grid = square(60)
     angle = torch.linspace(0, 6.2, 200)
-    places = {
+    indices = {
         "on": x,
         "off": grid[grid.norm(dim=1) > 1.2],
         "far": 10 * torch.stack([angle.sin(), angle.cos()], 1),
     }
     known = {
-        f"knowledge_{where}": mutual_information(says(model, place), base=settings.base)
-        for where, place in places.items()
+        f"knowledge_{where}": mutual_information(says(model, index), base=settings.base)
+        for where, index in indices.items()
     }
     accuracy, nll = scores(says(model, x), y)
     means = {key: value.mean().item() for key, value in known.items()}
@@ -139,10 +138,10 @@ def _spiral_members(way: str, data: Dataset, seed: int, settings: Settings) -> M
     return classifier(data, make=make, epochs=epochs, bootstrap=bootstrap, seed=seed)
 
 
-def _rows(found: Mapping[str, list[dict[str, float]]]) -> Rows:
+def _rows(result: Mapping[str, list[dict[str, float]]]) -> Rows:
     return {
         way: {key: sample(run[key] for run in runs) for key in runs[0]}
-        for way, runs in found.items()
+        for way, runs in result.items()
     }
 
 
@@ -171,7 +170,7 @@ def _claims(cubics: Rows, spirals: Rows) -> list[Claim]:
             f"with full batches, as in the practical's code, shuffling gives a spread of "
             f"{shuffled} beyond the data (rounding, which training amplifies), initialization "
             f"{first}; with mini-batches the order alone gives {order}",
-            judged(shuffled.mean > 0.5 * first.mean, order.mean > 0.2 * first.mean),
+            verdict=verdict(shuffled.mean > 0.5 * first.mean, order.mean > 0.2 * first.mean),
         ),
         Claim(
             "practical, regression answer 2",
@@ -181,7 +180,9 @@ def _claims(cubics: Rows, spirals: Rows) -> list[Claim]:
             f"{cubics['all three']['spread_off']}; knowledge uncertainty beyond the disc "
             f"{known['initialization']} and {known['all three']}; the bootstrap changes the NLL of "
             f"the cubic by {score}",
-            judged(first.mean > 5 * cubics["initialization"]["spread_on"].mean, first.above),
+            verdict=verdict(
+                first.mean > 5 * cubics["initialization"]["spread_on"].mean, first.above
+            ),
         ),
     ]
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nescio.report.plots.look import COLORS, GRAY, MARKERS
-from nescio_papers.deep_ensembles.stats import Sample
+from nescio_papers.kit import Sample
 
 ARM_COLORS = (COLORS[0], COLORS[5], COLORS[2])
 
@@ -65,25 +65,25 @@ def dots(
     """A mean with its 95 % interval for each name, side by side for each group."""
     count = len(groups) + len(marks or {})
     offsets = (np.arange(count) - (count - 1) / 2) * 0.6 / max(count, 2)
-    for i, (group, found) in enumerate(groups.items()):
-        places = np.arange(len(names)) + offsets[i]
+    for i, (group, result) in enumerate(groups.items()):
+        indices = np.arange(len(names)) + offsets[i]
         look: Any = {"color": COLORS[i], "marker": MARKERS[i], "linestyle": "none", "capsize": 3}
-        means, halves = [one.mean for one in found], [one.half for one in found]
-        axis.errorbar(places, means, yerr=halves, label=group, markersize=5, **look)
+        means, halves = [one.mean for one in result], [one.half for one in result]
+        axis.errorbar(indices, means, yerr=halves, label=group, markersize=5, **look)
     for j, (group, values) in enumerate((marks or {}).items()):
-        places = np.arange(len(names)) + offsets[len(groups) + j]
-        axis.plot(places, values, "_", color=GRAY, markersize=12, markeredgewidth=2, label=group)
+        indices = np.arange(len(names)) + offsets[len(groups) + j]
+        axis.plot(indices, values, "_", color=GRAY, markersize=12, markeredgewidth=2, label=group)
     axis.set_xticks(range(len(names)), names)
     axis.set_xlim(-0.6, len(names) - 0.4)
 
 
 def pairs(axis: Axes, before: Sample, after: Sample, names: tuple[str, str], title: str) -> None:
-    """A line a seed from one way of training to the other, and the means with intervals."""
+    """A line per seed from one way of training to the other, and the means with intervals."""
     for one, two in zip(before.values, after.values, strict=True):
         axis.plot([0, 1], [one, two], color="#bbbbbb", linewidth=1)
-    for place, found in enumerate((before, after)):
-        look: Any = {"color": COLORS[place], "marker": MARKERS[place], "capsize": 4}
-        axis.errorbar([place], [found.mean], yerr=[found.half], markersize=7, zorder=3, **look)
+    for index, result in enumerate((before, after)):
+        look: Any = {"color": COLORS[index], "marker": MARKERS[index], "capsize": 4}
+        axis.errorbar([index], [result.mean], yerr=[result.half], markersize=7, zorder=3, **look)
     axis.set_xticks([0, 1], names)
     axis.set_xlim(-0.4, 1.4)
     axis.set_title(title, loc="left")

@@ -15,9 +15,8 @@ from nescio_papers.deep_ensembles.cubic_world import EDGE, NOISE, cubic_held_out
 from nescio_papers.deep_ensembles.density import coverage
 from nescio_papers.deep_ensembles.spiral import scores
 from nescio_papers.deep_ensembles.spiral_world import classifier, says, square
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, verdict
 
 SIZES = (1, 2, 5, 10, 20)
 PARTS = 20  # random parts of each size
@@ -29,24 +28,23 @@ is counting, not knowledge."""
 Row = dict[str, float]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Scores and uncertainties of both worlds by the number of members."""
-    del done
     repeats = seeds(settings, 3 if settings.quick else 8)
     cubics = [_cubic(seed) for seed in repeats]
     epochs = 10 if settings.quick else 20
     spirals = [_spiral(seed, epochs, settings) for seed in repeats[: 1 if settings.quick else 3]]
-    found = {"regression": _joined(cubics), "spiral": _joined(spirals)}
+    result = {"regression": _joined(cubics), "spiral": _joined(spirals)}
     numbers: dict[str, Any] = {
         world: {
             key: {str(size): one.numbers() for size, one in zip(SIZES, row, strict=True)}
             for key, row in rows.items()
         }
-        for world, rows in found.items()
+        for world, rows in result.items()
     }
     gains = {
-        "regression": _share(found["regression"]["nll"]),
-        "spiral": _share(found["spiral"]["nll"]),
+        "regression": _share(result["regression"]["nll"]),
+        "spiral": _share(result["spiral"]["nll"]),
     }
     numbers["share_of_the_gain_at_5"] = gains
     caption = (
@@ -55,10 +53,10 @@ def run(settings: Settings, done: Done) -> Findings:
         f"{100 * gains['spiral']:.0f} % on the spiral."
     )
     return Findings(
-        numbers,
-        {"members.png": _figure(found, gains, settings)},
-        {"members.png": caption},
-        claims=_claims(found, gains),
+        numbers=numbers,
+        figures={"members.png": _figure(result, gains, settings)},
+        captions={"members.png": caption},
+        claims=_claims(result, gains),
         text=TEXT.format(parts=PARTS),
     )
 
@@ -72,11 +70,11 @@ def parts_of(size: int, seed: int) -> list[list[int]]:
 
 
 def _averaged(measure: Callable[[list[int]], Row], seed: int) -> dict[int, Row]:
-    found = {}
+    results = {}
     for size in SIZES:
         rows = [measure(members) for members in parts_of(size, seed)]
-        found[size] = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}
-    return found
+        results[size] = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0]}
+    return results
 
 
 def _cubic(seed: int) -> dict[int, Row]:
@@ -140,9 +138,9 @@ def _share(nll: list[Sample]) -> float:
     return (nll[0].mean - nll[SIZES.index(5)].mean) / (nll[0].mean - nll[-1].mean)
 
 
-def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list[Claim]:
+def _claims(result: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list[Claim]:
     five, source = SIZES.index(5), "practical, regression answer 3"
-    cube, arms = found["regression"], found["spiral"]
+    cube, arms = result["regression"], result["spiral"]
     better = cube["error"][-1] - cube["error"][0]
     accuracy = arms["accuracy"][-1] - arms["accuracy"][0]
     held = cube["coverage_90"]
@@ -153,7 +151,7 @@ def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list
             "Increasing M improves approximation quality but with diminishing returns.",
             "share of the gain in NLL from one to twenty members that five have: "
             f"{gains['regression']:.2f} on the cubic, {gains['spiral']:.2f} on the spiral",
-            judged(min(gains.values()) > 0.6, max(gains.values()) > 0.6),
+            verdict=verdict(min(gains.values()) > 0.6, max(gains.values()) > 0.6),
         ),
         Claim(
             source,
@@ -163,7 +161,7 @@ def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list
             f"{cube['error'][-1]} for twenty; accuracy on the spiral "
             f"{arms['accuracy'][0].mean:.4f}, {arms['accuracy'][five].mean:.4f} and "
             f"{arms['accuracy'][-1].mean:.4f}",
-            judged(better.below and accuracy.mean > 0, better.mean < 0),
+            verdict=verdict(better.below and accuracy.mean > 0, better.mean < 0),
         ),
         Claim(
             source,
@@ -172,7 +170,7 @@ def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list
             f"90 % intervals of five hold {held[five]} of fresh targets on the data and "
             f"{off[five]} for |x| from 4 to 6; of twenty {held[-1]} and {off[-1]}: five do as well "
             "as twenty, and neither is calibrated",
-            judged(abs(held[five].mean - 0.9) < 0.03, abs(held[five].mean - 0.9) < 0.1),
+            verdict=verdict(abs(held[five].mean - 0.9) < 0.03, abs(held[five].mean - 0.9) < 0.1),
         ),
         Claim(
             source,
@@ -180,18 +178,18 @@ def _claims(found: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list
             "predictive distribution.",
             "there is no posterior to compare with: no prior is chosen. The spread beyond the data "
             f"settles at {cube['spread_off'][-1]} for twenty, where 90 % intervals hold {off[-1]}",
-            "open",
+            verdict="open",
         ),
     ]
 
 
 @with_look
 def _figure(
-    found: Mapping[str, Mapping[str, list[Sample]]], gains: Row, settings: Settings
+    result: Mapping[str, Mapping[str, list[Sample]]], gains: Row, settings: Settings
 ) -> Figure:
     figure = Figure(figsize=(WIDTH + 1, 6.2), layout="constrained")
     axes = figure.subplots(2, 4)
-    cube, arms = found["regression"], found["spiral"]
+    cube, arms = result["regression"], result["spiral"]
     top: list[tuple[str, str]] = [
         ("nll", "cubic: NLL, fresh data\n(nats)"),
         ("error", "cubic: error against $x^3$,\non the data"),

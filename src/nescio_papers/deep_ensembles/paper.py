@@ -11,7 +11,7 @@ from nescio_papers.deep_ensembles import (
     regression,
     spiral,
 )
-from nescio_papers.kit.experiment import Experiment, Part
+from nescio_papers.kit import Experiment, Part
 
 PARTS = {
     "regression": ("The cubic by six networks, faithful and corrected", regression.run),
@@ -28,10 +28,10 @@ PARTS = {
 def deep_ensembles() -> Experiment:
     """The toy regression and spiral of the deep-ensembles practical, and its questions answered."""
     return Experiment(
-        "deep-ensembles",
-        "Deep ensembles on toy data",
-        "Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
-        "no data, no extras",
-        (0.8, 4),
-        tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
+        name="deep-ensembles",
+        title="Deep ensembles on toy data",
+        source="Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
+        needs="no data, no extras",
+        minutes=(0.8, 4),
+        parts=tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
     )

@@ -21,10 +21,8 @@ from nescio_papers.deep_ensembles.spiral_world import (
     square,
     true_log_probs,
 )
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, table, verdict
 
 KINDS = {"total": predictive_entropy, "data": expected_entropy, "knowledge": mutual_information}
 NAMES = {
@@ -35,6 +33,7 @@ NAMES = {
     "radius 10": "radius\n10",
     "radius 100": "radius\n100",
 }
+ANSWER = "practical, classification answer"
 TEXT = """\
 Regions: *on one arm*, within 0.03 of a training input where the true probability of one arm is
 above 0.95; *where arms overlap*, the same where it is below 0.8; *gaps in the disc*, further than
@@ -48,20 +47,19 @@ Found = dict[str, dict[str, Sample]]
 Runs = Sequence[tuple[Dataset, Model]]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The three uncertainties by region, with and without adversarial training."""
-    del done
-    found = {way: _measured(settings, runs) for way, runs in _runs(settings).items()}
+    result = {way: _measured(settings, runs) for way, runs in _runs(settings).items()}
     numbers: dict[str, Any] = {
         name: {
-            place: {key: one.numbers() for key, one in row.items()} for place, row in rows.items()
+            index: {key: one.numbers() for key, one in row.items()} for index, row in rows.items()
         }
-        for name, rows in found.items()
+        for name, rows in result.items()
     }
-    plain = found["plain"]
-    most = max(plain, key=lambda place: plain[place]["total"].mean)
-    diverse = max(plain, key=lambda place: plain[place]["knowledge"].mean)
-    high, wide = (NAMES[place].replace("\n", " ") for place in (most, diverse))
+    plain = result["plain"]
+    most = max(plain, key=lambda index: plain[index]["total"].mean)
+    diverse = max(plain, key=lambda index: plain[index]["knowledge"].mean)
+    high, wide = (NAMES[index].replace("\n", " ") for index in (most, diverse))
     caption = (
         f"Uncertainty by region. Total uncertainty is highest {_at(high)} "
         f"({plain[most]['total']}), knowledge uncertainty {_at(wide)} "
@@ -70,11 +68,11 @@ def run(settings: Settings, done: Done) -> Findings:
     )
     top = math.log(3) / math.log(settings.base)
     return Findings(
-        numbers,
-        {"regions.png": _figure(found, settings)},
-        {"regions.png": caption},
-        claims=_claims(found, settings),
-        text=TEXT.format(unit=settings.unit, top=top) + _table(found),
+        numbers=numbers,
+        figures={"regions.png": _figure(result, settings)},
+        captions={"regions.png": caption},
+        claims=_claims(result, settings),
+        text=TEXT.format(unit=settings.unit, top=top) + _table(result),
     )
 
 
@@ -115,138 +113,164 @@ def _measured(settings: Settings, ensembles: Runs) -> Found:
     runs = []
     for data, model in ensembles:
         regions = places(data, 80 if settings.quick else 200)
-        runs.append({place: uncertainties(model, x, settings) for place, x in regions.items()})
+        runs.append({index: uncertainties(model, x, settings) for index, x in regions.items()})
     return {
-        place: {key: sample(run[place][key] for run in runs) for key in row}
-        for place, row in runs[0].items()
+        index: {key: sample(run[index][key] for run in runs) for key in row}
+        for index, row in runs[0].items()
     }
 
 
 def uncertainties(model: Model, x: Tensor, settings: Settings) -> dict[str, float]:
     """Means over the points of the three uncertainties, and of what single members say."""
-    found = says(model, x)
-    alone = found.member_probs
+    result = says(model, x)
+    alone = result.member_probs
     votes = alone.argmax(-1)
     truth = predictive_entropy(Categorical(true_log_probs(x)[None]), base=settings.base)
-    row = {name: kind(found, base=settings.base).mean().item() for name, kind in KINDS.items()}
+    row = {name: kind(result, base=settings.base).mean().item() for name, kind in KINDS.items()}
     return {
         **row,
         "truth": truth.mean().item(),  # means something within the disc only
         "confidence_of_one": alone.amax(-1).mean().item(),
         "sure_share_of_one": (alone.amax(-1) > 0.99).float().mean().item(),
-        "confidence": found.probs.amax(-1).mean().item(),
+        "confidence": result.probs.amax(-1).mean().item(),
         "disagreeing": (votes != votes[0]).any(0).float().mean().item(),
     }
 
 
-def _table(found: Mapping[str, Found]) -> str:
+def _table(result: Mapping[str, Found]) -> str:
     header = ["region", "training", "total", "data", "knowledge"]
     header += ["confidence of one network", "members disagree on the class"]
     keys = (*KINDS, "confidence_of_one", "disagreeing")
     rows = [
-        [NAMES[place].replace("\n", " "), way, *(str(found[way][place][key]) for key in keys)]
-        for place in NAMES
-        for way in found
+        [NAMES[index].replace("\n", " "), way, *(str(result[way][index][key]) for key in keys)]
+        for index in NAMES
+        for way in result
     ]
     return table(header, rows)
 
 
-def _claims(found: Mapping[str, Found], settings: Settings) -> list[Claim]:
-    plain, old, source = found["plain"], found["faithful"], "practical, classification answer"
+def _claims(result: Mapping[str, Found], settings: Settings) -> list[Claim]:
+    plain, faithful = result["plain"], result["faithful"]
+    return [
+        *_far_away(plain),
+        *_at_boundaries(plain, settings),
+        *_diverse(plain, faithful, settings.unit),
+    ]
+
+
+def _far_away(plain: Found) -> list[Claim]:
     far, corner = plain["radius 100"], plain["corners"]
-    overlap, gap = plain["overlap"], plain["gap"]
-    highest = max(plain, key=lambda place: plain[place]["total"].mean)
-    share = overlap["data"] / overlap["total"]
-    unit, top = settings.unit, math.log(3) / math.log(settings.base)
-    known = {place: row["knowledge"] for place, row in plain.items()}
     return [
         Claim(
-            f"{source} 1",
+            f"{ANSWER} 1",
             "Standard neural networks (without ensembles) tend to be overconfident (probability "
             "close to 1.0) in regions far away from the training data.",
             f"mean confidence of one network: {corner['confidence_of_one']} in the corners, "
             f"{plain['radius 10']['confidence_of_one']} at radius 10, {far['confidence_of_one']} "
             f"at 100; on the arms {plain['arms']['confidence_of_one']}",
-            judged(far["confidence_of_one"].mean > 0.99, far["confidence_of_one"].mean > 0.9),
+            verdict=verdict(
+                far["confidence_of_one"].mean > 0.99, far["confidence_of_one"].mean > 0.9
+            ),
         ),
         Claim(
-            f"{source} 1",
+            f"{ANSWER} 1",
             "This happens because the decision boundaries typically extend linearly into infinity.",
             "share of points where one network is more than 99 % sure: "
             f"{plain['radius 10']['sure_share_of_one']} at radius 10, {far['sure_share_of_one']} "
             "at 100; the uncertain strip along a straight boundary keeps its width, so its share "
             "of a circle shrinks",
-            judged(
+            verdict=verdict(
                 far["sure_share_of_one"].mean > plain["radius 10"]["sure_share_of_one"].mean,
                 far["sure_share_of_one"].mean > 0.9,
             ),
         ),
+    ]
+
+
+def _at_boundaries(plain: Found, settings: Settings) -> list[Claim]:
+    far, corner = plain["radius 100"], plain["corners"]
+    overlap, gap = plain["overlap"], plain["gap"]
+    highest = max(plain, key=lambda region: plain[region]["total"].mean)
+    share = overlap["data"] / overlap["total"]
+    unit, top = settings.unit, math.log(3) / math.log(settings.base)
+    return [
         Claim(
-            f"{source} 2",
+            f"{ANSWER} 2",
             "The ensemble is most uncertain at the decision boundaries (the space directly between "
             "the spiral arms).",
             f"total uncertainty in {unit}: {overlap['total']} where arms overlap, {gap['total']} "
             f"in gaps of the disc, {corner['total']} in the corners, {far['total']} at radius 100",
-            judged(highest == "overlap", highest == "gap"),
+            verdict=verdict(highest == "overlap", highest == "gap"),
         ),
         Claim(
-            f"{source} 2",
+            f"{ANSWER} 2",
             "This corresponds to high data uncertainty: the probabilities are split, resulting in "
             "maximum Shannon entropy.",
             f"where arms overlap {share} of the total is data uncertainty, {overlap['data']} "
             f"{unit} for a true {overlap['truth']}; the maximum is {top:.3g}",
-            judged(share.mean > 0.8 and overlap["data"].mean > 0.9 * top, share.mean > 0.8),
+            verdict=verdict(
+                share.mean > 0.8 and overlap["data"].mean > 0.9 * top, share.mean > 0.8
+            ),
         ),
+    ]
+
+
+def _diverse(plain: Found, old: Found, unit: str) -> list[Claim]:
+    far, corner = plain["radius 100"], plain["corners"]
+    known = {region: row["knowledge"] for region, row in plain.items()}
+    return [
         Claim(
-            f"{source} 3",
+            f"{ANSWER} 3",
             "The members are most diverse in out-of-distribution regions, e.g. the corners of the "
             "plot.",
             f"knowledge uncertainty in {unit}: {known['corners']} in the corners, {known['arms']} "
             "on the arms: no boundary passes through the corners, and all members are certain of "
             f"the same class; the practical's own recipe: {old['corners']['knowledge']} in the "
             f"corners, {old['radius 100']['knowledge']} at radius 100",
-            judged(
+            verdict=verdict(
                 (known["corners"] - known["overlap"]).above,
                 known["corners"].mean > known["overlap"].mean,
             ),
         ),
         Claim(
-            f"{source} 3",
+            f"{ANSWER} 3",
             "Or in large gaps between spirals.",
             f"knowledge uncertainty in {unit}: {known['gap']} in gaps, {known['overlap']} where "
             f"arms overlap, {known['arms']} on the arms; but {known['radius 100']} at radius 100; "
             f"the practical's own recipe: {old['gap']['knowledge']} in gaps",
-            judged(
+            verdict=verdict(
                 (known["gap"] - known["overlap"]).above
                 and known["gap"].mean > known["radius 100"].mean,
                 (known["gap"] - known["overlap"]).above,
             ),
         ),
         Claim(
-            f"{source} 3",
+            f"{ANSWER} 3",
             "One model might classify a far-away point as red, while another classifies it as "
             "blue.",
             "share of points where the four do not agree on the class: "
             f"{corner['disagreeing']} in the corners, {plain['radius 10']['disagreeing']} at "
             f"radius 10, {far['disagreeing']} at 100; elsewhere they agree, and are certain; the "
             f"practical's own recipe: {old['radius 100']['disagreeing']} at 100",
-            judged(far["disagreeing"].mean > 0.3, old["radius 100"]["disagreeing"].mean > 0.1),
+            verdict=verdict(
+                far["disagreeing"].mean > 0.3, old["radius 100"]["disagreeing"].mean > 0.1
+            ),
         ),
     ]
 
 
 @with_look
-def _figure(found: Mapping[str, Found], settings: Settings) -> Figure:
+def _figure(result: Mapping[str, Found], settings: Settings) -> Figure:
     figure = Figure(figsize=(WIDTH + 1.6, 4.6), layout="constrained")
     axes: Sequence[Any] = figure.subplots(1, 3)
     for axis, kind in zip(axes, KINDS, strict=True):
-        groups = {way: [rows[place][kind] for place in NAMES] for way, rows in found.items()}
+        groups = {way: [rows[index][kind] for index in NAMES] for way, rows in result.items()}
         marks = None
         if kind == "data":
             in_dist = ("arms", "overlap", "gap")
             exact = [
-                found["plain"][place]["truth"].mean if place in in_dist else math.nan
-                for place in NAMES
+                result["plain"][index]["truth"].mean if index in in_dist else math.nan
+                for index in NAMES
             ]
             marks = {"truth, in the disc": exact}
         dots(axis, list(NAMES.values()), groups, marks=marks)
@@ -257,7 +281,7 @@ def _figure(found: Mapping[str, Found], settings: Settings) -> Figure:
     axes[2].set_title("knowledge uncertainty (its own scale)", loc="left")
     axes[0].set_ylabel(f"uncertainty in {settings.unit}")
     axes[1].legend(loc="upper right")
-    plain = found["plain"]
+    plain = result["plain"]
     gap, far = plain["gap"]["total"].mean, plain["radius 100"]["total"].mean
     over = plain["overlap"]["total"].mean
     add_title(

@@ -25,9 +25,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
     regressor,
     strip,
 )
-from nescio_papers.deep_ensembles.stats import Sample, judged, sample
 from nescio_papers.deep_ensembles.worlds import seeds, train
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Sample, Settings, sample, verdict
 
 INITIAL = (624.88, 864.80, 544.55, 532.77, 617.44, 685.33)  # as printed
 FINAL = (9.23, 3.53, 5.23, 3.03, 8.25, 6.41)
@@ -54,26 +53,25 @@ class Seen:
     spread_off: float
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both runs, their panels, and what a single network and an ensemble know beyond the data."""
-    del done
     repeats = seeds(settings, 3 if settings.quick else 10)
     data = cubic(seed=repeats[0])
     strange = [faithful(cubic(seed=seed), seed) for seed in repeats]
     pair = {"faithful": strange[0], "corrected": regressor(data, seed=repeats[0])}
     numbers: dict[str, Any] = {
         name: {
-            "initial_losses": found.losses()[0].tolist(),
-            "final_losses": found.losses()[-1].tolist(),
-            **vars(seen(found, repeats[0])),
+            "initial_losses": result.losses()[0].tolist(),
+            "final_losses": result.losses()[-1].tolist(),
+            **vars(seen(result, repeats[0])),
         }
-        for name, found in pair.items()
+        for name, result in pair.items()
     }
-    first = [loss for found in strange for loss in found.losses()[0].tolist()]
-    last = [loss for found in strange for loss in found.losses()[-1].tolist()]
+    first = [loss for result in strange for loss in result.losses()[0].tolist()]
+    last = [loss for result in strange for loss in result.losses()[-1].tolist()]
     numbers["faithful_over_seeds"] = {"initial_losses": first, "final_losses": last}
     beyond = _beyond(settings)
-    numbers["corrected_over_seeds"] = {name: found.numbers() for name, found in beyond.items()}
+    numbers["corrected_over_seeds"] = {name: result.numbers() for name, result in beyond.items()}
     good, bad = numbers["corrected"], numbers["faithful"]
     captions = {
         "regression-faithful.png": "Faithful to the practical. The members' bands are the square "
@@ -88,7 +86,14 @@ def run(settings: Settings, done: Done) -> Findings:
         "regression-corrected.png": _panels(data, pair["corrected"], quirk=False),
     }
     compared = _comparisons(first, last, numbers)
-    return Findings(numbers, figures, captions, compared, _claims(beyond), TEXT)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=compared,
+        claims=_claims(beyond),
+        text=TEXT,
+    )
 
 
 def faithful(data: Dataset, seed: int, steps: int = 600) -> Regressor:
@@ -107,47 +112,49 @@ def faithful(data: Dataset, seed: int, steps: int = 600) -> Regressor:
     return Regressor(model)
 
 
-def seen(found: Regressor, seed: int) -> Seen:
+def seen(result: Regressor, seed: int) -> Seen:
     """Scores on fresh data, and mean deviations on the data and from there to |x| = 6."""
     x, y = cubic_held_out(seed)
-    fresh, on, off = found(x), found(strip(0, EDGE)), found(strip(EDGE, 6))
+    fresh, on, off = result(x), result(strip(0, EDGE)), result(strip(EDGE, 6))
     return Seen(
-        -fresh.log_prob(y).mean().item(),
-        (fresh.mixture_mean - x**3).square().mean().sqrt().item(),
-        on.aleatoric.sqrt().mean().item(),
-        off.aleatoric.sqrt().mean().item(),
-        on.epistemic.sqrt().mean().item(),
-        off.epistemic.sqrt().mean().item(),
+        nll=-fresh.log_prob(y).mean().item(),
+        error=(fresh.mixture_mean - x**3).square().mean().sqrt().item(),
+        noise=on.aleatoric.sqrt().mean().item(),
+        noise_off=off.aleatoric.sqrt().mean().item(),
+        spread=on.epistemic.sqrt().mean().item(),
+        spread_off=off.epistemic.sqrt().mean().item(),
     )
 
 
-def covered(found: Regression, truth: Tensor) -> float:
+def covered(result: Regression, truth: Tensor) -> float:
     """Share of fresh targets within two deviations of each member, exactly, over the noise."""
-    deviation = found.member_variance.sqrt()
+    deviation = result.member_variance.sqrt()
     noise = torch.distributions.Normal(truth, NOISE)
-    in_dist: Tensor = noise.cdf(found.mean + 2 * deviation) - noise.cdf(found.mean - 2 * deviation)
+    in_dist: Tensor = noise.cdf(result.mean + 2 * deviation) - noise.cdf(
+        result.mean - 2 * deviation
+    )
     return in_dist.mean().item()
 
 
-def single(found: Regression) -> Regression:
+def single(result: Regression) -> Regression:
     """The mixture as one normal density with its mean and variance, as the practical reads it."""
-    return Gaussian(found.mixture_mean[None], found.mixture_variance[None])
+    return Gaussian(result.mixture_mean[None], result.mixture_variance[None])
 
 
 def _beyond(settings: Settings) -> dict[str, Sample]:
     """What single networks and ensembles of the corrected recipe say on and off the data."""
     rows = []
-    for _, found in cubic_runs(settings):
+    for _, result in cubic_runs(settings):
         x, just, off = strip(0, EDGE), strip(EDGE, 4.5), strip(EDGE, 6)
-        on_data, beyond = found(x), found(off)
+        on_data, beyond = result(x), result(off)
         in_dist, ood = (p.mixture_variance.flatten().numpy() for p in (on_data, beyond))
         rows.append(
             {
                 "single_covered_on": covered(on_data, x**3),
-                "single_covered_just_off": covered(found(just), just**3),
+                "single_covered_just_off": covered(result(just), just**3),
                 "single_covered_off": covered(beyond, off**3),
                 "ensemble_covered_on": covered(single(on_data), x**3),
-                "ensemble_covered_just_off": covered(single(found(just)), just**3),
+                "ensemble_covered_just_off": covered(single(result(just)), just**3),
                 "ensemble_covered_off": covered(single(beyond), off**3),
                 "single_noise_on": on_data.member_variance.sqrt().mean().item(),
                 "single_noise_off": beyond.member_variance.sqrt().mean().item(),
@@ -164,34 +171,40 @@ def _comparisons(first: list[float], last: list[float], numbers: Any) -> list[Co
     ours = numbers["faithful"]
     count = f"other random numbers; here over {len(last)} networks"
     rows = [
-        Comparison("initial loss, median of the networks", median(INITIAL), median(first), count),
-        Comparison("final loss, median of the networks", median(FINAL), median(last), count),
-        Comparison("final loss, smallest of six", min(FINAL), min(ours["final_losses"]), "one run"),
-        Comparison("final loss, largest of six", max(FINAL), max(ours["final_losses"]), "one run"),
+        Comparison(
+            "initial loss, median of the networks", median(INITIAL), median(first), note=count
+        ),
+        Comparison("final loss, median of the networks", median(FINAL), median(last), note=count),
+        Comparison(
+            "final loss, smallest of six", min(FINAL), min(ours["final_losses"]), note="one run"
+        ),
+        Comparison(
+            "final loss, largest of six", max(FINAL), max(ours["final_losses"]), note="one run"
+        ),
     ]
     good = numbers["corrected"]
     worst = "the noise alone costs 2.518; below it is overfitting"
     return [
         *rows,
         Comparison(
-            "final loss, corrected, median of six", None, median(good["final_losses"]), worst
+            "final loss, corrected, median of six", None, median(good["final_losses"]), note=worst
         ),
         Comparison("NLL on fresh data, faithful ensemble", None, ours["nll"]),
         Comparison("NLL on fresh data, corrected ensemble", None, good["nll"]),
         Comparison(
-            "error against x^3 on the data, faithful", None, ours["error"], "root mean square"
+            "error against x^3 on the data, faithful", None, ours["error"], note="root mean square"
         ),
         Comparison(
-            "error against x^3 on the data, corrected", None, good["error"], "the noise is 3"
+            "error against x^3 on the data, corrected", None, good["error"], note="the noise is 3"
         ),
     ]
 
 
-def _claims(found: dict[str, Sample]) -> list[Claim]:
-    near, on = found["single_covered_just_off"], found["single_covered_on"]
-    ratio = found["spread_off"] / found["spread_on"]
-    noise, edge = found["single_noise_on"], found["ensemble_covered_off"]
-    caught = found["auroc_off"]
+def _claims(result: dict[str, Sample]) -> list[Claim]:
+    near, on = result["single_covered_just_off"], result["single_covered_on"]
+    ratio = result["spread_off"] / result["spread_on"]
+    noise, edge = result["single_noise_on"], result["ensemble_covered_off"]
+    caught = result["auroc_off"]
     return [
         Claim(
             f"{ANSWER} 1",
@@ -199,24 +212,24 @@ def _claims(found: dict[str, Sample]) -> list[Claim]:
             "estimates (very low variance) in regions slightly off the data manifold.",
             f"two deviations of a single network cover {near} of fresh targets for "
             f"|x| from 4 to 4.5, {on} on the data; 0.954 would be right",
-            judged(near.mean < 0.8 and (on - near).above, near.mean < 0.9),
+            verdict=verdict(near.mean < 0.8 and (on - near).above, near.mean < 0.9),
         ),
         Claim(
             f"{ANSWER} 2",
             "A single network can only reliably capture aleatoric uncertainty (noise in the data).",
             f"it does not do that reliably either: its noise on the data is {noise} for a true 3 "
-            f"(40 points, overfitted), and {found['single_noise_off']} beyond",
-            judged(abs(noise.mean - NOISE) < 0.3, abs(noise.mean - NOISE) < 1.5),
+            f"(40 points, overfitted), and {result['single_noise_off']} beyond",
+            verdict=verdict(abs(noise.mean - NOISE) < 0.3, abs(noise.mean - NOISE) < 1.5),
         ),
         Claim(
             f"{ANSWER} 2",
             "While they may agree on the training data, they will disagree wildly in OOD regions.",
-            f"the spread of the members' means is {found['spread_on']} on the data and "
-            f"{found['spread_off']} for |x| from 4 to 6 (ratio {ratio}), where their mean is "
-            f"wrong by {found['error_off']}: they disagree more, and are wrong together",
-            judged(
-                (found["spread_off"] - found["error_off"]).above,
-                (found["spread_off"] - found["spread_on"]).above,
+            f"the spread of the members' means is {result['spread_on']} on the data and "
+            f"{result['spread_off']} for |x| from 4 to 6 (ratio {ratio}), where their mean is "
+            f"wrong by {result['error_off']}: they disagree more, and are wrong together",
+            verdict=verdict(
+                (result["spread_off"] - result["error_off"]).above,
+                (result["spread_off"] - result["spread_on"]).above,
             ),
         ),
         Claim(
@@ -225,18 +238,18 @@ def _claims(found: dict[str, Sample]) -> list[Claim]:
             "flagging unknown regions.",
             f"AUROC of the mixture's variance, beyond the data against on it: {caught}; yet two "
             f"deviations of the ensemble cover {edge} of fresh targets there",
-            judged(caught.mean > 0.9 and edge.mean > 0.9, caught.mean > 0.8),
+            verdict=verdict(caught.mean > 0.9 and edge.mean > 0.9, caught.mean > 0.8),
         ),
     ]
 
 
 @with_look
-def _panels(data: Dataset, found: Regressor, *, quirk: bool) -> Figure:
+def _panels(data: Dataset, result: Regressor, *, quirk: bool) -> Figure:
     figure = Figure(figsize=(WIDTH + 2.4, 7.2), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.15), wspace=0.03)
     left, right = halves
     x = torch.linspace(-6, 6, 241)[:, None]
-    answer = found(x)
+    answer = result(x)
     for member, axis in enumerate(left.subplots(3, 2, sharex=True, sharey=True).flat):
         one = answer.choose([member])
         deviation = one.member_variance[0].sqrt()

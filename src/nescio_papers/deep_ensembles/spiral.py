@@ -32,9 +32,8 @@ from nescio_papers.deep_ensembles.spiral_world import (
     square,
     true_log_probs,
 )
-from nescio_papers.deep_ensembles.stats import judged
 from nescio_papers.deep_ensembles.worlds import seeds, train
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, verdict
 
 PRINTED = {"accuracy": 0.964, "nll": 0.106}
 TEXT = """\
@@ -58,17 +57,16 @@ class Curves:
         """`base` on the full batch, noting what all members together say on the way."""
 
         def score(outputs: Tensor, y: Tensor) -> Tensor:
-            found = Categorical(outputs.detach())
-            self.accuracy.append((found.labels == y[0]).float().mean().item())
-            self.nll.append(-found.log_prob(y[0]).mean().item())
+            result = Categorical(outputs.detach())
+            self.accuracy.append((result.labels == y[0]).float().mean().item())
+            self.nll.append(-result.log_prob(y[0]).mean().item())
             return base.score(outputs, y)
 
         return losses.pointwise("watched", base.head, score)
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Both runs, their training curves, and maps of what they know and do not know."""
-    del done
     seed = seeds(settings, 1)[0]
     data = spiral(seed=seed)
     old, watched = faithful_run(settings, seed)
@@ -90,7 +88,14 @@ def run(settings: Settings, done: Done) -> Findings:
             "of the members part, and zero over most of the rest, however far from the data."
         )
     text = TEXT.format(epochs=_epochs(settings))
-    return Findings(numbers, figures, captions, _comparisons(numbers), _claims(numbers), text)
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        comparisons=_comparisons(numbers),
+        claims=_claims(numbers),
+        text=text,
+    )
 
 
 def _epochs(settings: Settings) -> int:
@@ -135,32 +140,32 @@ def corrected(
     return classifier(data, loss=loss, seed=seed, make=make, bootstrap=bootstrap, **full)
 
 
-def scores(found: Classification, y: Tensor) -> tuple[float, float]:
+def scores(result: Classification, y: Tensor) -> tuple[float, float]:
     """Accuracy and NLL."""
-    right = (found.labels == y).float().mean().item()
-    return right, -found.log_prob(y).mean().item()
+    right = (result.labels == y).float().mean().item()
+    return right, -result.log_prob(y).mean().item()
 
 
 def best_possible(data: Dataset) -> dict[str, float]:
     """Accuracy and NLL of the true class probabilities on these points."""
     assert data.test is not None
-    found = {}
+    results = {}
     for part, (x, y) in {"train": data.train, "test": data.test}.items():
         truth = Categorical(true_log_probs(x)[None])
-        found[f"{part}_accuracy"], found[f"{part}_nll"] = scores(truth, y)
-    return found
+        results[f"{part}_accuracy"], results[f"{part}_nll"] = scores(truth, y)
+    return results
 
 
 def _scores(model: Model, data: Dataset) -> dict[str, Any]:
     assert data.test is not None
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for part, (x, y) in {"train": data.train, "test": data.test}.items():
         prediction = says(model, x)
-        found[f"{part}_accuracy"], found[f"{part}_nll"] = scores(prediction, y)
+        results[f"{part}_accuracy"], results[f"{part}_nll"] = scores(prediction, y)
         alone = [scores(prediction.choose([m]), y) for m in range(model.members)]
-        found[f"{part}_accuracy_of_members"] = [accuracy for accuracy, _ in alone]
-        found[f"{part}_nll_of_members"] = [nll for _, nll in alone]
-    return found
+        results[f"{part}_accuracy_of_members"] = [accuracy for accuracy, _ in alone]
+        results[f"{part}_nll_of_members"] = [nll for _, nll in alone]
+    return results
 
 
 def _said(numbers: Mapping[str, Any]) -> str:
@@ -178,16 +183,19 @@ def _comparisons(numbers: Mapping[str, Any]) -> list[Comparison]:
     rows = []
     steps = len(numbers["curves"]["faithful"]["nll"])
     for name in ("faithful", "corrected"):
-        found = numbers[name]
+        result = numbers[name]
         note = f"after {steps} steps; other random numbers"
         rows += [
             Comparison(
-                f"training accuracy, {name}", PRINTED["accuracy"], found["train_accuracy"], note
+                f"training accuracy, {name}",
+                PRINTED["accuracy"],
+                result["train_accuracy"],
+                note=note,
             ),
-            Comparison(f"training NLL, {name}", PRINTED["nll"], found["train_nll"], note),
+            Comparison(f"training NLL, {name}", PRINTED["nll"], result["train_nll"], note=note),
         ]
         for what, label in (("accuracy", "accuracy"), ("nll", "NLL")):
-            rows.append(Comparison(f"{label} on fresh data, {name}", None, found[f"test_{what}"]))
+            rows.append(Comparison(f"{label} on fresh data, {name}", None, result[f"test_{what}"]))
     best = numbers["best_possible"]
     for part, where in (("train", "the training data"), ("test", "fresh data")):
         rows += [
@@ -209,7 +217,7 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"initialization alone (full batch: shuffling does nothing): NLL on fresh data "
             f"{alone:.3f} for a network and {good['test_nll']:.3f} for four; the best possible is "
             f"{numbers['best_possible']['test_nll']:.3f}",
-            judged(gain > 0.1 * alone, gain > 0),
+            verdict=verdict(gain > 0.1 * alone, gain > 0),
         )
     ]
 
@@ -243,7 +251,7 @@ def _curves(curves: Mapping[str, Curves], numbers: Mapping[str, Any]) -> Figure:
 
 @with_look
 def maps(
-    name: str, data: Dataset, found: Classification, grid: Tensor, settings: Settings
+    name: str, data: Dataset, result: Classification, grid: Tensor, settings: Settings
 ) -> Figure:
     """Data, decisions, and the three uncertainties on the square, with the true one."""
     from matplotlib.colors import ListedColormap
@@ -253,17 +261,17 @@ def maps(
     axes = figure.subplots(2, 3).flat
     show_arms(axes[0], *data.train, "training data")
     arms: Any = {"cmap": ListedColormap(list(ARM_COLORS)), "vmax": ARMS - 1}
-    show_map(figure, axes[1], found.labels.float(), "most probable arm", **arms)
+    show_map(figure, axes[1], result.labels.float(), "most probable arm", **arms)
     truth = Categorical(true_log_probs(grid)[None])
     exact = predictive_entropy(truth, base=base)
     exact[grid.norm(dim=1) > 1] = torch.nan
-    total = predictive_entropy(found, base=base)
+    total = predictive_entropy(result, base=base)
     top = float(total.max())
     show_map(figure, axes[2], exact, "true data uncertainty", bar=unit, top=top)
     show_map(figure, axes[3], total, "total uncertainty", bar=unit, top=top)
-    parted = expected_entropy(found, base=base)
+    parted = expected_entropy(result, base=base)
     show_map(figure, axes[4], parted, "data uncertainty", bar=unit, top=top)
-    known = mutual_information(found, base=base)
+    known = mutual_information(result, base=base)
     show_map(figure, axes[5], known, "knowledge uncertainty", bar=unit, top=top)
     sure = (total < 0.05 * top)[grid.norm(dim=1) > 1.2].float().mean().item()
     share = f"{100 * sure:.0f} % of the square beyond radius 1.2"

@@ -16,7 +16,7 @@ from nescio.data.sets.toy import ARMS, TURN
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio_papers.deep_ensembles.worlds import SHARE, seeds, train, warm_cosine
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 WIDTHS = (150, 150)
 NOISE = 0.3
@@ -71,13 +71,13 @@ def says(model: Model, x: Tensor) -> Classification:
 @cache
 def spiral_runs(settings: Settings, adversarial: bool = False) -> tuple[tuple[Dataset, Model], ...]:
     """Four networks on each of several draws of the spiral, in mini-batches: quicker, as good."""
-    found = []
+    results = []
     for seed in seeds(settings, 3 if settings.quick else 5):
         data = spiral(seed=seed)
         epochs = 10 if settings.quick else 40
         model = classifier(data, loss=spiral_loss(adversarial), epochs=epochs, seed=seed)
-        found.append((data, model))
-    return tuple(found)
+        results.append((data, model))
+    return tuple(results)
 
 
 def true_log_probs(x: Tensor) -> Tensor:

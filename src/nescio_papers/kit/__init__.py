@@ -1,1 +1,39 @@
-"""What every paper's experiments share."""
+"""What the papers share: experiments, summaries, claims, budgets, images and stored work."""
+
+from nescio_papers.kit.budgets import full_and_quick as full_and_quick
+from nescio_papers.kit.budgets import size as size
+from nescio_papers.kit.claims import judged as judged
+from nescio_papers.kit.claims import verdict as verdict
+from nescio_papers.kit.claims import verdict_of as verdict_of
+from nescio_papers.kit.experiment import Claim as Claim
+from nescio_papers.kit.experiment import Comparison as Comparison
+from nescio_papers.kit.experiment import Experiment as Experiment
+from nescio_papers.kit.experiment import Findings as Findings
+from nescio_papers.kit.experiment import Part as Part
+from nescio_papers.kit.experiment import Settings as Settings
+from nescio_papers.kit.experiment import absent as absent
+from nescio_papers.kit.experiment import joined as joined
+from nescio_papers.kit.experiment import numbers_of as numbers_of
+from nescio_papers.kit.experiment import run_experiment as run_experiment
+from nescio_papers.kit.images import UNSEEN as UNSEEN
+from nescio_papers.kit.images import WHOLE as WHOLE
+from nescio_papers.kit.images import InData as InData
+from nescio_papers.kit.images import OODSet as OODSet
+from nescio_papers.kit.images import all_images as all_images
+from nescio_papers.kit.images import evenly as evenly
+from nescio_papers.kit.images import loaded as loaded
+from nescio_papers.kit.images import ood_images as ood_images
+from nescio_papers.kit.images import spread as spread
+from nescio_papers.kit.listing import listing as listing
+from nescio_papers.kit.listing import named as named
+from nescio_papers.kit.samples import Sample as Sample
+from nescio_papers.kit.samples import sample as sample
+from nescio_papers.kit.shares import at_least as at_least
+from nescio_papers.kit.shares import between as between
+from nescio_papers.kit.shares import mean_range as mean_range
+from nescio_papers.kit.shares import median as median
+from nescio_papers.kit.shares import percent as percent
+from nescio_papers.kit.shares import share as share
+from nescio_papers.kit.stores import folder_of as folder_of
+from nescio_papers.kit.stores import slug as slug
+from nescio_papers.kit.summary import table as table

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VERDICTS = ("holds", "partly", "fails", "open")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the caller may choose; two runs with the same settings give the same numbers."""
 
@@ -48,7 +48,7 @@ class Claim:
     source: str  # where it stands: "Ulmer and Cinà, section 6"
     sentence: str
     measured: str  # the number that supports or refutes it, in words
-    verdict: str  # "holds", "partly", "fails" or "open"
+    verdict: str = field(kw_only=True)  # "holds", "partly", "fails" or "open"
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -62,10 +62,10 @@ class Comparison:
     what: str
     published: float | None
     ours: float
-    note: str = ""
+    note: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """What a part found: numbers, figures by file name, comparisons, claims, and some words."""
 
@@ -77,19 +77,34 @@ class Findings:
     text: str = ""  # Markdown
 
 
+def joined(parts: Mapping[str, Findings], introduction: str = "") -> Findings:
+    """Several findings as one: numbers by name, everything else one after the other."""
+    every = list(parts.values())
+    return Findings(
+        numbers={name: part.numbers for name, part in parts.items()},
+        figures={name: figure for part in every for name, figure in part.figures.items()},
+        captions={name: text for part in every for name, text in part.captions.items()},
+        comparisons=[row for part in every for row in part.comparisons],
+        claims=[claim for part in every for claim in part.claims],
+        text="\n\n".join(filter(None, [introduction, *(part.text for part in every)])),
+    )
+
+
+def absent(name: str, why: str) -> Findings:
+    """Findings on data that are not at hand: what is missing."""
+    return Findings(numbers={"absent": why}, text=f"{name} is not at hand: {why}.")
+
+
 @dataclass(frozen=True)
 class Part:
     """A piece of an experiment that can be run, and resumed, by itself."""
 
     name: str
     title: str
-    run: Callable[[Settings, "Done"], Findings]
+    run: Callable[[Settings], Findings]
 
 
-Done = Mapping[str, Mapping[str, Any]]  # numbers of the parts before, by the part's name
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A paper's figures and tables as a list of parts."""
 
@@ -125,12 +140,20 @@ def run_experiment(
             if path.exists():
                 done[part.name] = json.loads(path.read_text())
             elif not only or part.name in only:
-                before = {name: found["numbers"] for name, found in done.items()}
-                done[part.name] = _run(part, settings, before, folder)
+                done[part.name] = _run(part, settings, folder)
             advance(1, lambda part=part: part.title)  # type: ignore[misc]
     write_json(folder / "results.json", {"experiment": experiment.name, "parts": done})
     write_atomically(folder / "summary.md", summary(experiment, settings, done))
     return folder / "summary.md"
+
+
+def numbers_of(settings: Settings, part: str) -> dict[str, Any]:
+    """The numbers of a part that was run before in the same folder; none otherwise."""
+    path = settings.folder / f"{part}.json" if settings.folder else None
+    if path is None or not path.exists():
+        return {}
+    numbers: dict[str, Any] = json.loads(path.read_text())["numbers"]
+    return numbers
 
 
 def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
@@ -150,18 +173,18 @@ def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
     return folder
 
 
-def _run(part: Part, settings: Settings, before: Done, folder: Path) -> dict[str, Any]:
+def _run(part: Part, settings: Settings, folder: Path) -> dict[str, Any]:
     start = time.monotonic()
-    found = part.run(settings, before)
-    for name, figure in found.figures.items():
+    result = part.run(settings)
+    for name, figure in result.figures.items():
         save_figure(figure, folder / name)
     record = {
         "title": part.title,
-        "numbers": found.numbers,
-        "figures": {name: found.captions.get(name, "") for name in found.figures},
-        "comparisons": [asdict(row) for row in found.comparisons],
-        "claims": [asdict(claim) for claim in found.claims],
-        "text": found.text,
+        "numbers": result.numbers,
+        "figures": {name: result.captions.get(name, "") for name in result.figures},
+        "comparisons": [asdict(row) for row in result.comparisons],
+        "claims": [asdict(claim) for claim in result.claims],
+        "text": result.text,
         "seconds": round(time.monotonic() - start, 1),
     }
     write_json(folder / f"{part.name}.json", record)  # last: a part is done when this is there

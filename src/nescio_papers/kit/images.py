@@ -1,6 +1,7 @@
-"""Image data that experiments train on and test with: what is at hand, and as much as wanted."""
+"""Images that experiments train on and test with: those at hand, as many as wanted."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,35 @@ class InData:
         return tuple(self.train[0].shape[1:])
 
 
-def all_images(name: str) -> InData | Absent:
-    """All training and test images of a data set, or what is missing."""
-    found = loaded(name, **WHOLE)
-    if isinstance(found, Absent):
-        return found
-    if not len(found.train[0]):
+@dataclass(frozen=True, kw_only=True)
+class OODSet:
+    """Where OOD images come from, and how they get the shape of the in-distribution data."""
+
+    data: str  # name of the data set
+    options: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[Tensor], Tensor] = lambda x: x
+    near: bool = False  # to the in-distribution data
+
+
+def all_images(name: str, *, train: int | None = None, test: int | None = None) -> InData | Absent:
+    """The training and test images of a data set, at most as many as said, or what is missing."""
+    dataset = loaded(name, **WHOLE)
+    if isinstance(dataset, Absent):
+        return dataset
+    if not len(dataset.train[0]):
         return Absent(f"training images are missing; {how_to_get(name)}")
-    assert found.test is not None
-    assert found.classes is not None
-    return InData(found.train, found.test, found.classes)
+    assert dataset.test is not None
+    assert dataset.classes is not None
+    return InData(spread(dataset.train, train), spread(dataset.test, test), dataset.classes)
+
+
+def ood_images(source: OODSet) -> tuple[Tensor, Tensor] | Absent:
+    """Training and test images of an OOD set, changed to shape; or what is missing."""
+    dataset = loaded(source.data, **source.options)
+    if isinstance(dataset, Absent):
+        return dataset
+    assert dataset.test is not None
+    return source.change(dataset.train[0]), source.change(dataset.test[0])
 
 
 def loaded(name: str, **options: Any) -> Dataset | Absent:
@@ -59,13 +79,13 @@ def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
         return Absent(how_to_get(name) if home(name) is None else str(error))
 
 
-def spread(part: Part, most: int) -> Part:
-    """At most so many samples, at even distances."""
+def spread(part: Part, most: int | None) -> Part:
+    """At most `most` samples, at even distances; all of them for None."""
     x, y = part
-    return evenly(x, most), evenly(y, most)
+    return (x, y) if most is None else (evenly(x, most), evenly(y, most))
 
 
 def evenly(x: Tensor, most: int) -> Tensor:
-    """At most so many rows, at even distances."""
+    """At most `most` rows, at even distances."""
     count = min(most, len(x))
     return x[torch.arange(count) * len(x) // count]

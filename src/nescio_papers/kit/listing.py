@@ -6,8 +6,8 @@ from nescio_papers.kit.experiment import Experiment
 
 def named(name: str) -> Experiment:
     """An experiment by its name; hyphens and underscores are the same."""
-    found: Experiment = experiments[name.replace("-", "_")]()
-    return found
+    result: Experiment = experiments[name.replace("-", "_")]()
+    return result
 
 
 def listing() -> str:

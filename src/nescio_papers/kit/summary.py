@@ -22,7 +22,7 @@ def summary(
     for part in experiment.parts:
         if part.name in done:
             lines += _part(done[part.name])
-    claims = [claim for found in done.values() for claim in found["claims"]]
+    claims = [claim for result in done.values() for claim in result["claims"]]
     if claims:
         lines += ["## What the source says, and what we found", _claims(claims)]
     missing = [part.name for part in experiment.parts if part.name not in done]
@@ -31,16 +31,16 @@ def summary(
     return "\n\n".join(lines) + "\n"
 
 
-def _part(found: Mapping[str, Any]) -> list[str]:
-    lines = [f"## {found['title']}"]
-    if found["text"]:
-        lines.append(found["text"].strip())
-    for name, caption in found["figures"].items():
+def _part(result: Mapping[str, Any]) -> list[str]:
+    lines = [f"## {result['title']}"]
+    if result["text"]:
+        lines.append(result["text"].strip())
+    for name, caption in result["figures"].items():
         lines.append(f"![{caption}]({name})")
         if caption:
             lines.append(f"*{caption}*")
-    if found["comparisons"]:
-        lines.append(_comparisons(found["comparisons"]))
+    if result["comparisons"]:
+        lines.append(_comparisons(result["comparisons"]))
     return lines
 
 

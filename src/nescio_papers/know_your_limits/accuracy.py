@@ -11,7 +11,15 @@ from nescio.core import Categorical
 from nescio.metrics import accuracy, auroc
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, per_cent, with_look
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import (
+    Claim,
+    Comparison,
+    Findings,
+    Settings,
+    between,
+    mean_range,
+    percent,
+)
 from nescio_papers.know_your_limits.models import (
     BAYES,
     BUDGETS,
@@ -28,15 +36,13 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import between, percent, spread
 
 FIGURE = "accuracy.png"
 SEARCHED = {PLAIN: 0.950, DROPOUT: 0.970, BAYES: 0.936}  # best scores of the paper's own search
 
 
-def models(settings: Settings, done: Done) -> Findings:
+def models(settings: Settings) -> Findings:
     """Accuracy, NLL and AUROC on validation data for all models, seeds and both budgets."""
-    del done
     numbers = quality(settings)
     plain = {budget: numbers[budget][PLAIN]["validation accuracy"]["mean"] for budget in BUDGETS}
     named = [name for name in numbers[END] if name != MIXTURE]
@@ -62,7 +68,7 @@ def models(settings: Settings, done: Done) -> Findings:
 def quality(settings: Settings) -> dict[str, Any]:
     """Numbers of each model by budget, each with mean, lowest and highest over trainings."""
     data = world(settings.seed)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         budget: {
             name: _scores(nets, data.train, data.validation, data.fresh)
             for name, nets in trained(settings, budget).items()
@@ -71,19 +77,19 @@ def quality(settings: Settings) -> dict[str, Any]:
     }
     for budget in BUDGETS:
         nets = trained(settings, budget)
-        found[budget][PLATT]["slope"] = spread([net.slope for net in nets[PLATT]])
-    found["between two networks"] = {
+        result[budget][PLATT]["slope"] = mean_range([net.slope for net in nets[PLATT]])
+    result["between two networks"] = {
         name: _halfway(trained(settings, END)[name][0], data.train)
         for name in (DROPOUT, BAYES, ENSEMBLE)
     }
-    return found
+    return result
 
 
 def _scores(
     networks: tuple[Network, ...], train: Pair, validation: Pair, fresh: Pair
 ) -> dict[str, dict[str, float]]:
     rows = [_score(network, train, validation, fresh) for network in networks]
-    return {key: spread([row[key] for row in rows]) for key in rows[0]}
+    return {key: mean_range([row[key] for row in rows]) for key in rows[0]}
 
 
 @torch.no_grad()
@@ -156,7 +162,7 @@ def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
             f"{name}: balanced training accuracy",
             value,
             numbers[PAPER][name]["balanced training accuracy"]["mean"],
-            note,
+            note=note,
         )
         for name, value in SEARCHED.items()
     ]
@@ -175,7 +181,7 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             "configuration even after extensive search.",
             f"with a Gaussian prior and 150 epochs it reaches {bayes:.3f} validation accuracy, the "
             f"plain network {plain:.3f}; with the scale-mixture prior of their code {mixture:.3f}",
-            "fails" if bayes > plain - 0.01 else "holds",
+            verdict="fails" if bayes > plain - 0.01 else "holds",
         ),
         Claim(
             "Ulmer and Cinà, section 6",
@@ -183,7 +189,9 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             "ensemble members often spread across multiple modes.",
             "rise of the training NLL halfway between the weights of two networks: "
             + ", ".join(f"{name} {value:+.2f}" for name, value in rise.items()),
-            "holds" if rise[ENSEMBLE] > 10 * max(rise[DROPOUT], rise[BAYES], 0.01) else "partly",
+            verdict="holds"
+            if rise[ENSEMBLE] > 10 * max(rise[DROPOUT], rise[BAYES], 0.01)
+            else "partly",
         ),
     ]
 
@@ -195,11 +203,11 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     axis = figure.subplots()
     for i, budget in enumerate(BUDGETS):
         for row, name in enumerate(reversed(names)):
-            found = numbers[budget][name]["validation accuracy"]
+            result = numbers[budget][name]["validation accuracy"]
             height = row + 0.15 - 0.3 * i
-            axis.plot([found["low"], found["high"]], [height] * 2, color=COLORS[i], linewidth=3)
+            axis.plot([result["low"], result["high"]], [height] * 2, color=COLORS[i], linewidth=3)
             axis.plot(
-                found["mean"],
+                result["mean"],
                 height,
                 color=COLORS[i],
                 marker=MARKERS[i],

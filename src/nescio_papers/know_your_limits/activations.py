@@ -7,30 +7,28 @@ import torch
 
 from nescio.core import least_confidence
 from nescio.metrics import accuracy
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Settings, at_least, between, mean_range, percent
 from nescio_papers.know_your_limits.models import Network, seeds, with_activation, world
 from nescio_papers.know_your_limits.ray_figures import LAST, figure_of_rays
 from nescio_papers.know_your_limits.rays import along, ray_numbers, scaled, start_points
-from nescio_papers.know_your_limits.shares import at_least, between, percent, spread
 from nescio_papers.know_your_limits.surfaces import ENTROPY, LEAST, OF_ONE
 
 NAMES = {"relu": "ReLU", "tanh": "tanh", "swish": "Swish"}
 VALUES, GRADIENTS = "activations-values.png", "activations-gradients.png"
 
 
-def activations(settings: Settings, done: Done) -> Findings:
+def activations(settings: Settings) -> Findings:
     """Do the measures of smooth networks converge along rays as well?"""
-    del done
     networks = {name: with_activation(settings, key) for key, name in NAMES.items()}
     x, held = start_points(settings), world(settings.seed).validation
     numbers: dict[str, Any] = {}
     for name, nets in networks.items():
         numbers[name] = ray_numbers(nets, x, OF_ONE, settings.base)
         scores = [accuracy(net(held[0]).probs, held[1]) for net in nets]
-        numbers[name]["validation accuracy"] = spread(scores)
-        numbers[name]["doubt at the end"] = spread([_failure_score(net, x) for net in nets])
+        numbers[name]["validation accuracy"] = mean_range(scores)
+        numbers[name]["doubt at the end"] = mean_range([_failure_score(net, x) for net in nets])
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
-    found = {
+    result = {
         name: along(nets[0], x, alphas.tolist(), OF_ONE, settings.base)
         for name, nets in networks.items()
     }
@@ -42,7 +40,7 @@ def activations(settings: Settings, done: Done) -> Findings:
         numbers=numbers,
         figures={
             name: figure_of_rays(
-                alphas, found, settings, gradient=name == GRADIENTS, title=titles[name]
+                alphas, result, settings, gradient=name == GRADIENTS, title=titles[name]
             )
             for name in (VALUES, GRADIENTS)
         },
@@ -105,5 +103,5 @@ def _claim(numbers: dict[str, Any]) -> Claim:
         "piece-wise affine transformations, the saturating nature of softmax, and the metrics.",
         f"tanh and Swish networks, which are not piecewise affine, come to rest as well on "
         f"{at_least(min(still), 'rays')}; mean of 1 - max probability at the end: {ends}",
-        "partly" if min(still) > 0.95 else "holds",
+        verdict="partly" if min(still) > 0.95 else "holds",
     )

@@ -16,11 +16,12 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, add_title, per_cent, with_look
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import mean_range, percent, share
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.blobs import trained_blobs
 from nescio_papers.know_your_limits.models import END, PLAIN, trained, world
-from nescio_papers.know_your_limits.shares import percent, share, spread
 
 FIGURE = "assumptions.png"
 RARE = 0.05  # of the pairs: an assumption that is broken on more is not rarely broken
@@ -31,9 +32,8 @@ MOONS, BLOBS, DIGITS = "half-moons", "nine blobs", "digits"
 WIDTHS = (50, 50)  # of the networks of the digits
 
 
-def assumptions(settings: Settings, done: Done) -> Findings:
+def assumptions(settings: Settings) -> Findings:
     """Shares of pairs of a point and a feature, over networks, on three data sets."""
-    del done
     numbers = broken(settings)
     zero = ", ".join(f"{name} {percent(row[ZERO]['mean'])}" for name, row in numbers.items())
     return Findings(
@@ -52,16 +52,16 @@ def assumptions(settings: Settings, done: Done) -> Findings:
 @cache
 def broken(settings: Settings) -> dict[str, Any]:
     """By data set: shares over the networks, with mean, lowest and highest."""
-    found = {}
+    results = {}
     for name, (networks, x, score) in _worlds(settings).items():
         rows = [of_network(net, x) for net in networks]
-        found[name] = {
+        results[name] = {
             "networks": len(networks),
             "pairs": x[0].numel() * len(x),
             "accuracy": score,
-            **{key: spread([row[key] for row in rows]) for key in rows[0]},
+            **{key: mean_range([row[key] for row in rows]) for key in rows[0]},
         }
-    return found
+    return results
 
 
 def _worlds(settings: Settings) -> dict[str, tuple[Sequence[nn.Module], Tensor, float]]:
@@ -184,7 +184,7 @@ def _claim(numbers: Mapping[str, Any]) -> Claim:
         "pairs of a point and a feature whose last piece has a zero entry: "
         + ", ".join(f"{name} {percent(value)}" for name, value in zero.items())
         + f"; of the digits {percent(still)} of the pairs have no ray at all, as the pixel is 0",
-        "holds" if all(rare) else "partly" if any(rare) else "fails",
+        verdict=verdict_of(*rare),
     )
 
 
@@ -195,14 +195,16 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     high = 0.8 / len(numbers)
     for i, (name, row) in enumerate(numbers.items()):
         for j, key in enumerate(BROKEN):
-            place = j + (i - (len(numbers) - 1) / 2) * high
-            found = row[key]
+            index = j + (i - (len(numbers) - 1) / 2) * high
+            result = row[key]
             axis.barh(
-                place, found["mean"], 0.9 * high, color=COLORS[i],
+                index, result["mean"], 0.9 * high, color=COLORS[i],
                 label=f"{name} ({row['networks']} networks)" if j == 0 else None,
             )  # fmt: skip
-            axis.plot([found["low"], found["high"]], [place] * 2, color="black", linewidth=1.2)
-            axis.text(found["high"] + 0.008, place, percent(found["mean"]), va="center", fontsize=9)
+            axis.plot([result["low"], result["high"]], [index] * 2, color="black", linewidth=1.2)
+            axis.text(
+                result["high"] + 0.008, index, percent(result["mean"]), va="center", fontsize=9
+            )
     axis.set_yticks(range(len(BROKEN)), BROKEN)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")

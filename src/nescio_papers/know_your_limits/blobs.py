@@ -14,9 +14,8 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, with_look
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, median, percent, share
 from nescio_papers.know_your_limits.models import Network, Pair, choose
-from nescio_papers.know_your_limits.shares import median, percent, share
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
     Field,
@@ -58,9 +57,8 @@ def _network(model: Model, which: int) -> Network:
     return Network(choose(model, [which]), intercept=(0.0,) * CLASSES)
 
 
-def blobs(settings: Settings, done: Done) -> Findings:
+def blobs(settings: Settings) -> Findings:
     """Figures 1a and 1c: entropy on [-5, 5]^2 and the norm of its gradient."""
-    del done
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     network = _network(model, 0)
     grid = Grid((-5, 5, -5, 5), 0.2 if settings.quick else 0.1)
@@ -82,7 +80,9 @@ def blobs(settings: Settings, done: Done) -> Findings:
         numbers=numbers,
         figures={FIGURE: _figure(grid, field, data, settings, numbers)},
         captions={FIGURE: caption},
-        comparisons=[Comparison("figure 1: points with a zero entry in V (%)", 6.3, zero, note)],
+        comparisons=[
+            Comparison("figure 1: points with a zero entry in V (%)", 6.3, zero, note=note)
+        ],
         claims=_claims(numbers),
         text="Entropy and gradient are computed from logits in float64. Nothing is added inside "
         "the logarithm; it would decide the gradient far away.",
@@ -146,7 +146,7 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             "One can observe open areas of constant certainty stretching beyond the training data.",
             f"{percent(numbers['ring_below_tenth'])} of the outer ring of figure 1a has an entropy "
             "below a tenth of its maximum",
-            "holds" if numbers["ring_below_tenth"] > 0.25 else "partly",
+            verdict="holds" if numbers["ring_below_tenth"] > 0.25 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, caption of figure 1",
@@ -155,7 +155,7 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             f"median gradient norm {numbers['gradient_box']:.2g} in the box of the data, "
             f"{numbers['gradient_outside']:.2g} outside, {numbers['gradient_ring']:.2g} where "
             "|x| > 4",
-            "holds" if falls else "partly",
+            verdict="holds" if falls else "partly",
         ),
         Claim(
             "Ulmer and Cinà, caption of figure 1",
@@ -163,7 +163,7 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             f"the {percent(numbers['ring_steep'])} of the outer ring that is steeper than the "
             f"data's box lie {numbers['edge_of_steep']:.2f} from a decision boundary in the "
             f"median, all of the ring {numbers['edge_of_ring']:.2f}",
-            "holds" if near else "partly",
+            verdict="holds" if near else "partly",
         ),
         Claim(
             "Ulmer and Cinà, footnote 6",
@@ -172,6 +172,6 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             f"{percent(numbers['zero'])} of the grid points for the network of the figure; over "
             f"{len(starts)} starts {len(some)} networks have any, {percent(np.mean(starts))} of "
             f"their points on average, {percent(max(starts))} at most",
-            "partly" if some else "fails",
+            verdict="partly" if some else "fails",
         ),
     ]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nescio_papers.kit.experiment import Claim
+from nescio_papers.kit import Claim, percent, verdict, verdict_of
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BUDGETS,
@@ -15,7 +15,6 @@ from nescio_papers.know_your_limits.models import (
     PLATT,
     SINGLE,
 )
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
     INFORMATION,
@@ -47,19 +46,14 @@ def surface_claims(numbers: Numbers, unit: str) -> list[Claim]:
 
 
 def _mean(numbers: Numbers, *path: str) -> float:
-    found: Any = numbers
+    result: Any = numbers
     for key in path:
-        found = found[key]
-    return float(found["mean"])
+        result = result[key]
+    return float(result["mean"])
 
 
 def _shares(numbers: Numbers, models: tuple[str, ...], *path: str) -> str:
     return ", ".join(f"{name} {percent(_mean(numbers, name, *path))}" for name in models)
-
-
-def _of(*facts: bool) -> str:
-    """A verdict from several facts: all, some, or none."""
-    return "holds" if all(facts) else "partly" if any(facts) else "fails"
 
 
 def _distance(value: float, step: float) -> str:
@@ -78,7 +72,7 @@ def _static(end: Numbers) -> list[Claim]:
             "For a single network there exist vast open-ended regions of stable confidence.",
             f"{percent(flat)} of the plane more than 3 from the data has a gradient norm of "
             "1 - max probability below 0.001",
-            "holds" if flat > 0.5 else "partly",
+            verdict="holds" if flat > 0.5 else "partly",
         ),
         Claim(
             SECTION,
@@ -86,7 +80,7 @@ def _static(end: Numbers) -> list[Claim]:
             "large regions of constant uncertainty.",
             "share of the far plane where the gradient of the entropy is below 0.001: "
             + _shares(end, MANY, ENTROPY, "far and flat"),
-            "holds" if min(many) > 0.5 else "partly",
+            verdict="holds" if min(many) > 0.5 else "partly",
         ),
         Claim(
             CAPTION,
@@ -94,7 +88,7 @@ def _static(end: Numbers) -> list[Claim]:
             "this phenomenon is less apparent in some instances (the anchored ensemble).",
             f"far and flat: {percent(ensemble)} for the ensemble's class variance, "
             f"{percent(anchored)} for the anchored ensemble's mutual information",
-            "holds" if anchored < ensemble - 0.05 else "partly",
+            verdict="holds" if anchored < ensemble - 0.05 else "partly",
         ),
     ]
 
@@ -116,7 +110,7 @@ def _single(shape: Numbers, step: float) -> list[Claim]:
             "uncertainty along what appear to be the decision boundary.",
             f"points with more than half the possible entropy lie {_distance(near, step)} from the "
             f"decision boundary in the median, all points {everywhere:.2f}",
-            "holds" if near < 0.25 * everywhere else "partly",
+            verdict="holds" if near < 0.25 * everywhere else "partly",
         ),
         Claim(
             APPENDIX,
@@ -124,7 +118,7 @@ def _single(shape: Numbers, step: float) -> list[Claim]:
             f"above half its range: {percent(narrow)} of the plane for 1 - max probability, "
             f"{percent(wide)} for entropy; so for every network of two classes, as half is "
             "reached at p = 0.25 and p = 0.11",
-            _of(narrow < wide),
+            verdict=verdict_of(narrow < wide),
         ),
         Claim(
             APPENDIX,
@@ -132,7 +126,7 @@ def _single(shape: Numbers, step: float) -> list[Claim]:
             "plane with more than half the possible entropy, before and after Platt scaling: "
             f"{percent(before[PAPER])} and {percent(after[PAPER])} with the paper's budget, "
             f"{percent(before[END])} and {percent(after[END])} when trained to the end",
-            _of(*(after[budget] < before[budget] for budget in BUDGETS)),
+            verdict=verdict_of(*(after[budget] < before[budget] for budget in BUDGETS)),
         ),
     ]
 
@@ -147,7 +141,7 @@ def _variance(numbers: Numbers) -> Claim:
         "space except for the anchored ensemble.",
         f"largest class variance in the plane, of 0.25 possible: {shown[END]} when trained to the "
         f"end; {shown[PAPER]} with the paper's budget; in their code dropout was off",
-        _of(*flat),
+        verdict=verdict_of(*flat),
     )
 
 
@@ -167,14 +161,14 @@ def _fuzzy(numbers: Numbers) -> list[Claim]:
             "plane with an entropy between a tenth and nine tenths of the maximum, for plain "
             f"network, ensemble, anchored ensemble: {shown[END]} when trained to the end; "
             f"{shown[PAPER]} with the paper's budget",
-            _of(*grows.values()),
+            verdict=verdict_of(*grows.values()),
         ),
         Claim(
             APPENDIX,
             "Nevertheless, regions with static levels of certainty still exist in this case (the "
             "anchored ensemble).",
             f"{percent(still)} of the far plane has an entropy gradient below 0.001",
-            "holds" if still > 0.1 else "fails",
+            verdict=verdict(still > 0.1),
         ),
     ]
 
@@ -197,7 +191,7 @@ def _information(numbers: Numbers, unit: str) -> list[Claim]:
             f"median mutual information on the data and far away ({unit}): {shown[END]} when "
             f"trained to the end; {shown[PAPER]} with the paper's budget; what they plot is "
             f"another quantity, with a correlation of {numbers['released']['correlation']:.2f}",
-            _of(*(data[b][n] < far[b][n] for b in BUDGETS for n in SEVERAL)),
+            verdict=verdict_of(*(data[b][n] < far[b][n] for b in BUDGETS for n in SEVERAL)),
         ),
         Claim(
             APPENDIX,
@@ -205,14 +199,14 @@ def _information(numbers: Numbers, unit: str) -> list[Claim]:
             "training data, an effect that is reduced with the neural ensemble.",
             f"far plane with a mutual information no higher than on 95 % of the data: {left[END]} "
             f"when trained to the end; {left[PAPER]} with the paper's budget",
-            _of(*(like[b][ENSEMBLE] < like[b][DROPOUT] for b in BUDGETS)),
+            verdict=verdict_of(*(like[b][ENSEMBLE] < like[b][DROPOUT] for b in BUDGETS)),
         ),
         Claim(
             APPENDIX,
             "... and almost completely solved by the anchored ensemble.",
             f"of the far plane {percent(like[END][ANCHORED])} is left when trained to the end, "
             f"{percent(like[PAPER][ANCHORED])} with the paper's budget",
-            _of(*solved),
+            verdict=verdict_of(*solved),
         ),
     ]
 
@@ -239,7 +233,7 @@ def _gradients(end: Numbers, step: float) -> list[Claim]:
             f"the median norm far away is below that near the data for {sum(falls)} of "
             f"{len(PAIRS)} pairs of model and measure; entropy of the plain network: {data:.2g} on "
             f"the data, {near:.2g} near, {away:.2g} away, {far:.2g} far",
-            _of(*falls),
+            verdict=verdict_of(*falls),
         ),
         Claim(
             APPENDIX,
@@ -248,23 +242,23 @@ def _gradients(end: Numbers, step: float) -> list[Claim]:
             f"below 0.001 on {percent(min(flat))} to {percent(max(flat))} of the far plane, by "
             f"model and measure; what is above 0.01 lies {_distance(steep, step)} from a boundary "
             f"of a member in the median, all of it {every:.2f} (ensemble, entropy)",
-            _of(min(flat) > 0.5, steep < 0.5 * every),
+            verdict=verdict_of(min(flat) > 0.5, steep < 0.5 * every),
         ),
     ]
 
 
 def _detection(end: Numbers) -> list[Claim]:
-    found = {pair: _mean(end, *pair, "far auroc") for pair in PAIRS}
-    worst, best = min(PAIRS, key=lambda p: found[p]), max(PAIRS, key=lambda p: found[p])
+    result = {pair: _mean(end, *pair, "far auroc") for pair in PAIRS}
+    worst, best = min(PAIRS, key=lambda p: result[p]), max(PAIRS, key=lambda p: result[p])
     like = {pair: _mean(end, *pair, LIKE_DATA) for pair in PAIRS}
     return [
         Claim(
             "Ulmer and Cinà, abstract",
             "Such techniques are not able to reliably identify OOD samples, since their level of "
             "confidence is generalized to unseen areas of the feature space.",
-            f"AUROC of far points against validation points from {found[worst]:.2f} "
-            f"({', '.join(worst)}) to {found[best]:.2f} ({', '.join(best)})",
-            "holds" if found[best] < 0.95 else "partly",
+            f"AUROC of far points against validation points from {result[worst]:.2f} "
+            f"({', '.join(worst)}) to {result[best]:.2f} ({', '.join(best)})",
+            verdict="holds" if result[best] < 0.95 else "partly",
         ),
         Claim(
             DISCUSSION,
@@ -273,6 +267,6 @@ def _detection(end: Numbers) -> list[Claim]:
             f"{percent(min(like.values()))} to {percent(max(like.values()))} of the far plane is "
             "no more uncertain than 95 % of the validation points; plain network, entropy: "
             f"{percent(like[PLAIN, ENTROPY])}, Platt scaling: {percent(like[PLATT, ENTROPY])}",
-            "holds" if min(like.values()) > 0.05 else "partly",
+            verdict="holds" if min(like.values()) > 0.05 else "partly",
         ),
     ]

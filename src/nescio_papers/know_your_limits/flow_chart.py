@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from nescio.report.plots.look import add_title, with_look
-from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.kit import Findings, Settings, numbers_of, percent
 from nescio_papers.know_your_limits.models import ANCHORED, DROPOUT, ENSEMBLE, PLAIN
 from nescio_papers.know_your_limits.proofs import statements
 from nescio_papers.know_your_limits.rays import rays
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.statement import CORRECTED, FALSE, PRINTED
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
 
@@ -44,11 +43,11 @@ ARROWS = (
 )  # fmt: skip
 
 
-def flow_chart(settings: Settings, done: Done) -> Findings:
+def flow_chart(settings: Settings) -> Findings:
     """Figure 2 with a verdict in every box, from the exact checks and the trained networks."""
-    found = done.get("rays") or rays(settings, done).numbers
-    checked = done.get("statements") or statements(settings, done).numbers
-    boxes = _boxes(found, checked["statements"])
+    result = numbers_of(settings, "rays") or rays(settings).numbers
+    checked = numbers_of(settings, "statements") or statements(settings).numbers
+    boxes = _boxes(result, checked["statements"])
     counts = {v: sum(box.verdict == v for box in boxes.values()) for v in FILLS}
     shown = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
     return Findings(
@@ -65,16 +64,16 @@ def flow_chart(settings: Settings, done: Done) -> Findings:
     )
 
 
-def _boxes(found: Mapping[str, Any], checked: Mapping[str, Any]) -> dict[str, Box]:
+def _boxes(result: Mapping[str, Any], checked: Mapping[str, Any]) -> dict[str, Box]:
     """What is said and found, by statement; the verdicts come from the checks."""
-    plain = found[PLAIN]
+    plain = result[PLAIN]
     sure = plain["limits"]["sure of one class"]["mean"]
 
     def gone(model: str, measure: str) -> str:
-        return f"{percent(found[model][measure]['gradient gone']['mean'])} of rays ({model})"
+        return f"{percent(result[model][measure]['gradient gone']['mean'])} of rays ({model})"
 
     def still(model: str, measure: str) -> str:
-        return percent(found[model][measure]["still"]["mean"])
+        return percent(result[model][measure]["still"]["mean"])
 
     def off(key: str) -> str:
         return f"{checked[key]['worst']:.0e}"
@@ -149,14 +148,14 @@ def _draw_box(axis: Any, box: Box) -> None:
         )
     )
     says = textwrap.fill(box.says, LETTERS)
-    found = textwrap.fill(box.found.replace(" %", "\u00a0%"), LETTERS)
-    place: Any = {"ha": "center", "zorder": 4}
-    axis.text(x, y - 0.27, box.name, weight="bold", fontsize=12, va="center", **place)
-    axis.text(x, y - 0.2, says, fontsize=10.5, va="top", style="italic", **place)
-    axis.text(x, y - 0.03, found, fontsize=10.5, va="top", **place)
+    result = textwrap.fill(box.found.replace(" %", "\u00a0%"), LETTERS)
+    index: Any = {"ha": "center", "zorder": 4}
+    axis.text(x, y - 0.27, box.name, weight="bold", fontsize=12, va="center", **index)
+    axis.text(x, y - 0.2, says, fontsize=10.5, va="top", style="italic", **index)
+    axis.text(x, y - 0.03, result, fontsize=10.5, va="top", **index)
     verdict = box.verdict.upper()
     color = EDGES[box.verdict]
-    axis.text(x, y + 0.3, verdict, fontsize=10, weight="bold", color=color, va="center", **place)
+    axis.text(x, y + 0.3, verdict, fontsize=10, weight="bold", color=color, va="center", **index)
 
 
 def _arrow(axis: Any, start: tuple[float, float], end: tuple[float, float]) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nescio.core import measures
 from nescio.report.plots.look import with_look
-from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
+from nescio_papers.kit import Comparison, Findings, Settings, percent
 from nescio_papers.know_your_limits.claims import surface_claims
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
@@ -24,7 +24,6 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.statistics import FLAT, SLOPES, names_of, statistics
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
@@ -48,9 +47,8 @@ CHOSEN = ((PLAIN, LEAST), (DROPOUT, INFORMATION), (ENSEMBLE, VARIANCE), (ANCHORE
 Maps = Mapping[str, Mapping[str, Field]]  # by model and measure
 
 
-def surfaces(settings: Settings, done: Done) -> Findings:
+def surfaces(settings: Settings) -> Findings:
     """Figures 3, 5 and 6, and what the maps say in numbers, over all trainings."""
-    del done
     numbers = statistics(settings)
     step = 0.25 if settings.quick else 0.1
     grids = {False: Grid(SCORES, step), True: Grid(SLOPES, step)}
@@ -107,7 +105,13 @@ class _Drawing:
         """One map."""
         source = self.gradients if gradient else self.scores
         field = source[model][measure]
-        return Panel(title, measure, field.slope if gradient else field.value, gradient, side)
+        return Panel(
+            title=title,
+            measure=measure,
+            values=field.slope if gradient else field.value,
+            gradient=gradient,
+            side=side,
+        )
 
     def two_rows(self, pairs: Sequence[tuple[str, str]], title: str) -> Figure:
         """Values above, gradients below; a bar for each measure and one for all gradients."""
@@ -183,14 +187,14 @@ class _Drawing:
         right = measures.mutual_information(prediction, base=2).numpy()
         rows = [
             [
-                Panel("as released", INFORMATION, plotted - 4),
-                Panel("mutual information", INFORMATION, right),
+                Panel(title="as released", measure=INFORMATION, values=plotted - 4),
+                Panel(title="mutual information", measure=INFORMATION, values=right),
             ]
         ]
-        found = self.numbers["released"]["correlation"]
+        result = self.numbers["released"]["correlation"]
         title = (
             "What the paper plots as mutual information of MC dropout is minus the data "
-            f"uncertainty; its correlation with the right one is {found:.2f}"
+            f"uncertainty; its correlation with the right one is {result:.2f}"
         )
         made = sheet(rows, self.grids, self.data, 2.0, title)
         labels = "5 bits - expected entropy (bits)", "mutual information (bits)"
@@ -229,6 +233,8 @@ def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
     variance = numbers[END][DROPOUT][VARIANCE]["maximum"]["mean"]
     off = "0 in a re-run of the released code, where dropout is off"
     return [
-        Comparison("top of the mutual information plots (bits)", 5.0, right, "1 bit is possible"),
-        Comparison("largest class variance of MC dropout", 0.0, variance, off),
+        Comparison(
+            "top of the mutual information plots (bits)", 5.0, right, note="1 bit is possible"
+        ),
+        Comparison("largest class variance of MC dropout", 0.0, variance, note=off),
     ]

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from nescio.core import generator
 from nescio.geometry.pieces import affine
 from nescio.geometry.rays.limit_map import limit_map
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings, percent
 from nescio_papers.know_your_limits.blobs import trained_blobs
 from nescio_papers.know_your_limits.random_networks import drawn, linear
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.statement import Statement, samples, verdict
 
 
@@ -24,43 +23,43 @@ def hein_statements(settings: Settings, ends: Mapping[str, Any]) -> dict[str, St
     ratio, count = radial_bound(settings)
     return {
         "polytope": Statement(
-            "Hein et al., Q(x)",
-            "Q(x) from sign() of the units is the linear region of x",
-            verdict(0.0, miss=face),
-            "active if above 0, or at 0 and about to rise",
-            "relu(x_1) at (0, 1), which lies on a face",
-            None,
-            "sign is 0 there, so Q is the whole plane; the map of (0, 1) is off by "
+            name="Hein et al., Q(x)",
+            says="Q(x) from sign() of the units is the linear region of x",
+            verdict=verdict(0.0, miss=face),
+            needs="active if above 0, or at 0 and about to rise",
+            check="relu(x_1) at (0, 1), which lies on a face",
+            worst=None,
+            counter="sign is 0 there, so Q is the whole plane; the map of (0, 1) is off by "
             f"{face:g} at (1, 1)",
-            face,
+            miss=face,
         ),
         "hein_lemma": Statement(
-            "Hein et al., Lemma 3.1",
-            "scaling a point ends in one linear region for good",
-            verdict(max(origin["largest"], ends["origin, V"]["largest"])),
-            "",
-            f"as Lemma 2, through the origin: {samples(origin, 'points')}",
-            origin["largest"],
+            name="Hein et al., Lemma 3.1",
+            says="scaling a point ends in one linear region for good",
+            verdict=verdict(max(origin["largest"], ends["origin, V"]["largest"])),
+            needs="",
+            check=f"as Lemma 2, through the origin: {samples(origin, 'points')}",
+            worst=origin["largest"],
         ),
         "hein_theorem": Statement(
-            "Hein et al., Theorem 3.1",
-            "V of no region has equal rows: almost every ray ends at probability 1",
-            verdict(dead["not sure without equal rows"]),
-            "regions with equal rows are not rare: a dead one has V = 0",
-            f"all directions of {dead['networks']} networks of two inputs",
-            dead["not sure without equal rows"],
-            f"{dead['with dead directions']} of them have dead directions, up to "
+            name="Hein et al., Theorem 3.1",
+            says="V of no region has equal rows: almost every ray ends at probability 1",
+            verdict=verdict(dead["not sure without equal rows"]),
+            needs="regions with equal rows are not rare: a dead one has V = 0",
+            check=f"all directions of {dead['networks']} networks of two inputs",
+            worst=dead["not sure without equal rows"],
+            counter=f"{dead['with dead directions']} of them have dead directions, up to "
             f"{percent(dead['largest share'])} of the circle; confidence there from "
             f"{dead['lowest confidence']:.2f}",
         ),
         "hein_radial": Statement(
-            "Hein et al., Theorem 3.2",
-            "an RBF network is within eps of uniform beyond its radius",
-            verdict(0.0 if ratio <= 1 else ratio),
-            "",
-            f"random RBF networks at that distance: {count} points; the largest distance from "
-            f"1 / K is {ratio:.3g} eps",
-            0.0 if ratio <= 1 else ratio - 1,
+            name="Hein et al., Theorem 3.2",
+            says="an RBF network is within eps of uniform beyond its radius",
+            verdict=verdict(0.0 if ratio <= 1 else ratio),
+            needs="",
+            check=f"random RBF networks at that distance: {count} points; the largest distance "
+            f"from 1 / K is {ratio:.3g} eps",
+            worst=0.0 if ratio <= 1 else ratio - 1,
         ),
     }
 
@@ -82,13 +81,13 @@ def dead_pieces(settings: Settings) -> dict[str, Any]:
     trained = [model.member(i) for i in range(model.members)]
     dead, wrong, lowest = [], 0.0, 1.0
     for net in (*random, *trained):
-        found = limit_map(net)
-        share = found.share()
+        result = limit_map(net)
+        share = result.share()
         dead.append(share["constant"])
-        one = torch.as_tensor(found.kind[0] == "one")
-        confidence = found.limit[0].amax(-1)
+        one = torch.as_tensor(result.kind[0] == "one")
+        confidence = result.limit[0].amax(-1)
         wrong = max(wrong, float((1 - confidence[one]).max()) if one.any() else 0.0)
-        flat = torch.as_tensor(found.kind[0] == "constant")
+        flat = torch.as_tensor(result.kind[0] == "constant")
         lowest = min(lowest, float(confidence[flat].min()) if flat.any() else 1.0)
     return {
         "networks": len(dead),

@@ -10,15 +10,14 @@ from matplotlib.ticker import NullLocator
 from nescio.core import Categorical
 from nescio.geometry.rays.limit_map import LimitMap
 from nescio.report.plots.look import COLORS, GRAY, add_title, line, panels, per_cent, with_look
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.know_your_limits.shares import percent
+from nescio_papers.kit import Settings, percent
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, functions, titled, top
 
 RIM = 1.08  # where the class of the mixture is drawn, in radii of the circle
 
 
 @with_look
-def figure_of_members(found: Mapping[str, Any], settings: Settings) -> Figure:
+def figure_of_members(result: Mapping[str, Any], settings: Settings) -> Figure:
     """Mean limits of two measures and the share of disagreement, one line a method."""
     kinds = [f"{INFORMATION}, mean", f"{ENTROPY}, mean", "disagree"]
     titles = [f"mean limit of {INFORMATION}", f"mean limit of {ENTROPY}", "members disagree"]
@@ -29,10 +28,10 @@ def figure_of_members(found: Mapping[str, Any], settings: Settings) -> Figure:
         "directions in which members disagree",
     )
     for axis, kind, title in zip(axes, kinds, titles, strict=True):
-        for i, (name, rows) in enumerate(found.items()):
+        for i, (name, rows) in enumerate(result.items()):
             members = [int(size) for size in rows]
             axis.plot(members, [row[kind]["mean"] for row in rows.values()], label=name, **line(i))
-        ticks = sorted({int(size) for rows in found.values() for size in rows})
+        ticks = sorted({int(size) for rows in result.values() for size in rows})
         axis.set_xscale("log")
         axis.set_xticks(ticks, [str(tick) for tick in ticks])
         axis.xaxis.set_minor_locator(NullLocator())
@@ -48,15 +47,15 @@ def figure_of_members(found: Mapping[str, Any], settings: Settings) -> Figure:
 
 
 @with_look
-def figure_of_circles(found: Mapping[str, Mapping[int, LimitMap]], settings: Settings) -> Figure:
+def figure_of_circles(result: Mapping[str, Mapping[int, LimitMap]], settings: Settings) -> Figure:
     """The limit of the predictive entropy in all directions: a row a method, a column a size."""
-    sizes = list(next(iter(found.values())))
-    figure = Figure(figsize=(10.8, 4.1 * len(found) + 0.9), layout="constrained")
+    sizes = list(next(iter(result.values())))
+    figure = Figure(figsize=(10.8, 4.1 * len(result) + 0.9), layout="constrained")
     axes: Any = figure.subplots(
-        len(found), len(sizes), squeeze=False, subplot_kw={"projection": "polar"}
+        len(result), len(sizes), squeeze=False, subplot_kw={"projection": "polar"}
     )
     most = top(ENTROPY, settings.base)
-    for row, (name, maps) in zip(axes, found.items(), strict=True):
+    for row, (name, maps) in zip(axes, result.items(), strict=True):
         for axis, (size, limits) in zip(row, maps.items(), strict=True):
             _circle(axis, limits, most, settings.base)
             axis.set_title(f"{name}, M = {size}", loc="left", pad=14)
@@ -64,7 +63,7 @@ def figure_of_circles(found: Mapping[str, Mapping[int, LimitMap]], settings: Set
     names = [f"rim: class {i} of the mixture" for i in (0, 1)]
     names.append(f"limit of {titled(ENTROPY, settings.unit)}")
     figure.legend(marks, names, loc="outside lower center", ncols=3)
-    last = [maps[sizes[-1]].share()["disagreeing"] for maps in found.values()]
+    last = [maps[sizes[-1]].share()["disagreeing"] for maps in result.values()]
     shares = [percent(value) for value in last]
     add_title(
         figure,

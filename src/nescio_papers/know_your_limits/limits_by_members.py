@@ -18,7 +18,9 @@ from nescio import nets
 from nescio.core import Categorical, measures
 from nescio.geometry.rays.limit_map import LimitMap, limit_map
 from nescio.models.model import Model
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict, verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import mean_range, percent
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.limit_figures import figure_of_circles, figure_of_members
 from nescio_papers.know_your_limits.models import (
@@ -38,7 +40,6 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import percent, spread
 from nescio_papers.know_your_limits.statistics import SLOPES
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
@@ -74,21 +75,20 @@ def sizes(settings: Settings) -> tuple[int, ...]:
     return (1, 2, 5, 10) if settings.quick else (1, 2, 5, 10, 20, 50)
 
 
-def exact_limits(settings: Settings, done: Done) -> Findings:
+def exact_limits(settings: Settings) -> Findings:
     """Limits over all directions of the plane, and areas of a box by how members vote."""
-    del done
-    found = methods(settings)
+    result = methods(settings)
     numbers: dict[str, Any] = {
-        "methods": {name: of_method(method, settings) for name, method in found.items()},
+        "methods": {name: of_method(method, settings) for name, method in result.items()},
         "areas": areas(settings),
-        "apart": _apart(found),
+        "apart": _apart(result),
     }
     text, claims = _words(numbers, settings), _claims(numbers, settings)
     return Findings(
         numbers=numbers,
         figures={
             BY_MEMBERS: figure_of_members(numbers["methods"], settings),
-            CIRCLES: figure_of_circles(_circles(found, settings), settings),
+            CIRCLES: figure_of_circles(_circles(result, settings), settings),
         },
         captions=_captions(numbers, settings),
         claims=claims,
@@ -101,18 +101,18 @@ def methods(settings: Settings) -> Mapping[str, Method]:
     """Ensembles, MC dropout and ensembles from other initial weights, with their exact limits."""
     models = trained(settings, END)
     joined = {name: _joined([net.model for net in models[name]]) for name in (ENSEMBLE, ANCHORED)}
-    found = {name: _pooled(model) for name, model in joined.items()}
+    result = {name: _pooled(model) for name, model in joined.items()}
     drops = {P_DROPOUT: [net.model for net in models[DROPOUT]]}
     for rate in RATES[-1:] if settings.quick else RATES:
         drops[rate] = _dropped(settings, rate)
     for rate in sorted(drops):
         maps = tuple(limit_map(model) for model in drops[rate])
-        found[f"{DROPOUT}, rate {rate:.2g}"] = Method(tuple(drops[rate]), maps, pooled=False)
+        result[f"{DROPOUT}, rate {rate:.2g}"] = Method(tuple(drops[rate]), maps, pooled=False)
     count = 5 if settings.quick else 20
     for scale in SCALES[-1:] if settings.quick else SCALES:
         model = fit(lambda s=scale: _scaled(s), settings, END, count, RATE)  # type: ignore[misc]
-        found[f"{ENSEMBLE}, initial weights x {scale:g}"] = _pooled(model)
-    return found
+        result[f"{ENSEMBLE}, initial weights x {scale:g}"] = _pooled(model)
+    return result
 
 
 def _joined(models: Sequence[Model]) -> Model:
@@ -145,7 +145,7 @@ def _scaled(scale: float) -> nn.Module:
 
 def of_method(method: Method, settings: Settings) -> dict[str, Any]:
     """Numbers by how many members are averaged: over groups, mean, lowest and highest."""
-    found = {}
+    results = {}
     held = world(settings.seed).validation[0].double()
     seen = [model.outputs(held).double() for model in method.models]
     for size in sizes(settings):
@@ -156,9 +156,9 @@ def of_method(method: Method, settings: Settings) -> dict[str, Any]:
             groups = range(0, model.members - size + 1, size) if method.pooled else (0,)
             rows += [_of_group(limits, logits, slice(i, i + size), settings.base) for i in groups]
         if rows:
-            one = {key: spread([row[key] for row in rows]) for key in rows[0]}
-            found[str(size)] = {"groups": len(rows), **one}
-    return found
+            one = {key: mean_range([row[key] for row in rows]) for key in rows[0]}
+            results[str(size)] = {"groups": len(rows), **one}
+    return results
 
 
 def _of_group(limits: LimitMap, logits: Tensor, rows: slice, base: float) -> dict[str, float]:
@@ -169,22 +169,22 @@ def _of_group(limits: LimitMap, logits: Tensor, rows: slice, base: float) -> dic
     agree = (labels == labels[:1]).all(0).numpy()
     one = (limits.kind[rows] == "one").all(0)
     differ, tied = float((~agree & one) @ weight), float(~one @ weight)
-    found = {"agree": 1 - differ - tied, "disagree": differ, "tie or constant": tied}
+    result = {"agree": 1 - differ - tied, "disagree": differ, "tie or constant": tied}
     for name, function in functions(base).items():
         value = function(prediction).numpy()
         usual = float(np.quantile(function(data).numpy(), USUAL))
-        found[f"{name}, mean"] = float(value @ weight)
-        found[f"{name}, none"] = float((value < NOTHING) @ weight)
-        found[f"{name}, told from data"] = float((value > usual) @ weight)
+        result[f"{name}, mean"] = float(value @ weight)
+        result[f"{name}, none"] = float((value < NOTHING) @ weight)
+        result[f"{name}, told from data"] = float((value > usual) @ weight)
     expected = measures.expected_entropy(prediction, base=base).numpy()
-    found["expected entropy, mean"] = float(expected @ weight)
-    return found
+    result["expected entropy, mean"] = float(expected @ weight)
+    return result
 
 
-def _apart(found: Mapping[str, Method]) -> dict[str, float]:
+def _apart(result: Mapping[str, Method]) -> dict[str, float]:
     """How far limits are from what the votes say: of all members, over all directions, in nats."""
     worst = {"entropy": 0.0, "least": 0.0, "variance": 0.0}
-    for method in found.values():
+    for method in result.values():
         for limits in method.maps:
             one = (limits.kind == "one").all(0)
             prediction = Categorical.from_probs(limits.limit[:, torch.as_tensor(one)])
@@ -208,7 +208,7 @@ def areas(settings: Settings) -> dict[str, Any]:
     """Shares of the area of a box by how the first members vote, by method."""
     models = trained(settings, END)
     whole = (BOX[0][1] - BOX[0][0]) * (BOX[1][1] - BOX[1][0])
-    found = {}
+    results = {}
     for name in (ENSEMBLE, ANCHORED, DROPOUT):
         many = [net.model for net in models[name]]
         model = many[0] if name == DROPOUT else _joined(many)
@@ -220,16 +220,16 @@ def areas(settings: Settings) -> dict[str, Any]:
                 area = parts.areas(range(size))
                 differ = float(area[1:-1].sum() / area.sum())
                 rows[str(size)] = {"agree": 1 - differ, "differ": differ, "tie": parts.tied / whole}
-        found[name] = rows
-    return found
+        results[name] = rows
+    return results
 
 
-def _circles(found: Mapping[str, Method], settings: Settings) -> dict[str, dict[int, LimitMap]]:
+def _circles(result: Mapping[str, Method], settings: Settings) -> dict[str, dict[int, LimitMap]]:
     """Limits of the first members, for the circles."""
     shown = (1, 5, sizes(settings)[-1])
     chosen = {}
     for name in (ENSEMBLE, ANCHORED):
-        limits = found[name].maps[0]
+        limits = result[name].maps[0]
         chosen[name] = {
             size: LimitMap(limits.angles, limits.limit[:size], limits.kind[:size]) for size in shown
         }
@@ -356,7 +356,7 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "the limits are functions of the members' votes alone (largest deviation "
             f"{apart:.0e}); over methods and numbers of members the rank correlation of the share "
             f"of directions with disagreement and the mean entropy is {order:.2f}",
-            "holds" if apart < NOTHING and order > 0.9 else "partly",
+            verdict="holds" if apart < NOTHING and order > 0.9 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, section 5",
@@ -365,7 +365,7 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "directions whose limit tells them from 95 % of the data, by the best measure and "
             "number of members: "
             + ", ".join(f"{name} {percent(value)}" for name, value in told.items()),
-            "holds" if all(few) else "partly" if any(few) else "fails",
+            verdict=verdict_of(*few),
         ),
         Claim(
             "Ulmer and Cinà, section 6",
@@ -373,6 +373,6 @@ def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
             "training encourages diversification between members.",
             f"with {last} members the anchored ensemble disagrees in {percent(near)} of the "
             f"directions, the plain one in {percent(plain)}",
-            "holds" if near > 1.1 * plain else "partly" if near > plain else "fails",
+            verdict=verdict(near > 1.1 * plain, near > plain),
         ),
     ]

@@ -11,7 +11,9 @@ from nescio.core import NescioError, kept
 from nescio.metrics import accuracy
 from nescio.monitoring import shift
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.shares import between, mean_range
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.models import Network
@@ -32,28 +34,26 @@ from nescio_papers.know_your_limits.patients import (
     worlds,
     wrong_units,
 )
-from nescio_papers.know_your_limits.ranks import Numbers, cell, joined, ranked
-from nescio_papers.know_your_limits.shares import spread
+from nescio_papers.know_your_limits.ranks import Numbers, joined, ranked
 
 PART, FIGURE, SCALED = "medical", "medical.png", "medical-scaled.png"
 SEVERAL = 200  # rows of each side of a batch test
 
 
-def medical(settings: Settings, done: Done) -> Findings:
+def medical(settings: Settings) -> Findings:
     """AUROC of every score in every world, with intervals; one wrong unit; tests of batches."""
-    del done
     try:
-        found = {world.name: _kept(world, settings) for world in worlds(settings)}
+        result = {world.name: _kept(world, settings) for world in worlds(settings)}
     except NescioError as error:
         if "NESCIO_DATA" not in str(error):
             raise
         return Findings(text=f"Not run: {error}. Then delete {PART}.json and run the part again.")
     return Findings(
-        numbers=found,
-        figures={FIGURE: _figure(found), SCALED: _scaled_figure(found)},
-        captions={FIGURE: _caption(found), SCALED: _scaled_caption(found)},
-        claims=_claims(found),
-        text=_text(found),
+        numbers=result,
+        figures={FIGURE: _figure(result), SCALED: _scaled_figure(result)},
+        captions={FIGURE: _caption(result), SCALED: _scaled_caption(result)},
+        claims=_claims(result),
+        text=_text(result),
     )
 
 
@@ -78,7 +78,7 @@ def study(world: World, settings: Settings, sizes: Budget) -> Numbers:
         "about": world.about,
         "trainings": sizes.trainings,
         "samples": rows[0]["samples"],
-        "accuracy": {m: spread([r["accuracy"][m] for r in rows]) for m in rows[0]["accuracy"]},
+        "accuracy": {m: mean_range([r["accuracy"][m] for r in rows]) for m in rows[0]["accuracy"]},
         "auroc": joined([row["auroc"] for row in rows]),
         "scaled": {
             name: {column: joined([row["scaled"][name][column] for row in rows]) for column in own}
@@ -122,31 +122,31 @@ def _batches(parts: Parts, seed: int) -> Numbers:
         "same patients": (parts.test.rows(slice(half)), parts.test.rows(slice(half, 2 * half))),
         "ood": (parts.test.rows(slice(SEVERAL)), parts.ood.rows(slice(SEVERAL))),
     }
-    found: Numbers = {}
+    result: Numbers = {}
     for name, (one, two) in sides.items():
         x, y = parts.encoded(one), parts.encoded(two)
         columns = shift.by_column(one, two, columns=parts.columns, seed=seed)
-        found[name] = {
+        result[name] = {
             "samples": [len(x), len(y)],
             "mmd": shift.mmd(x, y, seed=seed).p_value,
             "classifier": shift.classifier_two_sample(x, y, seed=seed).p_value,
             "columns": columns.p_value,
             "shifted": columns.shifted(),
         }
-    return found
+    return result
 
 
 def over_columns(own: Mapping[str, Numbers], factor: float) -> dict[str, float]:
     """AUROC at a factor: mean, lowest and highest of the columns."""
-    return spread([cells[f"{factor:g}"]["mean"] for cells in own.values()])
+    return mean_range([cells[f"{factor:g}"]["mean"] for cells in own.values()])
 
 
-def _text(found: Mapping[str, Numbers]) -> str:
-    names = list(found)
-    kinds = list(found[names[0]]["auroc"])
-    rows = [[name, *(cell(found[w]["auroc"][name]) for w in names)] for name in kinds]
+def _text(result: Mapping[str, Numbers]) -> str:
+    names = list(result)
+    kinds = list(result[names[0]]["auroc"])
+    rows = [[name, *(between(result[w]["auroc"][name]) for w in names)] for name in kinds]
     worlds_ = [[w, f["about"], str(f["trainings"]), _sizes(f), _accuracies(f)]
-               for w, f in found.items()]  # fmt: skip
+               for w, f in result.items()]  # fmt: skip
     parts = [
         "Models, measures and budgets are those of the half-moons, on encoded tables: missing "
         "values and unseen levels are flags. Columns that name a group are not read.",
@@ -156,11 +156,11 @@ def _text(found: Mapping[str, Numbers]) -> str:
         "(DeLong, in log-odds). 1/2 is chance; below it, patients outside look more usual.",
         table(["score", *names], rows),
     ]
-    for world, numbers in found.items():
+    for world, numbers in result.items():
         if numbers["scaled"]:
             own = numbers["scaled"]
             cells = [
-                [name, *(cell(over_columns(own[name], factor)) for factor in FACTORS)]
+                [name, *(between(over_columns(own[name], factor)) for factor in FACTORS)]
                 for name in kinds
             ]
             columns = ", ".join(next(iter(own.values())))
@@ -173,18 +173,18 @@ def _text(found: Mapping[str, Numbers]) -> str:
         "p-values of whole batches: none should be small for two halves of the same patients.",
         table(
             ["world", "batches", "rows", "MMD", "classifier", "columns (Holm)", "columns found"],
-            [row for w, f in found.items() for row in _batch_rows(w, f["batches"])],
+            [row for w, f in result.items() for row in _batch_rows(w, f["batches"])],
         ),
     ]
     return "\n\n".join(parts)
 
 
-def _sizes(found: Numbers) -> str:
-    return ", ".join(f"{count} {name}" for name, count in found["samples"].items())
+def _sizes(result: Numbers) -> str:
+    return ", ".join(f"{count} {name}" for name, count in result["samples"].items())
 
 
-def _accuracies(found: Numbers) -> str:
-    own = dict(found["accuracy"])
+def _accuracies(result: Numbers) -> str:
+    own = dict(result["accuracy"])
     usual = own.pop("most frequent class")["mean"]
     means = [one["mean"] for one in own.values()]
     return f"{min(means):.3f} to {max(means):.3f} (most frequent class {usual:.3f})"
@@ -204,21 +204,21 @@ def _is_measure(name: str) -> bool:
 
 def _best(cells: Numbers, measure: bool) -> tuple[str, Numbers]:
     """The score with the largest mean AUROC, of the measures or of the detectors."""
-    own = {name: found for name, found in cells.items() if _is_measure(name) == measure}
+    own = {name: result for name, result in cells.items() if _is_measure(name) == measure}
     name = max(own, key=lambda one: own[one]["mean"])
     return name, own[name]
 
 
 def _bests(
-    found: Mapping[str, Numbers],
+    result: Mapping[str, Numbers],
 ) -> list[tuple[str, tuple[str, Numbers], tuple[str, Numbers]]]:
-    return [(w, _best(f["auroc"], True), _best(f["auroc"], False)) for w, f in found.items()]
+    return [(w, _best(f["auroc"], True), _best(f["auroc"], False)) for w, f in result.items()]
 
 
-def _caption(found: Mapping[str, Numbers]) -> str:
+def _caption(result: Mapping[str, Numbers]) -> str:
     words = [
         f"{world}: {one[0]} {one[1]['mean']:.2f}, {two[0]} {two[1]['mean']:.2f}"
-        for world, one, two in _bests(found)
+        for world, one, two in _bests(result)
     ]
     return (
         "AUROC of test patients against those outside, for every score; bars are intervals. Best "
@@ -226,9 +226,9 @@ def _caption(found: Mapping[str, Numbers]) -> str:
     )
 
 
-def _scaled_caption(found: Mapping[str, Numbers]) -> str:
+def _scaled_caption(result: Mapping[str, Numbers]) -> str:
     words = []
-    for world, numbers in found.items():
+    for world, numbers in result.items():
         if numbers["scaled"]:
             ends = {
                 n: over_columns(own, FACTORS[-1])["mean"] for n, own in numbers["scaled"].items()
@@ -241,22 +241,24 @@ def _scaled_caption(found: Mapping[str, Numbers]) -> str:
     return "One column at a time in a wrong unit: mean AUROC over the columns. " + "; ".join(words)
 
 
-def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
+def _claims(result: Mapping[str, Numbers]) -> list[Claim]:
     """The paper's main claim, and its open question on discrete features."""
     ends = {
         name: np.mean(
             [
                 over_columns(f["scaled"][name], FACTORS[-1])["mean"]
-                for f in found.values()
+                for f in result.values()
                 if f["scaled"]
             ]
         )
-        for name in next(iter(found.values()))["auroc"]
+        for name in next(iter(result.values()))["auroc"]
     }
     own = {name: value for name, value in ends.items() if _is_measure(name)}
     blind = sum(value < 0.5 for value in own.values())
-    gaps = [two[1]["mean"] - one[1]["mean"] for _, one, two in _bests(found)]
-    words = ", ".join(f"{w} {gap:+.2f}" for (w, _, _), gap in zip(_bests(found), gaps, strict=True))
+    gaps = [two[1]["mean"] - one[1]["mean"] for _, one, two in _bests(result)]
+    words = ", ".join(
+        f"{w} {gap:+.2f}" for (w, _, _), gap in zip(_bests(result), gaps, strict=True)
+    )
     return [
         Claim(
             "Ulmer and Cinà, section 5",
@@ -265,7 +267,7 @@ def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
             f"one column of patients times {FACTORS[-1]:g}: {blind} of {len(own)} measures of "
             f"models have a mean AUROC below 1/2, the highest {max(own.values()):.2f}; Gower "
             f"neighbors {ends['Gower neighbors']:.2f}",
-            "holds" if blind == len(own) else "partly" if blind else "fails",
+            verdict=verdict(blind == len(own), blind),
         ),
         Claim(
             "Ulmer and Cinà, section 7",
@@ -273,17 +275,17 @@ def _claims(found: Mapping[str, Numbers]) -> list[Claim]:
             "directly the difference between the training and the new distribution.",
             "best detector less best measure in AUROC, by world (both chosen by that number): "
             + words,
-            "open",
+            verdict="open",
         ),
     ]
 
 
 @with_look
-def _figure(found: Mapping[str, Numbers]) -> Figure:
-    names = list(next(iter(found.values()))["auroc"])
+def _figure(result: Mapping[str, Numbers]) -> Figure:
+    names = list(next(iter(result.values()))["auroc"])
     figure = Figure(figsize=(10.8, 0.24 * len(names) + 2.2), layout="constrained")
-    axes = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axis, (world, numbers) in zip(axes, found.items(), strict=True):
+    axes = figure.subplots(1, len(result), sharey=True, squeeze=False)[0]
+    for axis, (world, numbers) in zip(axes, result.items(), strict=True):
         for row, name in enumerate(reversed(names)):
             one = numbers["auroc"][name]
             color = COLORS[0] if _is_measure(name) else COLORS[1]
@@ -301,8 +303,8 @@ def _figure(found: Mapping[str, Numbers]) -> Figure:
 
 
 @with_look
-def _scaled_figure(found: Mapping[str, Numbers]) -> Figure:
-    shown = {world: numbers["scaled"] for world, numbers in found.items() if numbers["scaled"]}
+def _scaled_figure(result: Mapping[str, Numbers]) -> Figure:
+    shown = {world: numbers["scaled"] for world, numbers in result.items() if numbers["scaled"]}
     figure = Figure(figsize=(10.8, 4.6), layout="constrained")
     axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axis, (world, own) in zip(axes, shown.items(), strict=True):

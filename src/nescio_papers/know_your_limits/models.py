@@ -21,7 +21,7 @@ from nescio.models import weight_samples
 from nescio.models.model import Model
 from nescio.nets.dropout import draw_mask
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 Pair = tuple[Tensor, Tensor]
 PAPER, END = "paper's budget", "to the end"
@@ -211,8 +211,8 @@ def calibrated(network: Network, held_out: Pair) -> Network:
     Where every held-out case is right, plain likelihood has no best slope.
     """
     try:
-        found = calibration.platt(network, held_out)
-        return Network(network.model, found.slope, found.intercept)
+        result = calibration.platt(network, held_out)
+        return Network(network.model, result.slope, result.intercept)
     except NescioError:
         slope, shift = _smoothed_platt(network(held_out[0]), held_out[1])
         return Network(network.model, slope, (0.0, shift))

@@ -16,10 +16,8 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.training.train import train
 from nescio_papers.data import japanese_vowels, uci
-from nescio_papers.kit.experiment import Done, Findings, Settings
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
-from nescio_papers.know_your_limits.ranks import Numbers, cell, joined, ranked
+from nescio_papers.kit import Findings, Settings, between, folder_of, slug, table
+from nescio_papers.know_your_limits.ranks import Numbers, joined, ranked
 
 PART = "other-inputs"
 SPEAKERS = ((6, 7, 8), (0, 1, 2), (3, 4, 5))  # left out, one group after another
@@ -28,9 +26,8 @@ BEYOND = 0.15  # of the rows, furthest along the first principal component, are 
 MEMBERS = 5
 
 
-def other_inputs(settings: Settings, done: Done) -> Findings:
+def other_inputs(settings: Settings) -> Findings:
     """AUROC of measures and detectors on sequences and for regression."""
-    del done
     folds, sets = (SPEAKERS[:1], SETS[:1]) if settings.quick else (SPEAKERS, SETS)
     try:
         spoken = [
@@ -54,8 +51,8 @@ def other_inputs(settings: Settings, done: Done) -> Findings:
 
 def _kept(settings: Settings, name: str, make: Callable[[], Numbers]) -> Numbers:
     key = {"what": name, "seed": settings.seed, "quick": settings.quick}
-    found: Numbers = kept(folder_of(settings, PART) / f"{slug(name)}.json", key, make)
-    return found
+    result: Numbers = kept(folder_of(settings, PART) / f"{slug(name)}.json", key, make)
+    return result
 
 
 def sequences(settings: Settings, left_out: tuple[int, ...]) -> Numbers:
@@ -83,11 +80,11 @@ def sequences(settings: Settings, left_out: tuple[int, ...]) -> Numbers:
         "Mahalanobis": detectors.mahalanobis(seen),
         "density of features": detectors.gaussian_mixture(seen),
     }
-    found = [_scores(model, fitted, rows) for rows in (test, ood)]
+    result = [_scores(model, fitted, rows) for rows in (test, ood)]
     prediction = model(test)
     assert isinstance(prediction, Categorical)
     right = accuracy(prediction.probs, labels)
-    return {"accuracy": right, "auroc": ranked(*found)}
+    return {"accuracy": right, "auroc": ranked(*result)}
 
 
 def _of(part: tuple[Tensor, Tensor], known: list[int]) -> tuple[Tensor, Tensor]:
@@ -135,11 +132,11 @@ def regression(settings: Settings, name: str) -> Numbers:
         "Gower neighbors": detectors.gower(seen),
         "density of inputs, tree": detectors.smoothed_density(seen, structure="tree"),
     }
-    found = [_scores(model, fitted, x[rows], inputs=True) for rows in (test_rows, ood)]
+    result = [_scores(model, fitted, x[rows], inputs=True) for rows in (test_rows, ood)]
     errors = [_error(model, x[rows], y[rows]) for rows in (test_rows, ood)]
     return {
         "error": dict(zip(("in_dist", "ood"), errors, strict=True)),
-        "auroc": ranked(*found),
+        "auroc": ranked(*result),
     }
 
 
@@ -182,12 +179,12 @@ def _text(numbers: Numbers, folds: int) -> str:
             f"Vowels of three unknown speakers for an ensemble of {MEMBERS} networks that know six "
             f"({spoken['accuracy']:.3f} of their vowels right): mean AUROC of {folds} choice(s) of "
             "the three, and from the lowest to the highest end of their 95 % intervals.",
-            table(["score", "AUROC"], [[n, cell(c)] for n, c in spoken["auroc"].items()]),
+            table(["score", "AUROC"], [[n, between(c)] for n, c in spoken["auroc"].items()]),
             f"Regression: outside are the {BEYOND:.0%} of the rows furthest along the first "
             "principal component. Gaussian likelihood; the error is in deviations of the target.",
             table(
                 ["score", *rows],
-                [[n, *(cell(one["auroc"][n]) for one in rows.values())] for n in names]
+                [[n, *(between(one["auroc"][n]) for one in rows.values())] for n in names]
                 + [
                     [
                         f"root mean squared error {side}",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.kit.experiment import Done, Experiment, Findings, Part, Settings
+from nescio_papers.kit import Experiment, Findings, Part, Settings
 from nescio_papers.know_your_limits.accuracy import models
 from nescio_papers.know_your_limits.activations import activations
 from nescio_papers.know_your_limits.assumption_shares import assumptions
@@ -19,7 +19,7 @@ from nescio_papers.know_your_limits.rays import rays
 from nescio_papers.know_your_limits.softmax import softmax
 from nescio_papers.know_your_limits.tessellation import pieces
 
-Run = Callable[[Settings, Done], Findings]
+Run = Callable[[Settings], Findings]
 PARTS: tuple[tuple[str, str, Run], ...] = (
     ("blobs", "Nine blobs: entropy and its gradient (figures 1a, 1c)", blobs),
     ("pieces", "Nine blobs: the exact linear pieces (figure 1b)", pieces),

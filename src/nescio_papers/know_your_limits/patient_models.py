@@ -13,7 +13,7 @@ from nescio.detectors.observe import observe
 from nescio.models import weight_samples
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BAYES,
@@ -93,14 +93,14 @@ def measured(models: Mapping[str, Network], base: float) -> Scorer:
 
     @torch.no_grad()
     def score(x: Tensor) -> dict[str, Floats]:
-        found: dict[str, list[Floats]] = {}
+        results: dict[str, list[Floats]] = {}
         for part in x.double().split(SAMPLES):
             for name, network in models.items():
                 prediction = network(part)
                 for measure in OF_MANY if prediction.members > 1 else OF_ONE:
                     value = functions(base)[measure](prediction).numpy()
-                    found.setdefault(f"{name}: {measure}", []).append(value)
-        return {name: np.concatenate(values) for name, values in found.items()}
+                    results.setdefault(f"{name}: {measure}", []).append(value)
+        return {name: np.concatenate(values) for name, values in results.items()}
 
     return score
 

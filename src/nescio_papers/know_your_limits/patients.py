@@ -14,7 +14,7 @@ from nescio.data import Columns, Table, learn_columns
 from nescio.data.encoding import Kind
 from nescio_papers.data import diabetes_table, heart_disease_table
 from nescio_papers.data.medical import AGES, DIABETES, HEART
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 FACTORS = (10.0, 100.0, 1000.0, 10_000.0)
 LACKING = ("slope", "ca", "thal")  # what the Hungarian hospital hardly ever recorded
@@ -62,17 +62,27 @@ class Budget:
 def budget(settings: Settings, world: World) -> Budget:
     """Hospitals are small: more trainings. The others have as many rows as minutes allow."""
     if len(world.in_dist) < 1000:
-        return Budget(10_000, 1000, 1 if settings.quick else 5, 40 if settings.quick else 60)
+        return Budget(
+            train=10_000,
+            test=1000,
+            trainings=1 if settings.quick else 5,
+            epochs=40 if settings.quick else 60,
+        )
     rows, tests = (600, 300) if settings.quick else (6000, 2000)
-    return Budget(rows, tests, 1 if settings.quick else 2, 25 if settings.quick else 30)
+    return Budget(
+        train=rows,
+        test=tests,
+        trainings=1 if settings.quick else 2,
+        epochs=25 if settings.quick else 30,
+    )
 
 
 def worlds(settings: Settings) -> Iterator[World]:
     """All worlds; in a quick run some of them."""
     yield from hospitals()
     groups = GROUPS[:1] if settings.quick else GROUPS
-    for place, (name, column, levels) in enumerate(groups):
-        yield left_out(name, column, levels, scaled=place == 0)
+    for index, (name, column, levels) in enumerate(groups):
+        yield left_out(name, column, levels, scaled=index == 0)
 
 
 def hospitals() -> Iterator[World]:
@@ -82,13 +92,22 @@ def hospitals() -> Iterator[World]:
     without = f"without {', '.join(LACKING)}, which Hungary hardly ever recorded"
     for one, two in (("Cleveland", "Hungary"), ("Hungary", "Cleveland")):
         yield World(
-            f"{one}, then {two}", shared, "disease", tables[one], tables[two],
-            f"patients of {two} for models of {one}, {without}", scaled=one == "Cleveland",
-        )  # fmt: skip
+            name=f"{one}, then {two}",
+            kinds=shared,
+            target="disease",
+            in_dist=tables[one],
+            ood=tables[two],
+            about=f"patients of {two} for models of {one}, {without}",
+            scaled=one == "Cleveland",
+        )
     yield World(
-        "Cleveland, then Hungary, all columns", HEART, "disease", tables["Cleveland"],
-        tables["Hungary"], "the same with all 13 columns: holes give patients of Hungary away",
-    )  # fmt: skip
+        name="Cleveland, then Hungary, all columns",
+        kinds=HEART,
+        target="disease",
+        in_dist=tables["Cleveland"],
+        ood=tables["Hungary"],
+        about="the same with all 13 columns: holes give patients of Hungary away",
+    )
 
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -109,9 +128,14 @@ def left_out(name: str, column: str, levels: tuple[str, ...], *, scaled: bool) -
     kinds = {key: kind for key, kind in DIABETES.items() if key != column}
     about = f"{column} of {', '.join(levels)}, left out in training; {column} is not read"
     return World(
-        f"diabetes: {name}", kinds, "readmitted", table.rows(~group), table.rows(group), about,
-        scaled,
-    )  # fmt: skip
+        name=f"diabetes: {name}",
+        kinds=kinds,
+        target="readmitted",
+        in_dist=table.rows(~group),
+        ood=table.rows(group),
+        about=about,
+        scaled=scaled,
+    )
 
 
 @cache
@@ -139,7 +163,7 @@ def drawn(world: World, sizes: Budget, seed: int) -> Parts:
         for table in (train, validation)
     )
     ood = _some(world.ood, sizes.test, seed, "ood")
-    return Parts(columns, learned, held_out, test, ood)
+    return Parts(columns=columns, train=learned, validation=held_out, test=test, ood=ood)
 
 
 def _some(table: Table, count: int, seed: int, side: str) -> Table:

@@ -13,8 +13,7 @@ from torch import Tensor
 from nescio.geometry.regions.regions_value import Regions
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
 from nescio_papers.know_your_limits.models import Pair
-from nescio_papers.know_your_limits.shares import Bools
-from nescio_papers.know_your_limits.surfaces import draw_data
+from nescio_papers.know_your_limits.surfaces import Bools, draw_data
 
 PUBLISHED = 42  # pieces, in the authors' notebook; their weights are others
 BOX = ((-5.0, 5.0), (-5.0, 5.0))

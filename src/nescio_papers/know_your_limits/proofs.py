@@ -15,8 +15,7 @@ from nescio.geometry.rays.far_field import along_axis, far_field
 from nescio.geometry.rays.limits import Limits, limits
 from nescio.models.model import Model
 from nescio.nets.stack import stack
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, Settings, percent, table
 from nescio_papers.know_your_limits.hein import dead_pieces, hein_statements
 from nescio_papers.know_your_limits.random_networks import (
     MEAN,
@@ -28,7 +27,6 @@ from nescio_papers.know_your_limits.random_networks import (
     drawn,
     linear,
 )
-from nescio_papers.know_your_limits.shares import percent
 from nescio_papers.know_your_limits.statement import (
     CLEAR,
     CLOSE,
@@ -47,9 +45,8 @@ AT = (1.0, 0.3)
 ALONE = "one class alone grows fastest, in each network"
 
 
-def statements(settings: Settings, done: Done) -> Findings:
+def statements(settings: Settings) -> Findings:
     """All statements of both papers, one row each."""
-    del done
     rows = {key: asdict(row) for key, row in verdicts(settings).items()}
     counts = {v: sum(r["verdict"] == v for r in rows.values()) for v in (PRINTED, CORRECTED, FALSE)}
     return Findings(
@@ -78,44 +75,46 @@ def _foundations(maps: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, 
     stays = _stays_bounded()
     return {
         "affine": Statement(
-            "V(x), section 4",
-            "a ReLU network is V x + a on each polytope, with V = W_L prod Phi_l W_(L-l)",
-            verdict(worst, corrected=printed["largest"] > CLEAR),
-            "Phi_(L-l) in place of Phi_l",
-            f"the product against the network's own map at {samples(right, 'points')}",
-            worst,
-            "the printed product, where the shapes allow it, is off by up to "
+            name="V(x), section 4",
+            says="a ReLU network is V x + a on each polytope, with V = W_L prod Phi_l W_(L-l)",
+            verdict=verdict(worst, corrected=printed["largest"] > CLEAR),
+            needs="Phi_(L-l) in place of Phi_l",
+            check=f"the product against the network's own map at {samples(right, 'points')}",
+            worst=worst,
+            counter="the printed product, where the shapes allow it, is off by up to "
             f"{printed['largest']:.3g}",
-            printed["largest"],
+            miss=printed["largest"],
         ),
         "monotone": Statement(
-            "Definition 2",
-            "increasing: x <= y if and only if f(x) <= f(y)",
-            verdict(0.0, miss=1.0),
-            "x <= y implies f(x) <= f(y); as printed it is strict",
-            "f = 0, which the definition means to include",
-            None,
-            "f(1) <= f(0), but 1 > 0",
-            1.0,
+            name="Definition 2",
+            says="increasing: x <= y if and only if f(x) <= f(y)",
+            verdict=verdict(0.0, miss=1.0),
+            needs="x <= y implies f(x) <= f(y); as printed it is strict",
+            check="f = 0, which the definition means to include",
+            worst=None,
+            counter="f(1) <= f(0), but 1 > 0",
+            miss=1.0,
         ),
         "lemma1": Statement(
-            "Lemma 1",
-            "no zero entry in V: each logit is strictly monotone in each input on the polytope",
-            verdict(monotone["largest"]),
-            "",
-            "logits half way to the nearest face against V: "
+            name="Lemma 1",
+            says="no zero entry in V: each logit is strictly monotone in each input on the "
+            "polytope",
+            verdict=verdict(monotone["largest"]),
+            needs="",
+            check="logits half way to the nearest face against V: "
             f"{samples(monotone, 'moves in pieces without a zero entry')}",
-            monotone["largest"],
+            worst=monotone["largest"],
         ),
         "pup": Statement(
-            "Lemma 2",
-            "scaling one coordinate ends in one polytope for good",
-            verdict(max(axis["largest"], ends["axis, V"]["largest"])),
-            "the polytope is unbounded only if x_d is not 0: else the point does not move",
-            f"network against the last piece beyond the last breakpoint: {samples(axis, 'points')}",
-            axis["largest"],
-            f"relu(x_1), relu(1 - x_1), relu(x_2), relu(1 - x_2) at (0, 0.5): scaling x_1 stays in "
-            f"a piece of width {stays:g}",
+            name="Lemma 2",
+            says="scaling one coordinate ends in one polytope for good",
+            verdict=verdict(max(axis["largest"], ends["axis, V"]["largest"])),
+            needs="the polytope is unbounded only if x_d is not 0: else the point does not move",
+            check="network against the last piece beyond the last breakpoint: "
+            f"{samples(axis, 'points')}",
+            worst=axis["largest"],
+            counter="relu(x_1), relu(1 - x_1), relu(x_2), relu(1 - x_2) at (0, 0.5): scaling x_1 "
+            f"stays in a piece of width {stays:g}",
         ),
     }
 
@@ -126,9 +125,9 @@ def _stays_bounded() -> float:
     first.weight.data = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
     first.bias.data = torch.tensor([0.0, 1, 0, 1], dtype=torch.float64)
     net = nn.Sequential(first, nn.ReLU(), nn.Linear(4, 2).double())
-    found = ray(net, torch.tensor([[0.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
-    assert isinstance(found, Rays)
-    return float(found.breakpoints(0)[0])
+    result = ray(net, torch.tensor([[0.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
+    assert isinstance(result, Rays)
+    return float(result.breakpoints(0)[0])
 
 
 def _softmax() -> dict[str, Statement]:
@@ -144,26 +143,27 @@ def _softmax() -> dict[str, Statement]:
     signs = _signs()
     return {
         "softmax": Statement(
-            "Lemma 9",
-            "a softmax output's derivative in any logit goes to 0 as its own logit goes to +-inf",
-            verdict(worst, corrected=together > CLEAR),
-            "the other logits stay fixed; in the proof of Proposition 1 they all grow",
-            "the Jacobian at logits of +-800 beside 0.3 and -1.2",
-            worst,
-            f"two equal logits that grow together: the derivative stays {together:.4g}",
-            together,
+            name="Lemma 9",
+            says="a softmax output's derivative in any logit goes to 0 as its own logit goes to "
+            "+-inf",
+            verdict=verdict(worst, corrected=together > CLEAR),
+            needs="the other logits stay fixed; in the proof of Proposition 1 they all grow",
+            check="the Jacobian at logits of +-800 beside 0.3 and -1.2",
+            worst=worst,
+            counter=f"two equal logits that grow together: the derivative stays {together:.4g}",
+            miss=together,
         ),
         "lemma10": Statement(
-            "Lemma 10",
-            "1 / (derivative of softmax) minus the slope of a logit goes to +inf",
-            verdict(0.0 if signs == 1 else 1.0, miss=abs(tied)),
-            f"{ALONE}; then +inf for c = c' and -inf for c not c'",
-            "signs of the inverse derivatives on 200 random rays with one fastest class: right on "
-            f"{percent(signs)}",
-            None,
-            f"V = [[2, 1], [1, -1]] from (1, 0.3): {apart:.2g} at alpha 30 for c not c'; with "
-            f"V = [[1, 1], [1, -1]] it stays {tied:.4g}",
-            abs(tied),
+            name="Lemma 10",
+            says="1 / (derivative of softmax) minus the slope of a logit goes to +inf",
+            verdict=verdict(0.0 if signs == 1 else 1.0, miss=abs(tied)),
+            needs=f"{ALONE}; then +inf for c = c' and -inf for c not c'",
+            check="signs of the inverse derivatives on 200 random rays with one fastest class: "
+            f"right on {percent(signs)}",
+            worst=None,
+            counter=f"V = [[2, 1], [1, -1]] from (1, 0.3): {apart:.2g} at alpha 30 for c not c'; "
+            f"with V = [[1, 1], [1, -1]] it stays {tied:.4g}",
+            miss=abs(tied),
         ),
     }
 
@@ -177,9 +177,9 @@ def _jacobian(logits: Tensor) -> Tensor:
     """Of the softmax: p_c (1[c = k] - p_k), without a difference that rounds to 0."""
     p = logits.softmax(0)
     rest = torch.stack([torch.cat([p[:c], p[c + 1 :]]).sum() for c in range(len(p))])
-    found = -p[:, None] * p
-    found[range(len(p)), range(len(p))] = p * rest
-    return found
+    result = -p[:, None] * p
+    result[range(len(p)), range(len(p))] = p * rest
+    return result
 
 
 def _signs() -> float:
@@ -195,14 +195,14 @@ def _signs() -> float:
     return sum(right) / len(right)
 
 
-def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
+def _gradients(result: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
     single = _example(LEFT)
     both = _example(LEFT, RIGHT)
-    winner = found["winner"]
+    winner = result["winner"]
     still = _not_moving()
     example = "V = [[1, 1], [1, -1]] from (1, 0.3) along x_1"
     two = "that and V = [[1, -2], [1, 1]]"
-    value = max(found[name]["value"]["largest"] for name in (ONE, MEAN, *_MEASURES))
+    value = max(result[name]["value"]["largest"] for name in (ONE, MEAN, *_MEASURES))
     one = (single.class_gradients, single.gradients)
     assert one[0] is not None
     assert one[1] is not None
@@ -224,29 +224,31 @@ def _gradients(found: Mapping[str, Any], ratio: float) -> dict[str, Statement]:
         "lemma7": ("Lemma 7", "so does that of the mutual information", INFORMATION, two,
                    float(both.gradients["mutual_information"]), ""),
     }  # fmt: skip
-    made = {key: _row(found, *parts) for key, parts in rows.items()}
+    made = {key: _row(result, *parts) for key, parts in rows.items()}
     made["prop2"] = Statement(
-        "Proposition 2",
-        "no equal entries in column d: one class gets probability 1",
-        verdict(1 - winner["one"][1] / max(1, winner["one"][0]), corrected=still < 1 - CLEAR),
-        "x_d is not 0; it is enough that " + ALONE.split(",")[0],
-        f"{winner['one'][1]} of {winner['one'][0]} rays end at probability 1; where x_d < 0 the "
-        f"class with the smallest entry wins, on {winner['negative'][1]} of "
+        name="Proposition 2",
+        says="no equal entries in column d: one class gets probability 1",
+        verdict=verdict(
+            1 - winner["one"][1] / max(1, winner["one"][0]), corrected=still < 1 - CLEAR
+        ),
+        needs="x_d is not 0; it is enough that " + ALONE.split(",")[0],
+        check=f"{winner['one'][1]} of {winner['one'][0]} rays end at probability 1; where x_d < 0 "
+        f"the class with the smallest entry wins, on {winner['negative'][1]} of "
         f"{winner['negative'][0]}, the proof's largest on {winner['negative'][2]}",
-        0.0,
-        f"V = [[1, 1], [2, -1]] at (0, 0.3): the largest probability stays {still:.4f}",
-        1 - still,
+        worst=0.0,
+        counter=f"V = [[1, 1], [2, -1]] at (0, 0.3): the largest probability stays {still:.4f}",
+        miss=1 - still,
     )
     made["theorem"] = Statement(
-        "Theorem 1",
-        "every measure converges to a fixed value",
-        verdict(value),
-        "true for every V, as logits end affine; that gradients vanish does not prove it",
-        f"exact limits against the networks far out: {samples(found[ENTROPY]['value'], 'rays')}, "
-        f"1 and {MEMBERS} networks, all measures",
-        value,
-        "a measure of log alpha would pass the proof: its slope is 1e-6 at alpha 1e6, and it grew "
-        f"by {math.log(10):.2f} since 1e5",
+        name="Theorem 1",
+        says="every measure converges to a fixed value",
+        verdict=verdict(value),
+        needs="true for every V, as logits end affine; that gradients vanish does not prove it",
+        check="exact limits against the networks far out: "
+        f"{samples(result[ENTROPY]['value'], 'rays')}, 1 and {MEMBERS} networks, all measures",
+        worst=value,
+        counter="a measure of log alpha would pass the proof: its slope is 1e-6 at alpha 1e6, and "
+        f"it grew by {math.log(10):.2f} since 1e5",
     )
     return made
 
@@ -255,22 +257,28 @@ _MEASURES = (LEAST, VARIANCE, ENTROPY, INFORMATION)
 
 
 def _row(
-    found: Mapping[str, Any], name: str, says: str, measure: str, where: str, miss: float, also: str
+    result: Mapping[str, Any],
+    name: str,
+    says: str,
+    measure: str,
+    where: str,
+    miss: float,
+    also: str,
 ) -> Statement:
-    rows = found[measure]
+    rows = result[measure]
     printed, kept = rows["printed"], rows["printed and not 0"]
     worst = max(rows["corrected"]["largest"], rows["gradient"]["largest"])
     return Statement(
-        name,
-        f"no zero entry in V: {says}" if name == "Proposition 1" else says,
-        verdict(worst, miss=miss),
-        ALONE + (f"; {also}" if also else ""),
-        f"{samples(rows['corrected'], 'rays')} with that: limit 0; of {int(printed['samples'])} "
-        f"without a zero entry {int(kept['samples'])} keep a gradient, up to "
-        f"{printed['largest']:.3g}",
-        worst,
-        f"{where}: stays {miss:.4f}",
-        miss,
+        name=name,
+        says=f"no zero entry in V: {says}" if name == "Proposition 1" else says,
+        verdict=verdict(worst, miss=miss),
+        needs=ALONE + (f"; {also}" if also else ""),
+        check=f"{samples(rows['corrected'], 'rays')} with that: limit 0; of "
+        f"{int(printed['samples'])} without a zero entry {int(kept['samples'])} keep a gradient, "
+        f"up to {printed['largest']:.3g}",
+        worst=worst,
+        counter=f"{where}: stays {miss:.4f}",
+        miss=miss,
     )
 
 
@@ -323,7 +331,7 @@ def _claims(rows: Mapping[str, Mapping[str, Any]], dead: Mapping[str, Any]) -> l
             + ", ".join(f"{rows[f'lemma{i}']['miss']:.4f}" for i in range(3, 8))
             + f"; where one class alone grows fastest the limit is 0 on all rays ({ENTROPY}: "
             + f"{rows['lemma6']['check'].split(' with that')[0]})",
-            "fails"
+            verdict="fails"
             if all(rows[f"lemma{i}"]["verdict"] == FALSE for i in range(3, 8))
             else "partly",
         ),
@@ -335,6 +343,6 @@ def _claims(rows: Mapping[str, Mapping[str, Any]], dead: Mapping[str, Any]) -> l
             "are constant in some directions and not in others; over all networks up to "
             f"{percent(dead['largest share'])} of the directions are dead, with a confidence from "
             f"{dead['lowest confidence']:.2f}",
-            "fails" if dead["trained with dead directions"] else "holds",
+            verdict="fails" if dead["trained with dead directions"] else "holds",
         ),
     ]

@@ -19,7 +19,7 @@ from nescio.geometry.rays.far_field import along_axis, far_field, through_origin
 from nescio.geometry.rays.limits import limits
 from nescio.models.model import Model
 from nescio.nets.stack import stack
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.models import Network
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
@@ -122,19 +122,19 @@ def check_maps(settings: Settings) -> dict[str, Any]:
     tally = Tally()
     for group in drawn(settings):
         net, x = group.members[0], group.points
-        found = affine(net, x, half_spaces=True)
-        size = 1 + found.V.abs().amax()
+        result = affine(net, x, half_spaces=True)
+        size = 1 + result.V.abs().amax()
         with torch.no_grad():
             value = net(x)
-        apart = torch.einsum("ncd,nd->nc", found.V, x) + found.a - value
+        apart = torch.einsum("ncd,nd->nc", result.V, x) + result.a - value
         tally.add("V x + a is the network", apart / size)
         if not group.whole:  # with whole numbers points lie on faces, which have two sides
             right, printed = _products(net, x)
-            tally.add("product with L - l", (right - found.V).abs().amax((1, 2)) / size)
+            tally.add("product with L - l", (right - result.V).abs().amax((1, 2)) / size)
             if printed is not None:
-                tally.add("product as printed", (printed - found.V).abs().amax((1, 2)))
+                tally.add("product as printed", (printed - result.V).abs().amax((1, 2)))
             tally.add("bound of Lemma 6", _bound(group))
-        _monotony(tally, net, x, found)
+        _monotony(tally, net, x, result)
     return {name: tally.row(name) for name in tally.counts}
 
 
@@ -165,18 +165,18 @@ def _bound(group: Drawn) -> Tensor:
     return slopes / (2 * steepest[:, None] * probs)
 
 
-def _monotony(tally: Tally, net: nn.Module, x: Tensor, found: Any) -> None:
+def _monotony(tally: Tally, net: nn.Module, x: Tensor, result: Any) -> None:
     """Half way to the nearest face along each axis, the logits move by V, with its signs."""
-    room = torch.einsum("nud,nd->nu", found.normals, x) + found.offsets
+    room = torch.einsum("nud,nd->nu", result.normals, x) + result.offsets
     for d in range(x.shape[1]):
-        fall = -found.normals[..., d]
+        fall = -result.normals[..., d]
         step = torch.where(fall > 0, room / fall.clamp_min(1e-300), math.inf).amin(1).clamp_max(2)
         moved = x.clone()
         moved[:, d] += step / 2
         with torch.no_grad():
             rise = net(moved) - net(x)
-        expected = found.V[..., d] * (moved[:, d] - x[:, d])[:, None]
-        in_dist = (step > 1e-6) & (found.V != 0).all(2).all(1)
+        expected = result.V[..., d] * (moved[:, d] - x[:, d])[:, None]
+        in_dist = (step > 1e-6) & (result.V != 0).all(2).all(1)
         wrong = (rise - expected).abs().amax(1) / (1 + expected.abs().amax(1))
         tally.add("monotone", wrong, in_dist)
 
@@ -227,32 +227,32 @@ def _of_group(tally: Tally, shares: dict[str, Any], part: Drawn) -> None:
     """All rays of a group: what the limits are, by which hypotheses hold."""
     model = part.model
     origin, way = all_axes(part.points)
-    found = limits(model, origin, way)
-    assert found.gradients is not None
-    assert found.class_gradients is not None
+    result = limits(model, origin, way)
+    assert result.gradients is not None
+    assert result.class_gradients is not None
     field = far_field(model, origin, way, piece=True)
     assert field.piece is not None
     sure = torch.as_tensor((field.kind != "undecided").all(0))
     free = sure & ~field.piece.zero_entries.any(0)  # the printed hypothesis
     unique = sure & ~field.piece.tied_top.any(0)  # what is needed instead
     t = FAR * (1 + field.radius.amax(0))[:, None]
-    network = Network(model, intercept=(0.0,) * found.probs.shape[-1])
+    network = Network(model, intercept=(0.0,) * result.probs.shape[-1])
     direct = fields(network, origin + t * way, OF_MANY, math.e)
     for key, name in NAMES.items():
         if len(part.members) == 1 and name in (VARIANCE, INFORMATION):
             continue
-        value, slope = found.measures[key], found.gradients[key]
+        value, slope = result.measures[key], result.gradients[key]
         tally.add(f"{name}, value", value - torch.from_numpy(direct[name].value), sure)
-        smooth = sure if name != LEAST else sure & _one_largest(found.probs)
+        smooth = sure if name != LEAST else sure & _one_largest(result.probs)
         tally.add(f"{name}, gradient", slope - torch.from_numpy(direct[name].slope), smooth)
         _hypotheses(tally, name, slope, free, unique)
     probs, slopes = _mean_probabilities(network, origin + t * way)
     name = ONE if len(part.members) == 1 else MEAN
-    tally.add(f"{name}, value", (found.probs.mean(0) - probs).abs().amax(1), sure)
-    tally.add(f"{name}, gradient", (found.class_gradients - slopes).abs().amax(1), sure)
-    _hypotheses(tally, name, found.class_gradients.amax(1), free, unique)
+    tally.add(f"{name}, value", (result.probs.mean(0) - probs).abs().amax(1), sure)
+    tally.add(f"{name}, gradient", (result.class_gradients - slopes).abs().amax(1), sure)
+    _hypotheses(tally, name, result.class_gradients.amax(1), free, unique)
     if len(part.members) == 1:
-        _winners(shares, way, field, found.probs[0])
+        _winners(shares, way, field, result.probs[0])
 
 
 def _mean_probabilities(network: Network, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,8 @@ def ranked(in_dist: Mapping[str, Any], ood: Mapping[str, Any]) -> Numbers:
     """AUROC and its 95 % interval (DeLong, in log-odds) of each score."""
     cells = {}
     for name, scores in in_dist.items():
-        found = delong_interval(scores, ood[name], logit=True)
-        cells[name] = {"mean": found.value, "low": found.low, "high": found.high}
+        result = delong_interval(scores, ood[name], logit=True)
+        cells[name] = {"mean": result.value, "low": result.low, "high": result.high}
     return cells
 
 
@@ -29,8 +29,3 @@ def joined(rows: Sequence[Numbers]) -> Numbers:
         }
         for name in rows[0]
     }
-
-
-def cell(found: Numbers) -> str:
-    """A mean with its interval, for a table."""
-    return f"{found['mean']:.3f} ({found['low']:.3f} to {found['high']:.3f})"

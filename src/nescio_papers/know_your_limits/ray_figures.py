@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nescio.report.plots.look import DASHES, GRAY, add_title, line, panels, with_look
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.know_your_limits.surfaces import OF_MANY, Field, Floats, titled, top
 
 LAST = 1e6  # the largest factor
@@ -17,14 +17,14 @@ FLOOR = 1e-12  # lowest value that is drawn
 @with_look
 def figure_of_rays(
     alphas: Floats,
-    found: Mapping[str, Mapping[str, Field]],
+    result: Mapping[str, Mapping[str, Field]],
     settings: Settings,
     *,
     gradient: bool,
     title: str = "",
 ) -> Figure:
     """A panel for each measure; for each model the median, and thinner the 90 % quantile."""
-    kinds = [kind for kind in OF_MANY if any(kind in fields_ for fields_ in found.values())]
+    kinds = [kind for kind in OF_MANY if any(kind in fields_ for fields_ in result.values())]
     title = title or (
         "Gradients fall to nothing on the rays of trained networks"
         if gradient
@@ -32,7 +32,7 @@ def figure_of_rays(
     )
     figure, axes = panels(len(kinds), height=3.6, title=title)
     for axis, kind in zip(axes, kinds, strict=True):
-        for i, (name, fields_) in enumerate(found.items()):
+        for i, (name, fields_) in enumerate(result.items()):
             if kind not in fields_:
                 continue
             values = fields_[kind].slope if gradient else fields_[kind].value

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import verdict
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
+from nescio_papers.kit.shares import at_least, mean_range, percent, share
 from nescio_papers.know_your_limits.models import END, MANY, PLAIN, SINGLE, Network, trained, world
 from nescio_papers.know_your_limits.ray_figures import LAST, figure_of_example, figure_of_rays
-from nescio_papers.know_your_limits.shares import Bools, at_least, percent, share, spread
 from nescio_papers.know_your_limits.statistics import names_of
-from nescio_papers.know_your_limits.surfaces import Field, Floats, fields, slopes
+from nescio_papers.know_your_limits.surfaces import Bools, Field, Floats, fields, slopes
 
 BEFORE = 1e5  # compared with the last factor
 SMALL = 1e-6  # a change or a gradient below counts as none
@@ -35,9 +36,9 @@ def along(
 ) -> dict[str, Field]:
     """Measures on the rays: arrays `(dimensions x points, alphas)`."""
     moved = [scaled(x, d, alpha) for alpha in alphas for d in range(x.shape[1])]
-    found = fields(network, torch.cat(moved), names, base)
+    result = fields(network, torch.cat(moved), names, base)
     return {
-        name: Field(_rays(f.value, alphas), _rays(f.slope, alphas)) for name, f in found.items()
+        name: Field(_rays(f.value, alphas), _rays(f.slope, alphas)) for name, f in result.items()
     }
 
 
@@ -50,15 +51,14 @@ def start_points(settings: Settings) -> Tensor:
     return world(settings.seed).validation[0][: 60 if settings.quick else 250]
 
 
-def rays(settings: Settings, done: Done) -> Findings:
+def rays(settings: Settings) -> Findings:
     """Convergence of all measures of all models along the axes, and the counter-example."""
-    del done
     numbers = {**convergence(settings), "counter-example": counter_example()}
     values, gradients, example = "rays-values.png", "rays-gradients.png", "counter-example.png"
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
     models = trained(settings, END)
     x = start_points(settings)
-    found = {
+    result = {
         name: along(models[name][0], x, alphas.tolist(), names_of(name), settings.base)
         for name in (*SINGLE, *MANY)
     }
@@ -68,8 +68,8 @@ def rays(settings: Settings, done: Done) -> Findings:
     return Findings(
         numbers=numbers,
         figures={
-            values: figure_of_rays(alphas, found, settings, gradient=False),
-            gradients: figure_of_rays(alphas, found, settings, gradient=True),
+            values: figure_of_rays(alphas, result, settings, gradient=False),
+            gradients: figure_of_rays(alphas, result, settings, gradient=True),
             example: figure_of_example(),
         },
         captions={
@@ -89,7 +89,7 @@ def rays(settings: Settings, done: Done) -> Findings:
                 "limit of the gradient norm in the counter-example",
                 0.0,
                 stays["gradient"],
-                "Proposition 1 says 0",
+                note="Proposition 1 says 0",
             )
         ],
         claims=_claims(numbers),
@@ -111,17 +111,17 @@ def ray_numbers(
     networks: Sequence[Network], x: Tensor, names: Sequence[str], base: float
 ) -> dict[str, Any]:
     """What happens on the rays, by measure, over trainings; and what V is like out there."""
-    found = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
+    result = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
     by_measure = {
         name: {
-            "still": spread([share(_still(f[name])) for f in found]),
-            "gradient gone": spread([share(f[name].slope[:, 1] < SMALL) for f in found]),
-            "value at the end": spread([float(np.median(f[name].value[:, 1])) for f in found]),
+            "still": mean_range([share(_still(f[name])) for f in result]),
+            "gradient gone": mean_range([share(f[name].slope[:, 1] < SMALL) for f in result]),
+            "value at the end": mean_range([float(np.median(f[name].value[:, 1])) for f in result]),
         }
         for name in names
     }
     rows = [_limits(network, x) for network in networks]
-    return by_measure | {"limits": {key: spread([row[key] for row in rows]) for key in rows[0]}}
+    return by_measure | {"limits": {key: mean_range([row[key] for row in rows]) for key in rows[0]}}
 
 
 def _still(field: Field) -> Bools:
@@ -184,8 +184,8 @@ def counter_example(alphas: Sequence[float] = (1.0, 1e3, 1e6)) -> dict[str, Any]
 
 def _least(numbers: Mapping[str, Any], key: str) -> float:
     """The smallest mean share over all models and measures."""
-    found = (numbers[name][kind] for name in (*SINGLE, *MANY) for kind in names_of(name))
-    return min(float(row[key]["mean"]) for row in found)
+    result = (numbers[name][kind] for name in (*SINGLE, *MANY) for kind in names_of(name))
+    return min(float(row[key]["mean"]) for row in result)
 
 
 def _text(numbers: Mapping[str, Any]) -> str:
@@ -195,11 +195,11 @@ def _text(numbers: Mapping[str, Any]) -> str:
     ]
     for name in (*SINGLE, *MANY):
         for kind in names_of(name):
-            found = numbers[name][kind]
-            cells = [percent(found[key]["mean"]) for key in ("still", "gradient gone")]
+            result = numbers[name][kind]
+            cells = [percent(result[key]["mean"]) for key in ("still", "gradient gone")]
             rows.append(
                 f"| {name} | {kind} | {' | '.join(cells)} | "
-                f"{found['value at the end']['mean']:.3g} |"
+                f"{result['value at the end']['mean']:.3g} |"
             )
     about = (
         "One coordinate of each validation point is multiplied by alpha, from 1 to 1e6; points "
@@ -224,10 +224,9 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             "Ulmer and Cinà, theorem 1",
             "The networks will converge to fixed uncertainty scores in the limit, for maximum "
             "probability, class variance, predictive entropy and mutual information.",
-            f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, "
-            "for each model and measure; the value converges on every ray, as logits are affine "
-            "there",
-            "holds" if still > 0.95 else "partly",
+            f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, for each "
+            "model and measure; the value converges on every ray, as logits are affine there",
+            verdict="holds" if still > 0.95 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, proposition 1",
@@ -236,7 +235,7 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"but V = [[1, 1], [1, -1]] keeps {stays['gradient']:.4f} for all alpha, p = "
             f"({stays['probabilities'][0]:.4f}, {stays['probabilities'][1]:.4f}): the largest "
             "slope must belong to one class",
-            "fails",
+            verdict="fails",
         ),
         Claim(
             "Ulmer and Cinà, proposition 2",
@@ -244,20 +243,20 @@ def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
             f"{percent(sure)} of the plain network's rays end above 0.999; the winner is the class "
             "with the largest v_cd where x_d > 0, and with the smallest where x_d < 0 (the rule "
             f"of the proof is right on {percent(rule['above'])} and {percent(rule['below'])})",
-            "holds" if sure > 0.99 else "partly",
+            verdict="holds" if sure > 0.99 else "partly",
         ),
         Claim(
             "Ulmer and Cinà, section 6",
             "If the green regions were parallel to the axes then there will be entries v_cd = 0.",
             "in the counter-example the decision boundary is parallel to an axis and no entry is "
             "0: what is 0 is the difference of the two classes' entries",
-            "fails",
+            verdict="fails",
         ),
         Claim(
             "Ulmer and Cinà, section 7",
             "The assumption on V should rarely be broken for ReLU networks.",
             "rays that end where some network's V has a zero entry: "
             + ", ".join(f"{name} {percent(value)}" for name, value in zero.items()),
-            "holds" if max(zero.values()) < 0.05 else "partly" if zero[PLAIN] < 0.05 else "fails",
+            verdict=verdict(max(zero.values()) < 0.05, zero[PLAIN] < 0.05),
         ),
     ]

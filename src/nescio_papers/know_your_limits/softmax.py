@@ -7,16 +7,15 @@ import torch
 from matplotlib.figure import Figure
 
 from nescio.report.plots.look import add_title, with_look
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Settings
 from nescio_papers.know_your_limits.surfaces import Floats, Grid
 
 FIGURE = "figure-4.png"
 REACH = 10.0
 
 
-def softmax(settings: Settings, done: Done) -> Findings:
+def softmax(settings: Settings) -> Findings:
     """Figure 4: the first softmax output over the plane of logits, and the norm of its gradient."""
-    del done
     grid = Grid((-REACH, REACH, -REACH, REACH), 0.5 if settings.quick else 0.25)
     logits = grid.points.clone().requires_grad_()
     first = logits.softmax(-1)[:, 0]
@@ -36,7 +35,7 @@ def softmax(settings: Settings, done: Done) -> Findings:
         f"{numbers['largest gradient']:.4f} and {numbers['gradient at a difference of 10']:.1e} at "
         "a difference of 10; but where both logits grow together (z1 = z2 = 10) it stays "
         f"{numbers['gradient on the diagonal']:.4f}, and in the proof all logits grow together",
-        "partly",
+        verdict="partly",
     )
     return Findings(
         numbers=numbers,

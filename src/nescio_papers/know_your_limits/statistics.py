@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nescio.core import measures
 from nescio.metrics import auroc
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings, mean_range, median, share
 from nescio_papers.know_your_limits.models import (
     BUDGETS,
     DROPOUT,
@@ -21,7 +21,6 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
-from nescio_papers.know_your_limits.shares import median, share, spread
 from nescio_papers.know_your_limits.surfaces import (
     OF_MANY,
     OF_ONE,
@@ -48,11 +47,11 @@ def names_of(model: str) -> tuple[str, ...]:
 def statistics(settings: Settings) -> dict[str, Any]:
     """What the surfaces say: by budget, model and measure, over all trainings."""
     grid = Grid(SLOPES, 0.5 if settings.quick else 0.25)
-    found: dict[str, Any] = {budget: _of_budget(settings, grid, budget) for budget in BUDGETS}
-    found["shape"] = {budget: _shapes(settings, grid, budget) for budget in BUDGETS}
-    found["released"] = _as_released(trained(settings, END)[DROPOUT][0], grid)
-    found["step"] = grid.step
-    return found
+    result: dict[str, Any] = {budget: _of_budget(settings, grid, budget) for budget in BUDGETS}
+    result["shape"] = {budget: _shapes(settings, grid, budget) for budget in BUDGETS}
+    result["released"] = _as_released(trained(settings, END)[DROPOUT][0], grid)
+    result["step"] = grid.step
+    return result
 
 
 def _of_budget(settings: Settings, grid: Grid, budget: str) -> dict[str, Any]:
@@ -103,14 +102,14 @@ def _over_trainings(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         key: _over_trainings([row[key] for row in rows])
         if isinstance(value, dict)
-        else spread([row[key] for row in rows])
+        else mean_range([row[key] for row in rows])
         for key, value in rows[0].items()
     }
 
 
 def _shapes(settings: Settings, grid: Grid, budget: str) -> dict[str, Any]:
     """How wide the uncertain region is: shares of the plane, by model, over trainings."""
-    found = {}
+    results = {}
     for name in (*SINGLE, *MANY):
         rows = []
         for network in trained(settings, budget)[name]:
@@ -128,8 +127,8 @@ def _shapes(settings: Settings, grid: Grid, budget: str) -> dict[str, Any]:
                     "all: from the boundary": median(edge),
                 }
             )
-        found[name] = _over_trainings(rows)
-    return found
+        results[name] = _over_trainings(rows)
+    return results
 
 
 def _as_released(network: Network, grid: Grid) -> dict[str, float]:

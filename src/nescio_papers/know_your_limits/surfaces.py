@@ -19,6 +19,7 @@ from nescio.report.plots.look import COLORS, add_title
 from nescio_papers.know_your_limits.models import Network, Pair
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 ENTROPY, LEAST, VARIANCE, INFORMATION = (
     "predictive entropy",
     "1 - max probability",
@@ -86,13 +87,13 @@ def _chunk(
     logits, matrix = _logits_and_slopes(network, x)
     logits.requires_grad_()
     prediction = Categorical(logits)
-    found = {}
+    results = {}
     for name in names:
         value = functions(base)[name](prediction)
         (rise,) = torch.autograd.grad(value.sum(), logits, retain_graph=True)
         slope = torch.einsum("mnc,mncd->nd", rise, matrix)
-        found[name] = value.detach().numpy(), slope.norm(dim=-1).numpy()
-    return found
+        results[name] = value.detach().numpy(), slope.norm(dim=-1).numpy()
+    return results
 
 
 def slopes(network: Network, x: Tensor) -> Tensor:
@@ -139,8 +140,8 @@ def titled(name: str, unit: str) -> str:
 
 def distance(x: Tensor, points: Tensor) -> Floats:
     """Distance of each sample from the nearest of `points`."""
-    found: Floats = torch.cdist(x.double(), points.double()).amin(1).numpy()
-    return found
+    result: Floats = torch.cdist(x.double(), points.double()).amin(1).numpy()
+    return result
 
 
 def boundary(grid: Grid, labels: NDArray[Any]) -> Tensor:

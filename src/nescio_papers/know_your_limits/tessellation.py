@@ -9,22 +9,22 @@ from torch import nn
 
 from nescio.geometry.regions.regions import regions
 from nescio.geometry.regions.regions_value import Regions
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, median, numbers_of, percent
 from nescio_papers.know_your_limits.blobs import trained_blobs
 from nescio_papers.know_your_limits.piece_figures import BOX, PUBLISHED, figure_of_pieces, has_zero
-from nescio_papers.know_your_limits.shares import Bools, median, percent
+from nescio_papers.know_your_limits.surfaces import Bools
 
 FIGURE = "figure-1b.png"
 PUBLISHED_ZERO = 6.3  # per cent of the points of the plot with a zero entry in V
 USUAL = 2.0  # a published count within this factor of the median of ours is of the same size
 
 
-def pieces(settings: Settings, done: Done) -> Findings:
+def pieces(settings: Settings) -> Findings:
     """Figure 1b: counts, unbounded pieces, bounds, and where V has a zero entry, as areas."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     rows = counted(settings)
     numbers = _summary(rows)
-    grid = done.get("blobs", {}).get("zero_of_starts")
+    grid = numbers_of(settings, "blobs").get("zero_of_starts")
     if grid is not None and len(grid) == len(rows):
         gap = np.abs(np.array(grid) - [row["zero area"] for row in rows])
         numbers["grid against area"] = float(gap.max())
@@ -134,14 +134,14 @@ def _comparisons(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) 
             "figure 1b: pieces in [-5, 5]^2",
             PUBLISHED,
             rows[0]["pieces in the box"],
-            f"the authors' weights are others; {len(rows)} starts: median {box['median']:g}, "
+            note=f"the authors' weights are others; {len(rows)} starts: median {box['median']:g}, "
             f"{box['low']} to {box['high']}",
         ),
         Comparison(
             "figure 1: area with a zero entry in V (%)",
             PUBLISHED_ZERO,
             100 * numbers["zero area"],
-            f"mean of {len(rows)} starts, as an exact area; "
+            note=f"mean of {len(rows)} starts, as an exact area; "
             f"{100 * rows[0]['zero area']:.1f} for the one in the figure",
         ),
     ]
@@ -193,7 +193,7 @@ def _claims(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> li
             f"{rows[0]['pieces in the box']} for the network of the figure; {len(rows)} starts: "
             f"median {box['median']:g}, {box['low']} to {box['high']}; "
             f"{sum(row['pieces in the box'] >= PUBLISHED for row in rows)} starts have 42 or more",
-            "holds" if near else "partly",
+            verdict="holds" if near else "partly",
         ),
         Claim(
             "Ulmer and Cinà, section 4",
@@ -201,7 +201,7 @@ def _claims(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> li
             f"over the whole plane {numbers['pieces of the plane']['low']} to "
             f"{numbers['pieces of the plane']['high']} pieces, of which {free['low']} to "
             f"{free['high']} are unbounded",
-            "holds" if free["low"] >= 1 else "fails",
+            verdict="holds" if free["low"] >= 1 else "fails",
         ),
         Claim(
             "Ulmer and Cinà, footnote 6",
@@ -211,7 +211,7 @@ def _claims(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> li
             f"{len(quarters)} of four quarters of the box, by the start; mean area "
             f"{percent(numbers['zero area'])} of the box, most {percent(_most(rows))}; all of V is "
             f"0 on {percent(numbers['zero area in dead pieces'])} of that area",
-            "open"
+            verdict="open"
             if not zero
             else "fails"
             if open_ < len(zero)

@@ -56,21 +56,21 @@ class Votes:
         count = total - np.repeat(before, np.diff([*starts, len(step)]))
         area = self.width[self.strip] * self.height
         size = int(chosen.sum())
-        found = np.bincount(count.clip(0, size), area, size + 1)
-        return found.astype(np.float64)
+        result = np.bincount(count.clip(0, size), area, size + 1)
+        return result.astype(np.float64)
 
 
 def votes(model: Model, box: Box) -> Votes:
     """The strips of a box for all members of a model of two inputs and two classes."""
     members = [model.member(i).double() for i in range(model.members)]
     pieces = [_regions(net, box) for net in members]
-    found = [_segments(part, i) for i, part in enumerate(pieces)]
-    segments = Segments(*(np.concatenate([getattr(f, n) for f in found]) for n in _FIELDS))
+    result = [_segments(part, i) for i, part in enumerate(pieces)]
+    segments = Segments(*(np.concatenate([getattr(f, n) for f in result]) for n in _FIELDS))
     (left, right), (bottom, top) = box
     ends = [np.array([left, right]), segments.start[:, 0], segments.end[:, 0], _crossings(segments)]
-    places = np.unique(np.concatenate(ends))
-    middle = (places[1:] + places[:-1]) / 2
-    strip, which = _spanned(segments, places)
+    indices = np.unique(np.concatenate(ends))
+    middle = (indices[1:] + indices[:-1]) / 2
+    strip, which = _spanned(segments, indices)
     slope = (segments.end - segments.start)[which]
     along = (middle[strip] - segments.start[which, 0]) / slope[:, 0]
     y = segments.start[which, 1] + along * slope[:, 1]
@@ -83,7 +83,7 @@ def votes(model: Model, box: Box) -> Votes:
     above[np.append(strip[1:] != strip[:-1], True)] = top
     none = np.full(count, -1)
     return Votes(
-        width=np.diff(places),
+        width=np.diff(indices),
         strip=strip,
         height=above - y,
         member=np.concatenate([segments.member[which], none])[order],
@@ -97,30 +97,30 @@ _FIELDS = ("start", "end", "member", "rises")
 
 
 def _regions(net: nn.Module, box: Box) -> Regions:
-    found = regions(net, box)
-    assert isinstance(found, Regions)
-    return found
+    result = regions(net, box)
+    assert isinstance(result, Regions)
+    return result
 
 
-def _gap(found: Regions) -> torch.Tensor:
-    return found.maps[:, 1] - found.maps[:, 0]  # (P, 3)
+def _gap(result: Regions) -> torch.Tensor:
+    return result.maps[:, 1] - result.maps[:, 0]  # (P, 3)
 
 
-def _segments(found: Regions, member: int) -> Segments:
+def _segments(result: Regions, member: int) -> Segments:
     """The boundary of one member; no strip has a part of an upright segment."""
-    lines = found.boundaries
+    lines = result.boundaries
     pairs = lines.segments.numpy()  # (S, 2, 2)
-    rises = (_gap(found)[lines.piece, 1] > 0).numpy()
+    rises = (_gap(result)[lines.piece, 1] > 0).numpy()
     pairs = np.take_along_axis(pairs, pairs[..., 0].argsort(1)[..., None], 1)
     leans = pairs[:, 0, 0] < pairs[:, 1, 0]
     start, end = pairs[leans, 0], pairs[leans, 1]
-    return Segments(start, end, np.full(len(start), member), rises[leans])
+    return Segments(start=start, end=end, member=np.full(len(start), member), rises=rises[leans])
 
 
 def _crossings(segments: Segments) -> Floats:
     """Where segments of different members cross: first coordinates."""
     start, way = segments.start, segments.end - segments.start
-    found = []
+    results = []
     for low in range(0, len(start), ROWS):
         rows = slice(low, low + ROWS)
         apart = start[None] - start[rows, None]  # (r, S, 2)
@@ -132,17 +132,17 @@ def _crossings(segments: Segments) -> Floats:
             meet = (s > 0) & (s < 1) & (t > 0) & (t < 1)
         meet &= segments.member[rows, None] != segments.member[None]
         i, j = np.nonzero(meet)
-        found.append(start[rows][i, 0] + s[i, j] * way[rows][i, 0])
-    return np.concatenate(found) if found else np.zeros(0)
+        results.append(start[rows][i, 0] + s[i, j] * way[rows][i, 0])
+    return np.concatenate(results) if results else np.zeros(0)
 
 
-def _spanned(segments: Segments, places: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _spanned(segments: Segments, indices: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of a strip and a segment that reaches all across it."""
-    low = np.searchsorted(places, segments.start[:, 0])
-    count = np.searchsorted(places, segments.end[:, 0]) - low
+    low = np.searchsorted(indices, segments.start[:, 0])
+    count = np.searchsorted(indices, segments.end[:, 0]) - low
     which = np.repeat(np.arange(len(low)), count)
-    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return low[which] + place, which
+    index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return low[which] + index, which
 
 
 @torch.no_grad()

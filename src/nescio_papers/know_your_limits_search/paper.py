@@ -11,16 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from nescio.core.registry import experiments
-from nescio_papers.kit.experiment import (
-    Claim,
-    Comparison,
-    Done,
-    Experiment,
-    Findings,
-    Part,
-    Settings,
-)
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Comparison, Experiment, Findings, Part, Settings, table
 from nescio_papers.know_your_limits_search.searching import random_search
 from nescio_papers.know_your_limits_search.trial import MODELS, Record, scores
 
@@ -46,18 +37,17 @@ Results = Mapping[str, Sequence[Record]]  # trials by model, the best first
 def know_your_limits_search() -> Experiment:
     """The hyper-parameter search on half-moons, with Bayes-by-backprop."""
     return Experiment(
-        "know-your-limits-search",
-        "Hyper-parameters for half-moons: 200 evaluations a model",
-        SOURCE,
-        "Optuna: pip install nescio[search]",
-        (0.5, 3),
-        (Part("search", "Random search over table 2, beside table 1", search),),
+        name="know-your-limits-search",
+        title="Hyper-parameters for half-moons: 200 evaluations per model",
+        source=SOURCE,
+        needs="Optuna: pip install nescio[search]",
+        minutes=(0.5, 3),
+        parts=(Part("search", "Random search over table 2, beside table 1", search),),
     )
 
 
-def search(settings: Settings, done: Done) -> Findings:
+def search(settings: Settings) -> Findings:
     """Search for each of the three models, then compare with table 1."""
-    del done
     folder = (settings.folder or Path(tempfile.mkdtemp())) / "search"
     trials, workers = (6, 1) if settings.quick else (200, 2)
     seed = settings.seed
@@ -94,8 +84,8 @@ def table_1(results: Results, *, seed: int) -> Findings:
 
 def _again(model: str, parameters: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Mean scores of one configuration over fresh starts."""
-    found = scores(model, parameters, starts=STARTS, seed=seed, epochs=EPOCHS)
-    return {name: fmean(one[name] for one in found) for name in ("nll", "accuracy", "information")}
+    result = scores(model, parameters, starts=STARTS, seed=seed, epochs=EPOCHS)
+    return {name: fmean(one[name] for one in result) for name in ("nll", "accuracy", "information")}
 
 
 def _within(results: Results) -> dict[str, int]:
@@ -111,14 +101,14 @@ def _comparisons(best: Mapping[str, Record], again: Mapping[str, Any]) -> list[C
         own, name = best[model]["parameters"], TITLES[model]
         sizes = len(theirs["widths"]), len(own["widths"])
         widths = f"widths {theirs['widths']} and {own['widths']}"
-        rows.append(Comparison(f"{name}: hidden layers", *sizes, widths))
+        rows.append(Comparison(f"{name}: hidden layers", *sizes, note=widths))
         for key in ("dropout", "learning_rate"):
             words = f"{name}: {key.replace('_', ' ')}"
             rows.append(Comparison(words, theirs[key], own[key]))
         for key, word in {"nll": "NLL", "accuracy": "accuracy"}.items():
             there = f"mean of 5 starts; {again[f'published {model}'][key]:.4g} with table 1"
             ours = again[f"best {model}"][key]
-            rows.append(Comparison(f"{name}: validation {word}", None, ours, there))
+            rows.append(Comparison(f"{name}: validation {word}", None, ours, note=there))
     return rows
 
 
@@ -140,7 +130,7 @@ def _text(best: Mapping[str, Record], again: Mapping[str, Any]) -> str:
     )
 
 
-def _cells(parameters: Mapping[str, Any], found: Mapping[str, float]) -> list[str]:
+def _cells(parameters: Mapping[str, Any], result: Mapping[str, float]) -> list[str]:
     other = [
         f"{key.replace('_', ' ')} {value:.3g}"
         for key, value in parameters.items()
@@ -150,9 +140,9 @@ def _cells(parameters: Mapping[str, Any], found: Mapping[str, float]) -> list[st
         str(parameters["widths"]),
         f"{parameters['learning_rate']:.3g}",
         ", ".join(other),
-        f"{found['nll']:.4f}",
-        f"{found['accuracy']:.1%}",
-        f"{found['information']:.3f}",
+        f"{result['nll']:.4f}",
+        f"{result['accuracy']:.1%}",
+        f"{result['information']:.3f}",
     ]
 
 
@@ -163,22 +153,22 @@ def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
         f"Best hyperparameters found on the half-moon dataset ({TITLES[model]}).",
         f"validation NLL {theirs['nll']:.3f} and accuracy {theirs['accuracy']:.1%} with them, "
         f"{ours['nll']:.3f} and {ours['accuracy']:.1%} with the best found here",
-        "fails" if theirs["nll"] > ours["nll"] + 0.01 else "holds",
+        verdict="fails" if theirs["nll"] > ours["nll"] + 0.01 else "holds",
     )
 
 
 def _claim_bayes(results: Results, again: Mapping[str, Any]) -> Claim:
     plain, bayes = results["plain"][0]["accuracy"], results["bayes_by_backprop"][0]["accuracy"]
     count, trials = _within(results)["bayes_by_backprop"], len(results["bayes_by_backprop"])
-    found = again["best bayes_by_backprop"]
+    result = again["best bayes_by_backprop"]
     return Claim(
         SOURCE,
         "A similar hyperparameter search for Bayes-by-backprop seemed to not have yielded a "
         "suitable configuration even after extensive search.",
-        f"the best of {trials} has validation accuracy {bayes:.1%} ({found['accuracy']:.1%} from "
-        f"fresh starts, largest mutual information {found['information']:.2f} nats), the plain "
+        f"the best of {trials} has validation accuracy {bayes:.1%} ({result['accuracy']:.1%} from "
+        f"fresh starts, largest mutual information {result['information']:.2f} nats), the plain "
         f"network {plain:.1%}; {count} of {trials} are within a point of it",
-        "fails" if count else "holds",
+        verdict="fails" if count else "holds",
     )
 
 
@@ -211,8 +201,8 @@ def _scatter(axis: Any, model: str, records: Sequence[Record]) -> None:
         rates = [r["parameters"]["learning_rate"] for r in own]
         axis.scatter(rates, [r["nll"] for r in own], s=18, alpha=0.7, linewidths=0, **look)
     best = records[0]
-    place = best["parameters"]["learning_rate"], best["nll"]
-    axis.scatter(*place, s=130, facecolors="none", edgecolors="black", linewidths=1.5)
+    index = best["parameters"]["learning_rate"], best["nll"]
+    axis.scatter(*index, s=130, facecolors="none", edgecolors="black", linewidths=1.5)
     if model in PUBLISHED:
         axis.axvline(PUBLISHED[model]["learning_rate"], color=GRAY, linestyle="--", linewidth=1)
         axis.text(PUBLISHED[model]["learning_rate"], 0.02, " table 1", color=GRAY,

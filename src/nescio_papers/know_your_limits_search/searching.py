@@ -57,7 +57,11 @@ def random_search(
     config = {"model": model, "seed": seed, "epochs": epochs, **asdict(ranges)}
     folder = _claim(Path(folder), config)
     done = _read(folder / LEDGER)
-    tasks = [Task(model, k, p, seed, epochs) for k, p in enumerate(drawn) if k not in done]
+    tasks = [
+        Task(model=model, number=k, parameters=p, seed=seed, epochs=epochs)
+        for k, p in enumerate(drawn)
+        if k not in done
+    ]
     with progress(trials, f"search {model}", show=show) as advance:
         advance(trials - len(tasks), lambda: _note(done))
         for record in _evaluated(tasks, workers):
@@ -80,7 +84,7 @@ def _claim(folder: Path, config: dict[str, Any]) -> Path:
             raise NescioError(
                 f"{folder} holds another search ({'; '.join(differ)}); choose another folder"
             )
-    elif any(not found.name.startswith(".") for found in folder.iterdir()):
+    elif any(not result.name.startswith(".") for result in folder.iterdir()):
         raise NescioError(f"{folder} holds other files; choose a new folder for the search")
     else:
         write_json(path, config)

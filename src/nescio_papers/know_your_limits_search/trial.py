@@ -77,23 +77,23 @@ def _suggest(trial: "Trial", model: str, ranges: Ranges) -> Parameters:
     layers = trial.suggest_int("layers", *ranges.layers)
     widths = [trial.suggest_categorical(f"width {i}", ranges.widths) for i in range(layers)]
     rate = trial.suggest_float("learning_rate", *ranges.learning_rate, log=True)
-    found = {"widths": widths, "learning_rate": rate}
+    result = {"widths": widths, "learning_rate": rate}
     if model != "bayes_by_backprop":
-        return found | {"dropout": trial.suggest_float("dropout", *ranges.dropout)}
+        return result | {"dropout": trial.suggest_float("dropout", *ranges.dropout)}
     spreads = {"spread": ranges.spread, "prior_spread": ranges.prior_spread}
-    return found | {n: trial.suggest_float(n, *r, log=True) for n, r in spreads.items()}
+    return result | {n: trial.suggest_float(n, *r, log=True) for n, r in spreads.items()}
 
 
 def evaluate(task: Task) -> Record:
     """Train and score one trial; a training that breaks down is a record with its error."""
-    start, found = time.monotonic(), Record(dict.fromkeys(RESULTS))
+    start, result = time.monotonic(), Record(dict.fromkeys(RESULTS))
     options = {"seed": task.seed, "epochs": task.epochs}
     try:
-        found |= scores(task.model, task.parameters, starts=[task.number], **options)[0]
+        result |= scores(task.model, task.parameters, starts=[task.number], **options)[0]
     except NescioError as error:
-        found["error"] = str(error)
+        result["error"] = str(error)
     seconds = round(time.monotonic() - start, 3)
-    return {"trial": task.number, "parameters": task.parameters, **found, "seconds": seconds}
+    return {"trial": task.number, "parameters": task.parameters, **result, "seconds": seconds}
 
 
 def scores(
@@ -121,12 +121,12 @@ def scores(
         progress=False,
     )
     assert trained.history is not None
-    found = []
+    results = []
     for index, ran in enumerate(trained.history.stopped):
         predictor = _predictor(model, trained.member(index))
         with one_thread():
-            found.append({**_numbers(predictor, *moons.validation), "epochs": ran})
-    return found
+            results.append({**_numbers(predictor, *moons.validation), "epochs": ran})
+    return results
 
 
 def _numbers(predictor: Predictor, x: Tensor, y: Tensor) -> Record:

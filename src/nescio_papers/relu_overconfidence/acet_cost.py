@@ -12,8 +12,8 @@ from nescio.evaluation import compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import describe
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
@@ -35,13 +35,14 @@ LEAKING = "mean_max_confidence, leaking gradients"
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Train both ways from several seeds, attack them with the judge, and time an epoch."""
-    del done
     sizes = budget(settings)
     in_dist = in_data(BLOCK, sizes)
     if isinstance(in_dist, Absent):
-        return Findings({"absent": in_dist.why}, text=f"MNIST is not at hand: {in_dist.why}.")
+        return Findings(
+            numbers={"absent": in_dist.why}, text=f"MNIST is not at hand: {in_dist.why}."
+        )
     each = {
         way: [_judged(settings, way, seed, in_dist) for seed in range(sizes.cost_seeds)]
         for way in WAYS
@@ -70,7 +71,7 @@ def run(settings: Settings, done: Done) -> Findings:
         "ratios": ratios(seconds),
     }
     return Findings(
-        numbers,
+        numbers=numbers,
         comparisons=_comparisons(numbers),
         claims=judged(settings, _claims(numbers)),
         text=_text(numbers),
@@ -81,14 +82,14 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
     """Test error and adversarial noise of one network."""
     sizes = budget(settings)
     folder = folder_of(settings, PART) / f"{slug(way)}-{seed}"
-    found = _trained(way, in_dist, sizes, folder, settings.seed + seed)
+    outcome = _trained(way, in_dist, sizes, folder, settings.seed + seed)
     fewer = replace(sizes, attacked={BLOCK.name: sizes.cost_attacked})
     judge = probes(BLOCK, in_dist, fewer, settings)[ADVERSARIAL_NOISE]
     second = stronger_noise(judge)
 
     def make() -> dict[str, float]:
-        rows = {ADVERSARIAL_NOISE: judge, LEAK: second.make(found.model, in_dist)}
-        table_ = compare({way: found.model}, in_dist.test, rows, resamples=0, progress=False)
+        rows = {ADVERSARIAL_NOISE: judge, LEAK: second.make(outcome.model, in_dist)}
+        table_ = compare({way: outcome.model}, in_dist.test, rows, resamples=0, progress=False)
         cells = table_.result["predictors"][way]["rows"]
         near = {key: cells[ADVERSARIAL_NOISE][key]["value"] for key in (MMC, AUROC, FPR)}
         return {
@@ -97,7 +98,7 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
             LEAKING: cells[LEAK][MMC]["value"],
         }
 
-    key = {"weights": found.digest, "rows": [describe(judge), second.description]}
+    key = {"weights": outcome.digest, "rows": [describe(judge), second.description]}
     numbers: dict[str, float] = kept(folder.with_suffix(".json"), key, make)
     return numbers
 
@@ -127,7 +128,7 @@ def epoch_seconds(settings: Settings, in_dist: InData) -> dict[str, list[float]]
     sizes, recipe = budget(settings), RECIPES[BLOCK.name]
     x, y = (part[: sizes.timed] for part in in_dist.train)
     losses = {way: recipe.losses[way](x, settings.seed) for way in (PLAIN, *WAYS)}
-    found: dict[str, list[float]] = {way: [] for way in losses}
+    result: dict[str, list[float]] = {way: [] for way in losses}
     for _ in range(sizes.repeats):
         for way, loss in losses.items():
             start = time.perf_counter()
@@ -141,17 +142,17 @@ def epoch_seconds(settings: Settings, in_dist: InData) -> dict[str, list[float]]
                 progress=False,
                 **recipe.options,
             )
-            found[way].append(time.perf_counter() - start)
-    return found
+            result[way].append(time.perf_counter() - start)
+    return result
 
 
 def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
     """Cost in plain epochs: the median, lowest and highest over the repeats."""
-    found = {}
+    results = {}
     for way in WAYS:
         each = [a / b for a, b in zip(seconds[way], seconds[PLAIN], strict=True)]
-        found[way] = {"median": median(each), "low": min(each), "high": max(each)}
-    return found
+        results[way] = {"median": median(each), "low": min(each), "high": max(each)}
+    return results
 
 
 def interval(differences: Sequence[float], level: float = LEVEL) -> dict[str, float]:
@@ -209,7 +210,7 @@ def _comparisons(numbers: Numbers) -> list[Comparison]:
     for way in WAYS:
         mean = fmean(one[MMC] for one in numbers["each"][way])
         note = f"{numbers['epochs']} epoch(s) of a small network instead of 100 of a LeNet"
-        rows.append(Comparison(f"{way}: adversarial noise, MMC", 0.162, mean, note))
+        rows.append(Comparison(f"{way}: adversarial noise, MMC", 0.162, mean, note=note))
     return rows
 
 
@@ -227,6 +228,6 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"confidence on adversarial noise differs by {said} with leaking gradients, over "
             f"{seeds} seeds at equal epochs. At most {MARGIN:g} more, at the upper end of the "
             "interval, counts as no worse",
-            "holds" if cheap and not worse else "partly" if cheap or not worse else "fails",
+            verdict=verdict(cheap and not worse, cheap or not worse),
         )
     ]

@@ -38,14 +38,14 @@ def measured(model: Model, x: Tensor) -> Alphas:
     """All of it, exact up to float64 rounding, for images `(N, ...)`."""
     own = wide(model)
     origin, direction = through_origin(x)
-    found = first_confident(own, origin, direction, confidence=LEVEL, pooled=True)
+    result = first_confident(own, origin, direction, confidence=LEVEL, pooled=True)
     far = far_field(own, origin, direction)
     return Alphas(
-        exact=found.factor,
-        reason=reasons(far.kind, found.factor),
+        exact=result.factor,
+        reason=reasons(far.kind, result.factor),
         radius=far.radius.amax(0),
         start=confidence(own, direction),
-        clipped=_clipped(own, direction, found.factor),
+        clipped=_clipped(own, direction, result.factor),
     )
 
 
@@ -61,18 +61,18 @@ def along(x: Tensor, t: Tensor) -> Tensor:
 
 def reasons(kind: Any, factor: Tensor) -> NDArray[np.str_]:
     """Why a ray never reaches the level, from the kinds `(M, N)` of its far field."""
-    found = np.full(kind.shape[1], DISAGREE, dtype="<U16")
-    found[(kind == "tie").any(0)] = TIE
-    found[(kind == "constant").any(0)] = DEAD
-    found[(kind == "undecided").any(0)] = UNDECIDED
-    found[factor.isfinite().numpy()] = ""
-    return found
+    result = np.full(kind.shape[1], DISAGREE, dtype="<U16")
+    result[(kind == "tie").any(0)] = TIE
+    result[(kind == "constant").any(0)] = DEAD
+    result[(kind == "undecided").any(0)] = UNDECIDED
+    result[factor.isfinite().numpy()] = ""
+    return result
 
 
 def _clipped(model: Model, x: Tensor, factor: Tensor) -> Tensor:
     finite = factor.isfinite()
-    found = confidence(model, along(x, torch.where(finite, factor, 1.0)).clamp(0, 1))
-    return torch.where(finite, found, torch.nan)
+    result = confidence(model, along(x, torch.where(finite, factor, 1.0)).clamp(0, 1))
+    return torch.where(finite, result, torch.nan)
 
 
 def quantiles(values: Tensor) -> dict[str, float]:
@@ -86,22 +86,22 @@ def median(values: Tensor) -> float:
     return quantiles(values)["0.5"]
 
 
-def row(found: Sequence[Alphas]) -> dict[str, Any]:
+def row(result: Sequence[Alphas]) -> dict[str, Any]:
     """Numbers of several trainings together, and the medians one by one."""
-    exact, radius = (torch.cat([getattr(f, key) for f in found]) for key in ("exact", "radius"))
-    clipped = torch.cat([f.clipped for f in found])[exact.isfinite()]
-    reason = np.concatenate([f.reason for f in found])
+    exact, radius = (torch.cat([getattr(f, key) for f in result]) for key in ("exact", "radius"))
+    clipped = torch.cat([f.clipped for f in result])[exact.isfinite()]
+    reason = np.concatenate([f.reason for f in result])
     return {
         "rays": len(exact),
         "median": median(exact),
-        "median_by_seed": [median(f.exact) for f in found],
+        "median_by_seed": [median(f.exact) for f in result],
         "quantiles": quantiles(exact),
         "already": _share(exact == 1),
         "never": _share(exact.isinf()),
         "reasons": {name: float((reason == name).mean()) for name in REASONS},
         "radius": quantiles(radius),
         "before_the_last_piece": _share(exact < radius),
-        "mean_confidence_at_1": torch.cat([f.start for f in found]).mean().item(),
+        "mean_confidence_at_1": torch.cat([f.start for f in result]).mean().item(),
         "clipped_above": _share(clipped > CLIPPED),
         "clipped_rays": len(clipped),
     }

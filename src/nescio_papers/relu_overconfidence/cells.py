@@ -19,9 +19,7 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit import InData, Settings, folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.methods import RECIPES
@@ -107,7 +105,7 @@ def cell(
     settings: Settings,
     block: Block,
     column: str,
-    found: Trained,
+    network: Trained,
     in_dist: InData,
     row: str,
     probe: Probe | Stronger,
@@ -120,7 +118,7 @@ def cell(
         "seed": settings.seed,
     }
     key = {
-        "weights": found.digest,
+        "weights": network.digest,
         "in_dist": digest(*in_dist.test),
         "ood": digest(probe) if isinstance(probe, Tensor) else text,
         **options,
@@ -129,10 +127,12 @@ def cell(
     path = make_folder(folder) / f"{slug(column)}--{slug(row)}.json"
 
     def make() -> dict[str, Any]:
-        given = probe.make(found.model, in_dist) if isinstance(probe, Stronger) else probe
+        given = probe.make(network.model, in_dist) if isinstance(probe, Stronger) else probe
         none = isinstance(given, Tensor) and not len(given)
         rows = {row: Absent(text) if none else given}
-        table = compare({column: found.remembering}, in_dist.test, rows, progress=False, **options)
+        table = compare(
+            {column: network.remembering}, in_dist.test, rows, progress=False, **options
+        )
         if isinstance(probe, Stronger):  # as many inputs as each network gets wrong
             table.result["sets"][row] = {"description": text}
         if none:

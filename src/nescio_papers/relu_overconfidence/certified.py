@@ -12,7 +12,7 @@ from nescio import nets
 from nescio.geometry.certificates import Certificate, certificate
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 from nescio_papers.relu_overconfidence.alphas import LEVEL, confidence
 from nescio_papers.relu_overconfidence.worlds import CONV, MLP, World, accuracies, members, wide
 
@@ -67,7 +67,7 @@ def certified(world: World, settings: Settings) -> Certified:
         name: (confidence(one, x[beyond]) >= LEVEL).double().mean().item()
         for name, one in shown.items()
     }
-    return Certified(model, bound, curves, numbers)
+    return Certified(model=model, bound=bound, curves=curves, numbers=numbers)
 
 
 def rbf_network(world: World, settings: Settings) -> Model:
@@ -124,12 +124,12 @@ def _numbers(
 def _curve(distance: Tensor, values: Tensor) -> Curve:
     far, shown = distance.numpy(), values.numpy()
     edges = np.geomspace(far.min(), far.max() * (1 + 1e-9), BINS)
-    place = np.digitize(far, edges)
-    filled = [b for b in range(1, BINS) if (place == b).any()]
-    columns = [shown[place == b] for b in filled]
+    index = np.digitize(far, edges)
+    filled = [b for b in range(1, BINS) if (index == b).any()]
+    columns = [shown[index == b] for b in filled]
     return Curve(
-        np.array([float(np.sqrt(edges[b - 1] * edges[b])) for b in filled]),
-        np.array([float(c.mean()) for c in columns]),
-        np.array([float(c.min()) for c in columns]),
-        np.array([float(c.max()) for c in columns]),
+        distance=np.array([float(np.sqrt(edges[b - 1] * edges[b])) for b in filled]),
+        mean=np.array([float(c.mean()) for c in columns]),
+        low=np.array([float(c.min()) for c in columns]),
+        high=np.array([float(c.max()) for c in columns]),
     )

@@ -24,15 +24,15 @@ def directions(world: World, count: int, seed: int) -> dict[str, Tensor]:
 
 def limits(world: World, count: int, seed: int) -> dict[str, Any]:
     """Shares of the kinds of limit, and the mean limit confidence, by network and direction."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, model in world.models.items():
         own = wide(model)
-        found[name] = {}
+        results[name] = {}
         for way, x in directions(world, count, seed).items():
             far = far_field(own, *through_origin(x))
             kinds = {kind: float((far.kind == kind).mean()) for kind in KINDS}
             confidence = far.confidence
-            found[name][way] = {
+            results[name][way] = {
                 "rays": far.kind.size,
                 **kinds,
                 "limit_below_level": (confidence < 0.999).double().mean().item(),
@@ -40,4 +40,4 @@ def limits(world: World, count: int, seed: int) -> dict[str, Any]:
                 "median_radius": far.radius.median().item(),
                 "largest_radius": far.radius.max().item(),
             }
-    return found
+    return results

@@ -26,28 +26,28 @@ class Example:
     misled: bool = False  # the bisection is not at the first crossing
 
 
-def chosen(found: Sequence[Found]) -> list[Example]:
+def chosen(result: Sequence[Found]) -> list[Example]:
     """A usual and a late ray, one where the bisection is wrong, one that never gets there."""
-    conv, plain = ([f for f in found if f.name == name][-1] for name in (CONV, MLP))
+    conv, plain = ([f for f in result if f.name == name][-1] for name in (CONV, MLP))
     return [
         _by_rank(conv, 0.5),
         _by_rank(conv, 0.95),
         _by_rank(plain, 0.5),
-        _misled(found) or _by_rank(plain, 0.25),
-        _never(found) or _by_rank(plain, 0.95),
+        _misled(result) or _by_rank(plain, 0.25),
+        _never(result) or _by_rank(plain, 0.95),
     ]
 
 
-def _by_rank(found: Found, q: float) -> Example:
-    exact = found.each[0].exact
+def _by_rank(result: Found, q: float) -> Example:
+    exact = result.each[0].exact
     index = int(exact.argsort()[round(q * (len(exact) - 1))])
-    return _example(found, 0, found.noise[index], f"{100 * q:.0f} % quantile")
+    return _example(result, 0, result.noise[index], f"{100 * q:.0f} % quantile")
 
 
-def _misled(found: Sequence[Found]) -> Example | None:
+def _misled(result: Sequence[Found]) -> Example | None:
     """The ray on which a bisection is furthest from the first crossing."""
     best: tuple[float, Found, int, Tensor] | None = None
-    for one in found:
+    for one in result:
         for way, searches in one.searches.items():
             for member, search in enumerate(searches):
                 ratio = torch.where(search.bisected.isinf(), 1.0, search.bisected / search.exact)
@@ -58,8 +58,8 @@ def _misled(found: Sequence[Found]) -> Example | None:
     return None if best is None else _example(*best[1:], "bisection misled", misled=True)
 
 
-def _never(found: Sequence[Found]) -> Example | None:
-    for one in found:
+def _never(result: Sequence[Found]) -> Example | None:
+    for one in result:
         for member, alphas in enumerate(one.each):
             for index in alphas.exact.isinf().nonzero()[:1, 0].tolist():
                 title = f"never: {alphas.reason[index]}"
@@ -67,16 +67,16 @@ def _never(found: Sequence[Found]) -> Example | None:
     return None
 
 
-def _example(found: Found, member: int, x: Tensor, title: str, *, misled: bool = False) -> Example:
-    model = wide(members(found.world.models[found.name], [member]))
+def _example(result: Found, member: int, x: Tensor, title: str, *, misled: bool = False) -> Example:
+    model = wide(members(result.world.models[result.name], [member]))
     alphas = measured(model, x[None])
     bisected = by_bisection(model, x[None].double())
     return Example(
-        f"{title}\n{found.name}, {found.world.name}",
-        model,
-        x.double(),
-        float(alphas.exact),
-        float(bisected),
-        float(alphas.radius),
-        misled,
+        title=f"{title}\n{result.name}, {result.world.name}",
+        model=model,
+        x=x.double(),
+        exact=float(alphas.exact),
+        bisected=float(bisected),
+        radius=float(alphas.radius),
+        misled=misled,
     )

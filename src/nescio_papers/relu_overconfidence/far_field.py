@@ -9,7 +9,7 @@ from typing import Any
 
 from nescio.calibration import scaled as scaled_by
 from nescio.geometry import first_confident, through_origin
-from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
+from nescio_papers.kit import Comparison, Findings, Settings
 from nescio_papers.relu_overconfidence.alphas import LEVEL, median
 from nescio_papers.relu_overconfidence.certified import RBF, Certified, certified
 from nescio_papers.relu_overconfidence.directions import limits
@@ -40,35 +40,38 @@ ALPHAS, EXAMPLES, DISTANCE = "alphas.png", "rays.png", "distance.png"
 def budget(settings: Settings, world: str) -> Budget:
     """Fewer in a quick run."""
     if settings.quick:
-        return Budget(60, 20, 40, 100) if world == DIGITS else Budget(40, 20, 20, 50)
-    return Budget(1000, 300, 200, 1000)
+        return (
+            Budget(rays=60, together=20, compared=40, directions=100)
+            if world == DIGITS
+            else Budget(rays=40, together=20, compared=20, directions=50)
+        )
+    return Budget(rays=1000, together=300, compared=200, directions=1000)
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Factors, limits, searches and the certificate, with three figures."""
-    del done
-    places, seed = worlds(settings), settings.seed
-    size = {world.name: budget(settings, world.name) for world in places}
-    found = [
-        found_of(world, name, size[world.name], seed) for world in places for name in world.models
+    indices, seed = worlds(settings), settings.seed
+    size = {world.name: budget(settings, world.name) for world in indices}
+    result = [
+        found_of(world, name, size[world.name], seed) for world in indices for name in world.models
     ]
-    rbf = certified(places[0], settings)
+    rbf = certified(indices[0], settings)
     numbers: dict[str, Any] = {
         "level": LEVEL,
         "worlds": {
-            world.name: {f.name: f.numbers for f in found if f.world is world} for world in places
+            world.name: {f.name: f.numbers for f in result if f.world is world} for world in indices
         },
         "limits": {
-            world.name: limits(world, size[world.name].directions, seed) for world in places
+            world.name: limits(world, size[world.name].directions, seed) for world in indices
         },
-        "temperature": _temperature(places[0], size[places[0].name].together, seed),
+        "temperature": _temperature(indices[0], size[indices[0].name].together, seed),
         "rbf": rbf.numbers,
     }
-    shown = chosen(found)
+    shown = chosen(result)
     return Findings(
         numbers=numbers,
         figures={
-            ALPHAS: figure_of_alphas(found),
+            ALPHAS: figure_of_alphas(result),
             EXAMPLES: figure_of_examples(shown),
             DISTANCE: figure_of_distance(rbf),
         },
@@ -96,17 +99,17 @@ def _temperature(world: World, count: int, seed: int) -> dict[str, Any]:
 
 def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
     if MNIST not in numbers["worlds"]:
-        found = numbers["worlds"][DIGITS][CONV]
+        result = numbers["worlds"][DIGITS][CONV]
         note = "MNIST there, 8 x 8 digits here: no MNIST was at hand"
-        return [Comparison("median alpha, plain network", 1.5, found["median"], note)]
-    found = numbers["worlds"][MNIST][CONV]
+        return [Comparison("median alpha, plain network", 1.5, result["median"], note=note)]
+    result = numbers["worlds"][MNIST][CONV]
     rest = {name: numbers["worlds"][MNIST][name] for name in (CONV, MLP)}
-    error = 100 * (1 - sum(found["accuracy"]) / len(found["accuracy"]))
+    error = 100 * (1 - sum(result["accuracy"]) / len(result["accuracy"]))
     small = "two strided convolutions, four epochs; the paper's LeNet was trained for a hundred"
     return [
-        Comparison("MNIST, test error, %", 0.51, error, small),
+        Comparison("MNIST, test error, %", 0.51, error, note=small),
         *(
-            Comparison(f"MNIST, median alpha, {name}", 1.5, one["median"], "99.9 % confidence")
+            Comparison(f"MNIST, median alpha, {name}", 1.5, one["median"], note="99.9 % confidence")
             for name, one in rest.items()
         ),
         *(
@@ -114,15 +117,15 @@ def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
                 f"MNIST, scaled and cut to the box, above 95 %, {name}",
                 98.7,
                 100 * one["clipped_above"],
-                "per cent of noise images",
+                note="per cent of noise images",
             )
             for name, one in rest.items()
         ),
         Comparison(
             "MNIST, mean confidence on noise, convolutions",
             0.463,
-            found["mean_confidence_at_1"],
-            "table 1",
+            result["mean_confidence_at_1"],
+            note="table 1",
         ),
     ]
 

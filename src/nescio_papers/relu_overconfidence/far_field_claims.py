@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nescio_papers.kit.experiment import Claim
+from nescio_papers.kit import Claim, percent, verdict
 from nescio_papers.relu_overconfidence.certified import RBF
-from nescio_papers.relu_overconfidence.far_field_tables import factor, percent
+from nescio_papers.relu_overconfidence.far_field_tables import factor
 from nescio_papers.relu_overconfidence.worlds import CONV, DIGITS, MLP, MNIST, NARROW
 
 Numbers = Mapping[str, Any]
@@ -34,24 +34,24 @@ def claims_of(numbers: Numbers) -> list[Claim]:
 
 def _each_limit(numbers: Numbers, *, narrow: bool) -> list[Numbers]:
     return [
-        found
+        result
         for nets in numbers["limits"].values()
         for name, ways in nets.items()
-        for found in ways.values()
+        for result in ways.values()
         if (name == NARROW) == narrow
     ]
 
 
 def _theorem(numbers: Numbers) -> Claim:
-    least = min(found["one"] for found in _each_limit(numbers, narrow=False))
-    small = min(found["one"] for found in _each_limit(numbers, narrow=True))
+    least = min(result["one"] for result in _each_limit(numbers, narrow=False))
+    small = min(result["one"] for result in _each_limit(numbers, narrow=True))
     return Claim(
         f"{SOURCE}, theorem 3.1",
         "If no V has identical rows, then for almost any x the confidence on alpha x goes to 1.",
         f"the limit is one class on at least {percent(least)} of rays of the usual networks, and "
         f"on at least {percent(small)} of those with 6 units a layer, whose other rays break the "
         "condition: exact limits, by direction and network",
-        "holds",
+        verdict="holds",
     )
 
 
@@ -66,15 +66,15 @@ def _rows_of_v(numbers: Numbers) -> Claim:
         f"constant far out on {wide:.0f} of {rays} rays of the usual networks; of those with 6 "
         f"units a layer (accuracy {percent(min(accuracy))} to {percent(max(accuracy))}) on "
         f"{percent(min(narrow))} to {percent(max(narrow))} by direction: dead units leave V = 0",
-        "partly" if max(narrow) > 0 else "holds",
+        verdict="partly" if max(narrow) > 0 else "holds",
     )
 
 
 def _lemma(numbers: Numbers) -> Claim:
     largest = max(
-        found["largest_radius"]
+        result["largest_radius"]
         for narrow in (False, True)
-        for found in _each_limit(numbers, narrow=narrow)
+        for result in _each_limit(numbers, narrow=narrow)
     )
     medians = [
         f"{name} on {world} {factor(row['radius']['0.5'])}"
@@ -86,7 +86,7 @@ def _lemma(numbers: Numbers) -> Claim:
         "From some alpha on, all beta x lie in one linear region.",
         f"median of that alpha on noise: {', '.join(medians)}; the largest on any ray "
         f"{factor(largest)}",
-        "holds",
+        verdict="holds",
     )
 
 
@@ -104,7 +104,7 @@ def _scaling(numbers: Numbers, usual: list[tuple[str, str, Numbers]]) -> Claim:
         f"never on at most {percent(most)} of noise images for each usual network, on "
         f"{percent(narrow)} with 6 units a layer; for averages of several networks, whose members "
         f"disagree for ever, never on: {', '.join(ensembles) or 'not measured'}",
-        "holds" if most == 0 and narrow == 0 else "partly",
+        verdict="holds" if most == 0 and narrow == 0 else "partly",
     )
 
 
@@ -115,7 +115,7 @@ def _constant(numbers: Numbers) -> Claim:
             f"{SOURCE}, table 2",
             "The median alpha of the plain network on MNIST is 1.5.",
             f"no MNIST at hand; {factor(row['median'])} for convolutions on 8 x 8 digits",
-            "open",
+            verdict="open",
         )
     rows = {name: numbers["worlds"][MNIST][name] for name in (CONV, MLP)}
     said = [
@@ -130,7 +130,7 @@ def _constant(numbers: Numbers) -> Claim:
         f"{', '.join(said)}; in brackets the lowest and highest of trainings that differ by their "
         "seed only, so one number says little. The network is smaller here and trained for less "
         "long",
-        "holds" if middle < 2 else "partly" if middle < 10 else "fails",
+        verdict=verdict(middle < 2, middle < 10),
     )
 
 
@@ -144,30 +144,30 @@ def _projection(numbers: Numbers) -> Claim:
         f"{SOURCE}, table 2",
         "Cut back to [0, 1]^d, 98.7 % of the scaled noise images stay above 95 % confidence.",
         f"on {world}: {said}. It follows from the small alpha: what is scaled by more is cut more",
-        "holds" if least > 0.9 else "partly" if most > 0.5 else "fails",
+        verdict=verdict(least > 0.9, most > 0.5),
     )
 
 
-def _heat(found: Numbers) -> Claim:
-    middle = found["median"]
+def _heat(result: Numbers) -> Claim:
+    middle = result["median"]
     return Claim(
         f"{SOURCE}, section 3",
         "Temperature rescaling of the softmax will not be able to detect these cases.",
-        f"with T = {found['temperature']:g} the MLP on digits still gets there on "
-        f"{percent(1 - found['never'])} of {found['rays']} noise images; the median alpha goes "
+        f"with T = {result['temperature']:g} the MLP on digits still gets there on "
+        f"{percent(1 - result['never'])} of {result['rays']} noise images; the median alpha goes "
         f"from {factor(middle['before'])} to {factor(middle['after'])}",
-        "holds" if found["never"] < 0.01 else "partly",
+        verdict="holds" if result["never"] < 0.01 else "partly",
     )
 
 
-def _certificate(found: Numbers) -> Claim:
-    beyond = found["beyond_the_radius"]
+def _certificate(result: Numbers) -> Claim:
+    beyond = result["beyond_the_radius"]
     return Claim(
         f"{SOURCE}, theorem 3.2",
         "Far from its centers every probability of an RBF network is within epsilon of 1/K.",
-        f"at {beyond['points']} points beyond the radius {found['radius']:.3g} the largest "
-        f"difference is {beyond['largest_gap']:.2g}, epsilon is {found['epsilon']:g}; there "
+        f"at {beyond['points']} points beyond the radius {result['radius']:.3g} the largest "
+        f"difference is {beyond['largest_gap']:.2g}, epsilon is {result['epsilon']:g}; there "
         f"{percent(beyond['sure'][CONV])} of points are 99.9 % sure for convolutions and "
         f"{percent(beyond['sure'][RBF])} for RBF",
-        "holds" if beyond["largest_gap"] <= found["epsilon"] else "fails",
+        verdict="holds" if beyond["largest_gap"] <= result["epsilon"] else "fails",
     )

@@ -20,15 +20,15 @@ PUBLISHED = 1.5
 
 
 @with_look
-def figure_of_alphas(found: Sequence[Found]) -> Figure:
+def figure_of_alphas(result: Sequence[Found]) -> Figure:
     """For each world, the share of images that are sure by their factor."""
     names, kinds = (
         list(dict.fromkeys(keys))
-        for keys in ((f.world.name for f in found), (f.name for f in found))
+        for keys in ((f.world.name for f in result), (f.name for f in result))
     )
     figure, axes = panels(len(names), height=4.4, title="Some scaling makes noise a sure digit")
     for axis, world in zip(axes, names, strict=True):
-        for one in (f for f in found if f.world.name == world):
+        for one in (f for f in result if f.world.name == world):
             color = COLORS[kinds.index(one.name)]
             for training in one.each:
                 _steps(axis, training.exact, color=color, linewidth=0.6, alpha=0.5)
@@ -95,17 +95,17 @@ def figure_of_examples(shown: Sequence[Example]) -> Figure:
 
 
 @with_look
-def figure_of_distance(found: Certified) -> Figure:
+def figure_of_distance(result: Certified) -> Figure:
     """Confidence of the RBF network and of ReLU networks by distance."""
     figure = Figure(figsize=(8.6, 4.6), layout="constrained")
     axis = figure.subplots()
-    for i, (name, curve) in enumerate(found.curves.items()):
+    for i, (name, curve) in enumerate(result.curves.items()):
         axis.fill_between(curve.distance, curve.low, curve.high, color=COLORS[i], alpha=0.13)
         axis.plot(curve.distance, curve.mean, color=COLORS[i], linestyle=DASHES[i], label=name)
-    bound = found.bound
-    axis.axvline(found.radius, color=GRAY, linestyle=":", label="radius of the certificate")
+    bound = result.bound
+    axis.axvline(result.radius, color=GRAY, linestyle=":", label="radius of the certificate")
     top = 1 / bound.classes + bound.epsilon
-    axis.hlines(top, found.radius, axis.get_xlim()[1], color="k", linewidth=1, label="its bound")
+    axis.hlines(top, result.radius, axis.get_xlim()[1], color="k", linewidth=1, label="its bound")
     axis.set(xscale="log", ylim=(0, 1.03), ylabel="confidence")
     axis.set_xlabel("distance to the nearest training image")
     axis.legend(loc="center right")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import percent, table
 from nescio_papers.relu_overconfidence.alphas import REASONS
 from nescio_papers.relu_overconfidence.searches import SPACING
 from nescio_papers.relu_overconfidence.worlds import MNIST
@@ -111,17 +111,17 @@ def _searches(numbers: Numbers) -> str:
         [
             world,
             name,
-            f"{found['rays']} {way}",
-            *(factor(found["median"][key]) for key in ("exact", "bisection", "grid")),
-            str(found["bisection_wrong"]),
-            str(found["bisection_says_never"]),
-            f"{found['largest_ratio']:.3g}",
-            str(found["grid_wrong"]),
-            str(found["falls_again"]),
+            f"{result['rays']} {way}",
+            *(factor(result["median"][key]) for key in ("exact", "bisection", "grid")),
+            str(result["bisection_wrong"]),
+            str(result["bisection_says_never"]),
+            f"{result['largest_ratio']:.3g}",
+            str(result["grid_wrong"]),
+            str(result["falls_again"]),
         ]
         for world, nets in numbers["worlds"].items()
         for name, row in nets.items()
-        for way, found in row["searches"].items()
+        for way, result in row["searches"].items()
     ]
     return table(header, rows)
 
@@ -133,29 +133,29 @@ def _limits(numbers: Numbers) -> str:
         [
             world,
             name,
-            f"{found['rays']} {way}",
-            *(percent(found[kind]) for kind in ("one", "tie", "constant", "undecided")),
-            f"{found['mean_limit_confidence']:.4f}",
-            factor(found["largest_radius"]),
+            f"{result['rays']} {way}",
+            *(percent(result[kind]) for kind in ("one", "tie", "constant", "undecided")),
+            f"{result['mean_limit_confidence']:.4f}",
+            factor(result["largest_radius"]),
         ]
         for world, nets in numbers["limits"].items()
         for name, ways in nets.items()
-        for way, found in ways.items()
+        for way, result in ways.items()
     ]
     return table(header, rows)
 
 
-def _rbf(found: Numbers) -> str:
-    near = found["distance"]
+def _rbf(result: Numbers) -> str:
+    near = result["distance"]
     return (
         "Theorem 3.2: an RBF network on the digits with a center on each training image, gamma "
-        f"{found['gamma']:.3g}, accuracy {percent(found['accuracy'])}, mean confidence on test "
-        f"images {found['mean_confidence_test']:.3f}. With alpha = {found['alpha']:.4g} every "
-        f"probability is within {found['epsilon']:g} of 1/10 beyond {found['radius']:.3g} from all "
-        f"training images. Test images are at a median distance of {near['test images']:.3g}, "
-        f"noise images at {near['noise']:.3g}: {percent(found['noise_covered'])} of noise and "
-        f"{percent(found['test_covered'])} of test images are covered. The last point on the rays "
-        f"that is further than that from 1/10 is at {found['last_distance_above_epsilon']:.3g}: "
+        f"{result['gamma']:.3g}, accuracy {percent(result['accuracy'])}, mean confidence on test "
+        f"images {result['mean_confidence_test']:.3f}. With alpha = {result['alpha']:.4g} every "
+        f"probability is within {result['epsilon']:g} of 1/10 beyond {result['radius']:.3g} from "
+        f"all training images. Test images are at a median distance of {near['test images']:.3g}, "
+        f"noise images at {near['noise']:.3g}: {percent(result['noise_covered'])} of noise and "
+        f"{percent(result['test_covered'])} of test images are covered. The last point on the rays "
+        f"that is further than that from 1/10 is at {result['last_distance_above_epsilon']:.3g}: "
         "the radius is safe, not tight."
     )
 
@@ -163,14 +163,3 @@ def _rbf(found: Numbers) -> str:
 def factor(value: float | None) -> str:
     """A factor in three digits; infinity is never."""
     return "never" if value is None or not isfinite(value) else f"{value:.3g}"
-
-
-def percent(value: float) -> str:
-    """A share; nearly all and hardly any are not rounded to all and none."""
-    if not isfinite(value):
-        return "–"
-    for digits in (0, 1, 2, 3):
-        said = f"{100 * value:.{digits}f}"
-        if float(said) not in (0.0, 100.0) or value in (0.0, 1.0):
-            return f"{said} %"
-    return f"{100 * value:.3g} %"

@@ -10,10 +10,7 @@ from torch import Tensor
 from nescio.attacks import adversarial_noise, adversarial_samples
 from nescio.core import as_batch, kept
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, judged, slug, verdict_of
 from nescio_papers.relu_overconfidence.alphas import confidence
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import Budget, budget
@@ -47,11 +44,10 @@ class Pictures:
         }
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The pictures of the blocks that are at hand."""
     from nescio_papers.relu_overconfidence.pictures import figure_of_histograms, figure_of_noise
 
-    del done
     sizes = budget(settings)
     numbers: dict[str, Any] = {"missing": {}}
     figures, captions, claims = {}, {}, []
@@ -75,7 +71,9 @@ def run(settings: Settings, done: Done) -> Findings:
             claims.append(_most_low(numbers["samples"]))
     missing = [f"{name} is not at hand: {why}." for name, why in numbers["missing"].items()]
     said = judged(settings, claims)
-    return Findings(numbers, figures, captions, claims=said, text="\n\n".join(missing))
+    return Findings(
+        numbers=numbers, figures=figures, captions=captions, claims=said, text="\n\n".join(missing)
+    )
 
 
 def pictures(
@@ -89,11 +87,11 @@ def pictures(
     options = {"steps": sizes.example_steps, "seed": settings.seed}
     near = {c: adversarial_noise(one.model, noise, **options).x for c, one in models.items()}
     return Pictures(
-        name,
-        noise,
-        {c: confidence(one.model, noise) for c, one in models.items()},
-        near,
-        {c: confidence(one.model, near[c]) for c, one in models.items()},
+        name=name,
+        noise=noise,
+        sure={c: confidence(one.model, noise) for c, one in models.items()},
+        near=near,
+        near_sure={c: confidence(one.model, near[c]) for c, one in models.items()},
     )
 
 
@@ -118,7 +116,7 @@ def _nearest(x: Tensor, known: Tensor) -> float:
 
 
 def samples(
-    settings: Settings, block: Block, column: str, found: Trained, in_dist: InData
+    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
 ) -> Tensor:
     """Confidences on adversarial samples of test images, right and wrong alike; kept."""
     sizes = budget(settings)
@@ -131,11 +129,11 @@ def samples(
     }
 
     def make() -> list[float]:
-        moved = adversarial_samples(found.model, as_batch(x), y, **options).x
-        values: list[float] = confidence(found.model, moved).tolist()
+        moved = adversarial_samples(result.model, as_batch(x), y, **options).x
+        values: list[float] = confidence(result.model, moved).tolist()
         return values
 
-    key = {"weights": found.digest, "images": len(x), **options}
+    key = {"weights": result.digest, "images": len(x), **options}
     path = folder_of(settings, "figures") / f"samples--{slug(column)}.json"
     return torch.tensor(kept(path, key, make), dtype=torch.float64)
 
@@ -177,7 +175,7 @@ def _no_structure(shown: Pictures, apart: Mapping[str, float]) -> Claim:
         "images.",
         f"median distance to the nearest training image: noise {apart['noise']:.2f}, adversarial "
         f"noise at least {least:.2f}, test images {apart['test']:.2f}; see the figure",
-        "holds" if least > apart["test"] else "partly",
+        verdict="holds" if least > apart["test"] else "partly",
     )
 
 
@@ -193,21 +191,21 @@ def _difficult(shown: Pictures) -> list[Claim]:
             "For ACET and CEDA it is very difficult to generate adversarial noise images for the "
             "fully trained models thus we omit them.",
             f"mean confidence under the attack of the figure: {said}; they are shown here",
-            "holds" if all(hard) else "partly" if any(hard) else "fails",
+            verdict=verdict_of(*hard),
         )
     ]
 
 
-def _most_low(found: Numbers) -> Claim:
-    most = {column: one["low"] > 0.5 for column, one in found.items()}
+def _most_low(result: Numbers) -> Claim:
+    most = {column: one["low"] > 0.5 for column, one in result.items()}
     said = ", ".join(
-        f"{c} {100 * one['low']:.1f} % (mean {one['mean']:.3f})" for c, one in found.items()
+        f"{c} {100 * one['low']:.1f} % (mean {one['mean']:.3f})" for c, one in result.items()
     )
     return Claim(
         f"{SOURCE} 4",
         "ACET is the only model where most adversarial samples have very low confidence.",
         f"share below {LOW:g}: {said}. A mean of 0.854, as in their table 1, allows at most 18 % "
         "below 0.2 among the misclassified samples that table counts",
-        "holds" if most[ACET] and not (most[PLAIN] or most[CEDA]) else
+        verdict="holds" if most[ACET] and not (most[PLAIN] or most[CEDA]) else
         "partly" if most[ACET] else "fails",
     )  # fmt: skip

@@ -40,7 +40,7 @@ class Found:
         numbers: dict[str, Any] = {
             "accuracy": accuracies(self.world.models[self.name], self.world.test),
             **row(self.each),
-            "searches": {way: search_row(found) for way, found in self.searches.items()},
+            "searches": {way: search_row(result) for way, result in self.searches.items()},
         }
         if self.together is not None:
             numbers["ensemble"] = row([self.together])
@@ -54,11 +54,11 @@ def found_of(world: World, name: str, size: Budget, seed: int) -> Found:
     every = directions(world, size.compared, seed)
     ways = {way: every[way] for way in ("noise", "random")}
     return Found(
-        world,
-        name,
-        noise,
-        [measured(one, noise) for one in single],
-        measured(model, noise[: size.together]) if len(single) > 1 else None,
-        ways,
-        {way: [searched(one, x) for one in single] for way, x in ways.items()},
+        world=world,
+        name=name,
+        noise=noise,
+        each=[measured(one, noise) for one in single],
+        together=measured(model, noise[: size.together]) if len(single) > 1 else None,
+        ways=ways,
+        searches={way: [searched(one, x) for one in single] for way, x in ways.items()},
     )

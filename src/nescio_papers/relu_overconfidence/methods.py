@@ -19,8 +19,8 @@ ACET_NOISE, CEDA_DRAWN = "ACET, noise only", "CEDA, drawn images too"  # what ea
 ACET_40 = "ACET, 40 steps"  # the paper's attack in each training step
 DECAY = 1e-4  # times the sum of all squared weights; the paper's 5e-4 is for 100 epochs
 POOL = 3000  # attacked images that take turns: few enough for each to come back
-KEPT: Mapping[str, Any] = {"attack": Ascent(0.3, 0), "free": 0.5, "ramp": 0.3}
-FORTY: Mapping[str, Any] = {"attack": Ascent(0.3, 40, 0.0075), "keep": False}
+KEPT: Mapping[str, Any] = {"attack": Ascent(radius=0.3, steps=0), "free": 0.5, "ramp": 0.3}
+FORTY: Mapping[str, Any] = {"attack": Ascent(radius=0.3, steps=40, step=0.0075), "keep": False}
 
 MakeNet = Callable[[tuple[int, ...], int], nn.Module]  # shape of an image, classes
 MakeLoss = Callable[[Tensor, int], Loss]  # training images, seed of the noise
@@ -117,11 +117,11 @@ def _near_drawn(x: Tensor, seed: int) -> OODSource:
 
 
 MNIST = Recipe(
-    "a small strided network instead of a LeNet; ACET sees drawn images beside noise, and its "
-    "attack goes on from epoch to epoch",
-    nets.small_cnn,
-    {"learning_rate": 2e-3, "schedule": "cosine", "augment": [crops(2)]},
-    {
+    words="a small strided network instead of a LeNet; ACET sees drawn images beside noise, and "
+    "its attack goes on from epoch to epoch",
+    net=nets.small_cnn,
+    options={"learning_rate": 2e-3, "schedule": "cosine", "augment": [crops(2)]},
+    losses={
         PLAIN: on_data(),
         CEDA: on_noise(losses.ceda),
         ACET: on_drawn(losses.acet, **KEPT),
@@ -134,12 +134,12 @@ MNIST = Recipe(
     columns=(PLAIN, CEDA, ACET, ACET_NOISE, CEDA_DRAWN, NO_DECAY, LABELS),
 )
 COLOR = Recipe(
-    "a ResNet-8 on images of half the size, with a layer more, instead of a ResNet-20; smaller "
-    "weights of the noise; ACET sees noise as it is beside attacked noise, and its attack goes on "
-    "from epoch to epoch",
-    lambda shape, classes: nets.resnet(shape, classes, blocks=1, stem=2, hidden=128),
-    {"learning_rate": 3e-3, "schedule": "cosine", "augment": [crops(4), mirrors()]},
-    {
+    words="a ResNet-8 on images of half the size, with a layer more, instead of a ResNet-20; "
+    "smaller weights of the noise; ACET sees noise as it is beside attacked noise, and its attack "
+    "goes on from epoch to epoch",
+    net=lambda shape, classes: nets.resnet(shape, classes, blocks=1, stem=2, hidden=128),
+    options={"learning_rate": 3e-3, "schedule": "cosine", "augment": [crops(4), mirrors()]},
+    losses={
         PLAIN: on_data(decay=0.0),
         CEDA: on_noise(losses.ceda, decay=0.0, share=0.5, weight=0.2),
         ACET: on_both(share=0.35, weight=0.2, pool=2000, free=0.1, ramp=0.3),

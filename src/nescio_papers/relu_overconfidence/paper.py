@@ -2,7 +2,7 @@
 
 from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.kit.experiment import Experiment, Part
+from nescio_papers.kit import Experiment, Part
 from nescio_papers.relu_overconfidence import acet_cost, far_field, figures, table_1, table_2
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
 
@@ -25,11 +25,11 @@ PARTS = {
 def relu_overconfidence() -> Experiment:
     """How sure ReLU networks are off the data and far away, and the remedies CEDA and ACET."""
     return Experiment(
-        "relu-overconfidence",
-        "Why ReLU networks are sure of themselves far away from the data",
-        "Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence predictions "
-        "far away from the training data and how to mitigate the problem, CVPR 2019",
-        "no extras; the parts on images need data sets: see `nescio data list`",
-        (4, 240),
-        tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        name="relu-overconfidence",
+        title="Why ReLU networks are sure of themselves far away from the data",
+        source="Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence "
+        "predictions far away from the training data and how to mitigate the problem, CVPR 2019",
+        needs="no extras; the parts on images need data sets: see `nescio data list`",
+        minutes=(4, 240),
+        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

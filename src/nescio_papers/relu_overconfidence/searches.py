@@ -50,23 +50,25 @@ def searched(model: Model, x: Tensor) -> Search:
     """All three on the same images; the grid in float32, the rest in float64."""
     own, images = wide(model), x.double()
     exact = first_confident(own, *through_origin(x), confidence=LEVEL, pooled=True).factor
-    found = by_bisection(own, images)
-    return Search(exact, found, by_grid(model, x), _falls(own, images, exact))
+    result = by_bisection(own, images)
+    return Search(
+        exact=exact, bisected=result, grid=by_grid(model, x), falls=_falls(own, images, exact)
+    )
 
 
 def by_grid(model: Model, x: Tensor) -> Tensor:
     """The first of 600 factors from 1 to a million, evenly on a log scale."""
-    found = torch.full((len(x),), torch.inf, dtype=torch.float64)
+    result = torch.full((len(x),), torch.inf, dtype=torch.float64)
     left = torch.arange(len(x))
     for some in torch.from_numpy(np.geomspace(1, LAST, POINTS)).split(AT_ONCE):
         images = torch.cat([along(x[left], t.expand(len(left)).to(x.dtype)) for t in some])
         hits = (confidence(model, images) >= LEVEL).reshape(len(some), len(left))
         hit = hits.any(0)
-        found[left[hit]] = some[hits.int().argmax(0)[hit]]
+        result[left[hit]] = some[hits.int().argmax(0)[hit]]
         left = left[~hit]
         if not len(left):
             break
-    return found
+    return result
 
 
 def by_bisection(model: Model, x: Tensor) -> Tensor:
@@ -80,28 +82,28 @@ def by_bisection(model: Model, x: Tensor) -> Tensor:
     return torch.where(first, 1.0, torch.where(last, high, torch.inf))
 
 
-def differs(exact: Tensor, found: Tensor, *, spacing: float = 1.0, near: float = NEAR) -> Tensor:
+def differs(exact: Tensor, result: Tensor, *, spacing: float = 1.0, near: float = NEAR) -> Tensor:
     """Whether a search is wrong: not within one step of its spacing above the exact factor."""
     low, high = exact * (1 - near), exact * spacing * (1 + near)
-    both = exact.isinf() & found.isinf()
-    return ~both & ~((low <= found) & (found <= high))
+    both = exact.isinf() & result.isinf()
+    return ~both & ~((low <= result) & (result <= high))
 
 
 def _falls(model: Model, x: Tensor, factor: Tensor) -> Tensor:
     """Whether one of 40 points up to a hundred times further is below the level again."""
-    found = torch.zeros(len(x), dtype=torch.bool)
+    result = torch.zeros(len(x), dtype=torch.bool)
     rows = factor.isfinite().nonzero()[:, 0]
     for more in np.geomspace(1.01, 100, 40) if len(rows) else ():
-        found[rows] |= confidence(model, along(x[rows], factor[rows] * more)) < LEVEL
-    return found
+        result[rows] |= confidence(model, along(x[rows], factor[rows] * more)) < LEVEL
+    return result
 
 
-def search_row(found: Sequence[Search]) -> dict[str, Any]:
+def search_row(result: Sequence[Search]) -> dict[str, Any]:
     """How often the searches are wrong, over several trainings."""
     exact, bisected, grid = (
-        torch.cat([getattr(f, key) for f in found]) for key in ("exact", "bisected", "grid")
+        torch.cat([getattr(f, key) for f in result]) for key in ("exact", "bisected", "grid")
     )
-    wrong = torch.cat([f.bisection_wrong for f in found])
+    wrong = torch.cat([f.bisection_wrong for f in result])
     missed = wrong & bisected.isinf() & exact.isfinite()
     ratio = (bisected / exact)[wrong & bisected.isfinite()]
     return {
@@ -110,6 +112,6 @@ def search_row(found: Sequence[Search]) -> dict[str, Any]:
         "bisection_wrong": int(wrong.sum()),
         "bisection_says_never": int(missed.sum()),
         "largest_ratio": ratio.max().item() if len(ratio) else 1.0,
-        "grid_wrong": int(torch.cat([f.grid_wrong for f in found]).sum()),
-        "falls_again": int(torch.cat([f.falls for f in found]).sum()),
+        "grid_wrong": int(torch.cat([f.grid_wrong for f in result]).sum()),
+        "falls_again": int(torch.cat([f.falls for f in result]).sum()),
     }

@@ -16,7 +16,7 @@ from nescio.attacks import confidence, leaking, pgd, wrong_confidence
 from nescio.core import as_batch
 from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
 from nescio.models.model import Model
-from nescio_papers.kit.images import InData
+from nescio_papers.kit import InData
 
 LEAK = ", leaking gradients"  # ends the name of a row
 STEP = 0.02  # of the attack on noise, at its start; it ends at zero

@@ -11,14 +11,14 @@ from nescio.evaluation.compare.compare_predictors import FILTERED
 from nescio.evaluation.compare.predictor_comparison import NUMBERS
 from nescio_papers.kit import experiment
 from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Done, Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, probes, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.cells import Trained, cell, difference, trained
-from nescio_papers.relu_overconfidence.far_field_tables import percent
 from nescio_papers.relu_overconfidence.methods import RECIPES
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -41,11 +41,10 @@ QUICK = "This is a quick run: its networks have hardly learned anything, and it 
 Numbers = Mapping[str, Any]
 
 
-def part_of(name: str) -> Callable[[Settings, Done], Findings]:
+def part_of(name: str) -> Callable[[Settings], Findings]:
     """The part of a block."""
 
-    def run(settings: Settings, done: Done) -> Findings:
-        del done
+    def run(settings: Settings) -> Findings:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             return _absent(name, in_dist)
@@ -100,16 +99,16 @@ def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
 
 
 def _dead(
-    settings: Settings, block: Block, column: str, found: Trained, in_dist: InData
+    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
 ) -> dict[str, float]:
     """The share of noise, and of test images, at which a network has no gradient; kept."""
     count = budget(settings).attacked[block.name]
     noise = unseen_noise(in_dist, settings)
-    key = {"weights": found.digest, "noise": noise.description, "images": count}
+    key = {"weights": result.digest, "noise": noise.description, "images": count}
     path = folder_of(settings, block.part) / f"gradients--{slug(column)}.json"
     inputs = {NOISE: noise.take(count), block.name: in_dist.test[0][:count]}
     shares: dict[str, float] = kept(
-        path, key, lambda: {row: without_gradient(found.model, x) for row, x in inputs.items()}
+        path, key, lambda: {row: without_gradient(result.model, x) for row, x in inputs.items()}
     )
     return shares
 
@@ -175,16 +174,16 @@ def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:
     for name, error in printed.errors.items():
         ours = 100 * numbers["predictors"][name]["rows"][block.name]["error"]["value"]
         what = f"{block.name}, {name}: test error, %"
-        rows.append(experiment.Comparison(what, error, round(ours, 4), note))
-    for row, found in numbers["predictors"]["ACET"]["rows"].items():
+        rows.append(experiment.Comparison(what, error, round(ours, 4), note=note))
+    for row, result in numbers["predictors"]["ACET"]["rows"].items():
         source = published_row(block, row)
         if source is None or row == block.name:
             continue
         said = f"{note}; {source} there" if source != row else note
         for key, value in zip(NUMBERS, printed.rows[source]["ACET"], strict=True):
-            if found.get(key) is not None:
+            if result.get(key) is not None:
                 what = f"{block.name}, ACET on {row}: {SHORT[key]}"
-                rows.append(experiment.Comparison(what, value, found[key]["value"], said))
+                rows.append(experiment.Comparison(what, value, result[key]["value"], note=said))
     return rows
 
 

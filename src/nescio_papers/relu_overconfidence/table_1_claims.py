@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nescio_papers.kit.experiment import Claim
+from nescio_papers.kit import Claim, verdict, verdict_of
 from nescio_papers.relu_overconfidence.methods import ACET, CEDA, NO_DECAY, PLAIN
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -40,8 +40,8 @@ def claims_of(numbers: Numbers) -> list[Claim]:
 
 def value(numbers: Numbers, column: str, row: str, key: str = MMC) -> float | None:
     """One number of ours, if it was measured."""
-    found = numbers["predictors"][column]["rows"].get(row, {}).get(key)
-    return None if found is None else float(found["value"])
+    result = numbers["predictors"][column]["rows"].get(row, {}).get(key)
+    return None if result is None else float(result["value"])
 
 
 def samples_row(numbers: Numbers) -> str:
@@ -63,12 +63,17 @@ def _surest(numbers: Numbers, rows: Sequence[str]) -> str | None:
 
 def _claim(numbers: Numbers, sentence: str, measured: str, verdict: str) -> Claim:
     block = numbers["block"]
-    return Claim(f"Hein et al., section 5, table 1 ({block})", sentence, measured, verdict)
+    return Claim(
+        f"Hein et al., section 5, table 1 ({block})",
+        sentence,
+        measured,
+        verdict=verdict,
+    )
 
 
 def _triple(numbers: Numbers, column: str, row: str) -> str:
-    found = [value(numbers, column, row, key) for key in (MMC, AUROC, FPR)]
-    return "/".join("–" if v is None else f"{v:.3f}" for v in found)
+    result = [value(numbers, column, row, key) for key in (MMC, AUROC, FPR)]
+    return "/".join("–" if v is None else f"{v:.3f}" for v in result)
 
 
 def _printed(numbers: Numbers, column: str, row: str) -> str:
@@ -87,7 +92,7 @@ def _errors(numbers: Numbers) -> Claim:
         numbers,
         "There is almost no difference between the test errors of all three methods.",
         f"{said}; published: {theirs}. {allowed:g} points count as almost none",
-        "holds" if spread <= allowed else "fails",
+        verdict(spread <= allowed),
     )
 
 
@@ -108,7 +113,7 @@ def _plain_on_noise(numbers: Numbers) -> Claim:
         "completely fail on adversarial noise.",
         f"noise {_triple(numbers, PLAIN, NOISE)}, adversarial noise "
         f"{_triple(numbers, PLAIN, ADVERSARIAL_NOISE)} (MMC/AUROC/FPR95).{failure_score}",
-        "holds" if all(kept) else "partly" if any(kept) else "fails",
+        verdict_of(*kept),
     )
 
 
@@ -121,10 +126,9 @@ def _ceda(numbers: Numbers) -> Claim:
     return _claim(
         numbers,
         "CEDA produces low confidence on noise images but mostly fails on adversarial noise.",
-        f"noise {_triple(numbers, CEDA, NOISE)}, {row} "
-        f"{_triple(numbers, CEDA, row)}; published adversarial noise "
-        f"{_printed(numbers, CEDA, ADVERSARIAL_NOISE)}{failure_score}",
-        "holds" if low and fails else "partly" if low or fails else "fails",
+        f"noise {_triple(numbers, CEDA, NOISE)}, {row} {_triple(numbers, CEDA, row)}; published "
+        f"adversarial noise {_printed(numbers, CEDA, ADVERSARIAL_NOISE)}{failure_score}",
+        verdict(low and fails, low or fails),
     )
 
 
@@ -144,7 +148,7 @@ def _only_acet(numbers: Numbers) -> Claim:
         "high AUROC.",
         f"{row}: ACET {_triple(numbers, ACET, row)}, CEDA "
         f"{_triple(numbers, CEDA, row)}.{failure_score}",
-        "holds" if good and alone else "partly" if good else "fails",
+        verdict(good and alone, good),
     )
 
 
@@ -179,7 +183,7 @@ def _improve(numbers: Numbers) -> Claim | None:
         "confidence and the AUROC.",
         f"CEDA improves both on {better[CEDA]} and ACET on {better[ACET]} of {len(rows)}; in their "
         f"own table on {theirs[CEDA]} and {theirs[ACET]} of {sets}. {said}",
-        "holds" if all(most) else "partly" if any(most) else "fails",
+        verdict_of(*most),
     )
 
 
@@ -211,7 +215,7 @@ def _related(numbers: Numbers) -> Claim | None:
         "It is more difficult to reduce the confidence for related tasks, e.g. MNIST evaluated on "
         "EMNIST.",
         f"confidence of ACET on {near[0]} {sure:.3f}, on {said}",
-        "holds" if sure > max(others.values()) else "fails",
+        verdict(sure > max(others.values())),
     )
 
 
@@ -224,7 +228,7 @@ def _samples(numbers: Numbers) -> Claim:
         numbers,
         "ACET reduces the confidence on adversarial examples.",
         f"{row}: {said}; published: ACET {_printed(numbers, ACET, ADVERSARIAL_SAMPLES)}",
-        "holds" if sure[ACET] < lowest - 0.05 else "partly" if sure[ACET] < lowest else "fails",
+        verdict(sure[ACET] < lowest - 0.05, sure[ACET] < lowest),
     )
 
 
@@ -240,7 +244,7 @@ def _detected(numbers: Numbers) -> Claim | None:
         "via thresholding the confidence.",
         f"{row}: AUROC {area:.3f}, FPR95 {rate:.3f}. Their own table says 0.692 and 0.782: at the "
         "threshold that keeps 95 % of the test images, 78 % of the adversarial ones pass",
-        "holds" if area > GOOD else "partly" if area > 0.8 else "fails",
+        verdict(area > GOOD, area > 0.8),
     )
 
 
@@ -255,5 +259,5 @@ def _decay(numbers: Numbers) -> Claim | None:
         numbers,
         "It is well known that weight decay alone reduces overconfident predictions.",
         f"mean confidence with and without it: {said}; lower with it on {lower} of {len(rows)}",
-        "holds" if lower == len(rows) else "partly" if lower else "fails",
+        verdict(lower == len(rows), lower),
     )

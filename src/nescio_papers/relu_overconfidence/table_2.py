@@ -13,9 +13,10 @@ from nescio.core import kept
 from nescio.data import uniform_noise
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Comparison, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict_of
+from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.alphas import (
@@ -31,7 +32,7 @@ from nescio_papers.relu_overconfidence.alphas import (
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.cells import Trained, trained
-from nescio_papers.relu_overconfidence.far_field_tables import factor, percent
+from nescio_papers.relu_overconfidence.far_field_tables import factor
 from nescio_papers.relu_overconfidence.methods import ACET, CEDA, PLAIN, RECIPES
 from nescio_papers.relu_overconfidence.published import METHODS, TABLE_2
 from nescio_papers.relu_overconfidence.searches import ROUGH, SPACING, by_grid, differs
@@ -42,23 +43,22 @@ SOURCE = "Hein et al., table 2"
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Factors of the three networks of each block that is at hand."""
-    del done
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name, block in BLOCKS.items():
         in_dist = in_data(block, budget(settings))
         if isinstance(in_dist, Absent):
             missing[name] = in_dist.why
             continue
-        found[name] = {column: _column(settings, block, column, in_dist) for column in METHODS}
-    numbers = {"level": LEVEL, "blocks": found, "missing": missing}
+        results[name] = {column: _column(settings, block, column, in_dist) for column in METHODS}
+    numbers = {"level": LEVEL, "blocks": results, "missing": missing}
     return Findings(
         numbers=numbers,
-        comparisons=_comparisons(found),
-        claims=judged(settings, _claims(found)),
-        text=_text(found, missing),
+        comparisons=_comparisons(results),
+        claims=judged(settings, _claims(results)),
+        text=_text(results, missing),
     )
 
 
@@ -141,9 +141,9 @@ def alphas_of(
     return _joined(pieces)
 
 
-def _plain(found: Alphas) -> dict[str, Any]:
-    numbers = {name: getattr(found, name).tolist() for name in FIELDS}
-    return {**numbers, "reason": found.reason.tolist()}
+def _plain(result: Alphas) -> dict[str, Any]:
+    numbers = {name: getattr(result, name).tolist() for name in FIELDS}
+    return {**numbers, "reason": result.reason.tolist()}
 
 
 def _joined(pieces: list[dict[str, Any]]) -> Alphas:
@@ -159,12 +159,12 @@ def _joined(pieces: list[dict[str, Any]]) -> Alphas:
     return Alphas(reason=np.array([r for piece in pieces for r in piece["reason"]]), **parts)
 
 
-def _text(found: Numbers, missing: Mapping[str, str]) -> str:
+def _text(result: Numbers, missing: Mapping[str, str]) -> str:
     header = ["trained on", "", "inputs", "median alpha", "5 % to 95 %", "at alpha = 1", "never"]
     header += ["why never", "published alpha", "cut, above 95 %", "published"]
     header += ["by grid: inputs", "median", "cut, above 95 %", "wrong"]
     rows = []
-    for name, columns in found.items():
+    for name, columns in result.items():
         for column, one in columns.items():
             there, grid = TABLE_2[name].get(column), one["grid"]
             low, high = one["quantiles"]["0.05"], one["quantiles"]["0.95"]
@@ -207,9 +207,9 @@ def _text(found: Numbers, missing: Mapping[str, str]) -> str:
     return "\n\n".join(lines)
 
 
-def _comparisons(found: Numbers) -> list[Comparison]:
+def _comparisons(result: Numbers) -> list[Comparison]:
     rows = []
-    for name, columns in found.items():
+    for name, columns in result.items():
         for column, printed in TABLE_2[name].items():
             one = columns[column]
             note = RECIPES[name].words
@@ -217,13 +217,15 @@ def _comparisons(found: Numbers) -> list[Comparison]:
             alpha = one["median"]
             if isfinite(alpha):
                 what = f"{name}, {column}: median alpha"
-                rows.append(Comparison(what, printed.alpha, alpha, note))
+                rows.append(Comparison(what, printed.alpha, alpha, note=note))
             else:
                 note += f"; here {percent(one['never'])} never get there: the median is infinite"
                 what = f"{name}, {column}: inputs that never get there, %"
-                rows.append(Comparison(what, None, 100 * one["never"], note))
+                rows.append(Comparison(what, None, 100 * one["never"], note=note))
             what = f"{name}, {column}: overconfident after the return into the box, %"
-            rows.append(Comparison(what, printed.overconfident, 100 * one["overconfident"], note))
+            rows.append(
+                Comparison(what, printed.overconfident, 100 * one["overconfident"], note=note)
+            )
     return rows
 
 
@@ -234,38 +236,38 @@ def _medians(columns: Numbers) -> str:
     )
 
 
-def _shares(found: Numbers, key: str) -> str:
+def _shares(result: Numbers, key: str) -> str:
     each = {
         name: ", ".join(f"{column} {percent(one[key])}" for column, one in columns.items())
-        for name, columns in found.items()
+        for name, columns in result.items()
     }
     return "; ".join(f"{name}: {said}" for name, said in each.items())
 
 
-def _claims(found: Numbers) -> list[Claim]:
-    if not found:
+def _claims(result: Numbers) -> list[Claim]:
+    if not result:
         return []
-    said = "; ".join(f"{name}: {_medians(columns)}" for name, columns in found.items())
-    return [_always(found), _higher(found, said), _problems(found), _fewer(found)]
+    said = "; ".join(f"{name}: {_medians(columns)}" for name, columns in result.items())
+    return [_always(result), _higher(result, said), _problems(result), _fewer(result)]
 
 
-def _always(found: Numbers) -> Claim:
-    never = [one["never"] for columns in found.values() for one in columns.values()]
-    shares = _shares(found, "never")
+def _always(result: Numbers) -> Claim:
+    never = [one["never"] for columns in result.values() for one in columns.values()]
+    shares = _shares(result, "never")
     return Claim(
         SOURCE,
         "It is always possible to obtain overconfident predictions just by scaling inputs by some "
         "constant alpha.",
         f"inputs that never get there, however far: {shares}. The published '> 10^6' cannot tell "
         "a large factor from none",
-        "holds" if not any(never) else "partly",
+        verdict="holds" if not any(never) else "partly",
     )
 
 
-def _higher(found: Numbers, said: str) -> Claim:
+def _higher(result: Numbers, said: str) -> Claim:
     true = [
         columns[name]["median"] > columns[PLAIN]["median"]
-        for columns in found.values()
+        for columns in result.values()
         for name in (CEDA, ACET)
     ]
     return Claim(
@@ -274,32 +276,32 @@ def _higher(found: Numbers, said: str) -> Claim:
         "the plain model.",
         f"median alpha: {said}. The published table has no column for CEDA, and on CIFAR-100 both "
         "columns say 9.9",
-        "holds" if all(true) else "partly" if any(true) else "fails",
+        verdict=verdict_of(*true),
     )
 
 
-def _problems(found: Numbers) -> Claim:
-    if "MNIST" not in found:
+def _problems(result: Numbers) -> Claim:
+    if "MNIST" not in result:
         return Claim(SOURCE, "For MNIST the value of alpha was so high that we ran into numerical "
-                     "problems.", "no MNIST at hand: 0 inputs", "open")  # fmt: skip
-    one = found["MNIST"][ACET]
+                     "problems.", "no MNIST at hand: 0 inputs", verdict="open")  # fmt: skip
+    one = result["MNIST"][ACET]
     beyond = one["beyond"]
     return Claim(
         SOURCE,
         "For MNIST the value of alpha was so high that we ran into numerical problems.",
         f"ACET on MNIST, exactly: median {factor(one['median'])}, above 10^6 but finite on "
         f"{percent(beyond)}, never on {percent(one['never'])} of {one['rays']} inputs",
-        "holds" if one["median"] > 1e6 else "fails",
+        verdict="holds" if one["median"] > 1e6 else "fails",
     )
 
 
-def _fewer(found: Numbers) -> Claim:
-    said = _shares(found, "overconfident")
-    true = [c[ACET]["overconfident"] < c[PLAIN]["overconfident"] for c in found.values()]
+def _fewer(result: Numbers) -> Claim:
+    said = _shares(result, "overconfident")
+    true = [c[ACET]["overconfident"] < c[PLAIN]["overconfident"] for c in result.values()]
     return Claim(
         SOURCE,
         "There are much less overconfident predictions for the ACET models after projecting back "
         "to [0, 1]^d.",
         f"above 95 % after the return: {said}",
-        "holds" if all(true) else "partly" if any(true) else "fails",
+        verdict=verdict_of(*true),
     )

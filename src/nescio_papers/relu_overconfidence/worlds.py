@@ -14,7 +14,7 @@ from nescio.data import Dataset, digits, mnist, uniform_noise
 from nescio.data.sets.catalogue import data_folder
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
+from nescio_papers.kit import Settings
 
 CONV, MLP, NARROW = "convolutions", "mlp", "mlp, 6 units a layer"
 DIGITS, MNIST = "digits", "MNIST"
@@ -109,7 +109,13 @@ def _floats(data: Dataset, samples: int | None) -> Dataset:
     x, y = data.train
     assert data.test is not None
     train = (as_batch(x[:samples]), y[:samples])
-    return Dataset(data.name, train, None, (as_batch(data.test[0]), data.test[1]), data.classes)
+    return Dataset(
+        name=data.name,
+        train=train,
+        validation=None,
+        test=(as_batch(data.test[0]), data.test[1]),
+        classes=data.classes,
+    )
 
 
 def strided() -> nn.Module:

@@ -10,43 +10,39 @@ from nescio.detectors.activations import Activations
 from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio_papers.kit.experiment import Done, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
-from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
 
 PART = "detectors"
 EARLY, LAST = "1", "6"  # the first ReLU, pooled over the image; that before the last layer
 COMBINED = "combined: knn, and mahalanobis of the first layer"
 WEIGHTS = (0.9, 0.1)  # the first layer speaks only where it is sure
-HELD = 10  # one of so many training images calibrates the combination
+HELD = 10  # every tenth training image calibrates the combination
 KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A table of means over seeds for each block that is at hand."""
-    del done
-    numbers: dict[str, Any] = {}
-    texts = [
+    introduction = (
         "Small convolutional networks, each detector with its defaults and fitted on the training "
         "images. AUROC, and below FPR95 (the share of test images flagged where 95 % of the "
         f"OOD data are caught): means over {budget(settings).seeds} trainings, ± their standard "
         f"deviation. {COMBINED}: the nearest neighbor and the distance, by the harmonic mean of "
         f"p-values with weights {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, calibrated on a tenth of the "
-        "training images, which its parts were not fitted on.",
-    ]
-    for name, block in BLOCKS.items():
-        in_dist = in_data(block, budget(settings))
-        if isinstance(in_dist, Absent):
-            numbers[name] = {"absent": in_dist.why}
-            texts.append(f"{name} is not at hand: {in_dist.why}.")
-            continue
-        numbers[name] = _block(settings, block, in_dist)
-        texts += _texts(name, numbers[name])
-    return Findings(numbers=numbers, text="\n\n".join(texts))
+        "training images, which its parts were not fitted on."
+    )
+    blocks = {name: _findings(settings, block) for name, block in BLOCKS.items()}
+    return joined(blocks, introduction)
+
+
+def _findings(settings: Settings, block: Block) -> Findings:
+    in_dist = in_data(block, budget(settings))
+    if isinstance(in_dist, Absent):
+        return absent(block.name, in_dist.why)
+    numbers = _block(settings, block, in_dist)
+    return Findings(numbers=numbers, text="\n\n".join(_texts(block.name, numbers)))
 
 
 def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
@@ -72,9 +68,9 @@ def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
     }
 
 
-def _member(model: Model, place: int) -> Model:
+def _member(model: Model, index: int) -> Model:
     """One of the networks by itself."""
-    tensors = {name: tensor[place : place + 1] for name, tensor in model.tensors.items()}
+    tensors = {name: tensor[index : index + 1] for name, tensor in model.tensors.items()}
     return Model(model.net, tensors, model.head)
 
 
@@ -85,7 +81,7 @@ def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> D
         return compare_detectors(
             model,
             in_dist.test,
-            out_data(block, in_dist, sizes, settings.seed),
+            ood_data(block, in_dist, sizes, settings.seed),
             train=in_dist.train,
             near=near(block),
             detectors={"all": "all", COMBINED: combination()},
@@ -104,8 +100,8 @@ def combination() -> Callable[[Activations], Detector]:
     """Neighbors before the last layer and a distance in the first, by p-values."""
 
     def make(seen: Activations) -> Detector:
-        held = [place for place in range(seen.samples) if place % HELD == 0]
-        rest = [place for place in range(seen.samples) if place % HELD]
+        held = [index for index in range(seen.samples) if index % HELD == 0]
+        rest = [index for index in range(seen.samples) if index % HELD]
         fitted = seen[rest]
         parts = [detectors.knn(fitted, k=1), detectors.mahalanobis(fitted, layers=EARLY)]
         return detectors.combined(parts, seen[held], rule="harmonic", weights=WEIGHTS)
@@ -145,9 +141,9 @@ def _texts(name: str, part: Numbers) -> list[str]:
     for key, title in (("auroc", "AUROC"), ("fpr_at_95_tpr", "FPR95")):
         rows = []
         for one in order:
-            found = part["detectors"][one]
-            cells = [*(found["rows"][row][key] for row in sets)]
-            cells += [found["means"][group][key] for group in groups]
+            result = part["detectors"][one]
+            cells = [*(result["rows"][row][key] for row in sets)]
+            cells += [result["means"][group][key] for group in groups]
             rows.append([one, *map(_said, cells)])
         texts += [title, table(header, rows)]
     for row, entry in part["sets"].items():

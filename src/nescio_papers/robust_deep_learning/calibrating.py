@@ -12,17 +12,14 @@ from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, InData, Settings, slug, table, verdict_of
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
 DATA = ("MNIST", "CIFAR-10")
-HELD = 10  # one of so many training images calibrates
+HELD = 10  # every tenth training image calibrates
 BEFORE, USUAL = "before", "temperature"
 COLUMNS = {
     "error": "error, %",
@@ -39,9 +36,8 @@ SHARES = ("error", "ece", "smooth_ece", "mce")  # printed in per cent
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A diagram and a table for each data set at hand."""
-    del done
     numbers: dict[str, Any] = {}
     figures, captions, texts = {}, {}, [_INTRODUCTION]
     for name in DATA:
@@ -49,15 +45,15 @@ def run(settings: Settings, done: Done) -> Findings:
         if isinstance(in_dist, Absent):
             texts.append(f"{name} is not at hand: {in_dist.why}.")
             continue
-        found, bins = _calibrated(settings, name, in_dist)
+        result, bins = _calibrated(settings, name, in_dist)
         file = f"calibration-{slug(name)}.png"
-        numbers[name] = found
+        numbers[name] = result
         figures[file] = reliability_diagram(bins, title=f"{name}: accuracy against confidence")
         captions[file] = (
-            f"{name}: reliability on the test images. Temperature {found['temperature']:.2f}, "
-            f"fitted on {found['held']:,} training images that the network did not see."
+            f"{name}: reliability on the test images. Temperature {result['temperature']:.2f}, "
+            f"fitted on {result['held']:,} training images that the network did not see."
         )
-        texts += [name, _table(found)]
+        texts += [name, _table(result)]
     return Findings(
         numbers=numbers,
         figures=figures,
@@ -68,10 +64,10 @@ def run(settings: Settings, done: Done) -> Findings:
 
 
 _INTRODUCTION = (
-    "One network a data set. A tenth of the training images is held out for the calibrations; all "
-    "numbers are of the test images. The intervals of the ECE take off some of what chance adds to "
-    "it, so they may lie below the value; they start above 0 only if calibrated answers would show "
-    "so large an error in 2.5 % of draws at most."
+    "One network per data set. A tenth of the training images is held out for the calibrations; "
+    "all numbers are of the test images. The intervals of the ECE take off some of what chance "
+    "adds to it, so they may lie below the value; they start above 0 only if calibrated answers "
+    "would show so large an error in 2.5 % of draws at most."
 )
 
 
@@ -136,40 +132,38 @@ def _row(prediction: Classification, labels: torch.Tensor, settings: Settings) -
     }
 
 
-def _table(found: Numbers) -> str:
+def _table(result: Numbers) -> str:
     rows = []
-    for name, row in found["rows"].items():
+    for name, row in result["rows"].items():
         cells = [f"{100 * row[k]:.2f}" if k in SHARES else f"{row[k]:.4f}" for k in COLUMNS]
         place = list(COLUMNS).index("ece")
         cells[place] += f" ({100 * row['ece_low']:.2f} to {100 * row['ece_high']:.2f})"
         rows.append([name, *cells])
     parts = [table(["", *COLUMNS.values()], rows)]
-    parts += [f"{name} left out: {why}." for name, why in found["left_out"].items()]
+    parts += [f"{name} left out: {why}." for name, why in result["left_out"].items()]
     return "\n\n".join(parts)
 
 
 def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
     """Are networks overconfident, and does one temperature repair it?"""
     pairs = {
-        name: (found["rows"][BEFORE], found["rows"][USUAL])
-        for name, found in numbers.items()
-        if USUAL in found["rows"]
+        name: (result["rows"][BEFORE], result["rows"][USUAL])
+        for name, result in numbers.items()
+        if USUAL in result["rows"]
     }
     said = "; ".join(
         f"{name}: ECE {100 * one['ece']:.2f} % ({100 * one['ece_low']:.2f} to "
-        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % "
-        f"({100 * two['ece_low']:.2f} to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, "
-        f"then {two['nll']:.3f}"
+        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % ({100 * two['ece_low']:.2f} "
+        f"to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, then {two['nll']:.3f}"
         for name, (one, two) in pairs.items()
     )
     better = [two["ece_high"] < one["ece_low"] for one, two in pairs.values()]
-    verdict = "holds" if better and all(better) else "partly" if any(better) else "fails"
     return [
         Claim(
             SOURCE,
             "Modern neural networks are no longer well-calibrated. Simple solution to "
             "over-confident prediction: temperature scaling.",
             said or "no temperature could be fitted",
-            verdict if pairs else "open",
+            verdict=verdict_of(*better) if pairs else "open",
         )
     ]

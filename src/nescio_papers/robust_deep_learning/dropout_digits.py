@@ -13,8 +13,7 @@ from nescio.core import Categorical, as_batch, measures
 from nescio.data.corruptions import rotation
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, MARKERS, add_title, with_look
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData
+from nescio_papers.kit import Claim, Findings, InData, Settings, verdict
 from nescio_papers.robust_deep_learning.dropout_errors import networks
 
 SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
@@ -112,7 +111,7 @@ def _claim(turning: Tensor) -> Claim:
         f"at {ANGLES[middle]} degrees {100 * float(ratio[middle]):.0f} % of the passes disagree "
         f"with the most frequent label (mean maximum probability {float(top[middle]):.2f}); the "
         f"logits spread by {float(spread[middle]):.2f} there and {float(spread[0]):.2f} upright",
-        "holds" if wide and ratio[middle] > ratio[0] else "fails",
+        verdict=verdict(wide and ratio[middle] > ratio[0]),
     )
 
 
@@ -125,15 +124,15 @@ def _turning_figure(turning: Tensor) -> Figure:
     for axis, values, name in zip(
         figure.subplots(1, 2), (turning, probs), ("input", "output"), strict=True
     ):
-        for place, label in enumerate(chosen):
+        for index, label in enumerate(chosen):
             for at, angle in enumerate(ANGLES):
                 axis.scatter(
-                    angle + 3.0 * (place - 1) + torch.linspace(-1, 1, len(values)),
+                    angle + 3.0 * (index - 1) + torch.linspace(-1, 1, len(values)),
                     values[:, at, label],
                     s=7,
                     alpha=0.5,
-                    color=COLORS[place],
-                    marker=MARKERS[place],
+                    color=COLORS[index],
+                    marker=MARKERS[index],
                     linewidths=0,
                     label=f"class {label}" if at == 0 else None,
                 )
@@ -150,10 +149,10 @@ def _extremes_figure(
     figure = Figure(figsize=(10.8, 3.6), layout="constrained")
     axes = figure.subplots(2, len(most))
     for row, chosen in zip(axes, (most, least), strict=True):
-        for axis, place in zip(row, chosen.tolist(), strict=True):
-            _show(axis, x[place])
+        for axis, index in zip(row, chosen.tolist(), strict=True):
+            _show(axis, x[index])
             axis.set_title(
-                f"{y[place]}, said {labels[place]}\nratio {ratio[place]:.2f}", fontsize=8
+                f"{y[index]}, said {labels[index]}\nratio {ratio[index]:.2f}", fontsize=8
             )
     axes[0][0].set_ylabel("most", fontsize=9)
     axes[1][0].set_ylabel("least", fontsize=9)
@@ -165,9 +164,9 @@ def _extremes_figure(
 def _samples_figure(x: Tensor, everything: Categorical, shown: Mapping[str, int]) -> Figure:
     figure = Figure(figsize=(10.8, 5.2), layout="constrained")
     axes = figure.subplots(2, 3, width_ratios=(1, 2, 2))
-    for row, (name, place) in zip(axes, shown.items(), strict=True):
-        one = everything[place]
-        _show(row[0], x[place])
+    for row, (name, index) in zip(axes, shown.items(), strict=True):
+        one = everything[index]
+        _show(row[0], x[index])
         row[0].set_title(name, fontsize=9)
         probs = one.member_probs[:, 0]  # (T, C)
         row[1].boxplot(probs.numpy(), positions=range(10), widths=0.6, sym=".")

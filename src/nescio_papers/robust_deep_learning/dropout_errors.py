@@ -13,10 +13,7 @@ from nescio.core import kept
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, line, with_look
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, slug, table, verdict_of
 from nescio_papers.robust_deep_learning.networks import DROPOUT, trained, weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
@@ -57,27 +54,27 @@ NETWORKS = {
 
 def findings(settings: Settings) -> Findings:
     """Errors of both ways for each data set at hand."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     missing = []
     for name in DATA:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             missing.append(f"{name} is not at hand: {in_dist.why}.")
             continue
-        found[name] = {kind: _errors(settings, name, kind, in_dist) for kind in NETWORKS}
-    if not found:
+        results[name] = {kind: _errors(settings, name, kind, in_dist) for kind in NETWORKS}
+    if not results:
         return Findings(text="\n\n".join(missing))
     return Findings(
-        numbers=found,
-        figures={FIGURE: _figure(found)},
-        captions={FIGURE: _caption(found)},
-        claims=[_claim(found)],
-        text="\n\n".join([_text(found, budget(settings).seeds), *missing]),
+        numbers=results,
+        figures={FIGURE: _figure(results)},
+        captions={FIGURE: _caption(results)},
+        claims=[_claim(results)],
+        text="\n\n".join([_text(results, budget(settings).seeds), *missing]),
     )
 
 
 def networks(settings: Settings, name: str, kind: str, in_dist: InData) -> Model:
-    """The trained networks of a kind, one a seed."""
+    """The trained networks of a kind, one per seed."""
     return trained(
         settings,
         PART,
@@ -96,7 +93,7 @@ def _errors(settings: Settings, name: str, kind: str, in_dist: InData) -> Number
 
     def measure() -> Numbers:
         x, y = in_dist.test
-        members = [model.member(place) for place in range(model.members)]
+        members = [model.member(index) for index in range(model.members)]
         usual = [_wrong(models.plain(net), x, y)[0] for net in members]
         if kind == "no dropout":
             return {"usual": usual, "sampled": None}
@@ -106,8 +103,8 @@ def _errors(settings: Settings, name: str, kind: str, in_dist: InData) -> Number
         ]
         return {"usual": usual, "sampled": sampled}
 
-    found: Numbers = kept(path, key, measure)
-    return found
+    result: Numbers = kept(path, key, measure)
+    return result
 
 
 def _wrong(predictor: Any, x: Tensor, y: Tensor) -> list[float]:
@@ -121,7 +118,7 @@ def _wrong(predictor: Any, x: Tensor, y: Tensor) -> list[float]:
 
 
 def over_seeds(sampled: Sequence[Sequence[float]], passes: int) -> list[float]:
-    """The error after so many passes, one a seed."""
+    """The error after `passes` passes, one per seed."""
     return [run[passes - 1] for run in sampled]
 
 
@@ -135,14 +132,14 @@ def _steps(sampled: Sequence[Sequence[float]]) -> list[int]:
     return [step for step in (1, 2, 5, 10, 20, 50) if step < most] + [most]
 
 
-def _text(found: Mapping[str, Numbers], seeds: int) -> str:
+def _text(result: Mapping[str, Numbers], seeds: int) -> str:
     parts = [
         "Small convolutional networks; dropout of "
         f"{DROPOUT} before the last layer, and of {EARLY} after the convolutions where all layers "
         f"have it. Test error in %, mean of {seeds} trainings ± their standard deviation. As "
         "usual: weights scaled, one pass. MC: the mean probabilities of T passes.",
     ]
-    for name, kinds in found.items():
+    for name, kinds in result.items():
         sampled = next(one["sampled"] for one in kinds.values() if one["sampled"])
         steps = _steps(sampled)
         rows = [
@@ -154,9 +151,9 @@ def _text(found: Mapping[str, Numbers], seeds: int) -> str:
     return "\n\n".join(parts)
 
 
-def _caption(found: Mapping[str, Numbers]) -> str:
+def _caption(result: Mapping[str, Numbers]) -> str:
     words = []
-    for name, kinds in found.items():
+    for name, kinds in result.items():
         for kind, one in kinds.items():
             if one["sampled"]:
                 end = over_seeds(one["sampled"], len(one["sampled"][0]))
@@ -164,35 +161,33 @@ def _caption(found: Mapping[str, Numbers]) -> str:
     return "Test error in % over the number of passes. " + "; ".join(words) + "."
 
 
-def _claim(found: Mapping[str, Numbers]) -> Claim:
+def _claim(result: Mapping[str, Numbers]) -> Claim:
     """Is the error of MC dropout below that of usual dropout, network by network?"""
     gaps, words = [], []
-    for name, kinds in found.items():
+    for name, kinds in result.items():
         for kind, one in kinds.items():
             if one["sampled"]:
                 end = over_seeds(one["sampled"], len(one["sampled"][0]))
                 own = [100 * (b - a) for a, b in zip(one["usual"], end, strict=True)]
                 gaps += own
                 words.append(f"{name}, {kind}: {', '.join(f'{gap:+.2f}' for gap in own)}")
-    better = sum(gap < 0 for gap in gaps)
-    verdict = "holds" if better == len(gaps) else "partly" if better else "fails"
     return Claim(
         SOURCE,
         "Dropout only propagates the mean; MC dropout propagates the whole distribution, and its "
         "test error is lower.",
-        "error of MC dropout less that of usual dropout, in points, one a training: "
+        "error of MC dropout less that of usual dropout, in points, one per training: "
         + "; ".join(words),
-        verdict,
+        verdict=verdict_of(*(gap < 0 for gap in gaps)),
     )
 
 
 @with_look
-def _figure(found: Mapping[str, Numbers]) -> Figure:
+def _figure(result: Mapping[str, Numbers]) -> Figure:
     figure = Figure(figsize=(10.8, 4.4), layout="constrained")
-    axes = figure.subplots(1, len(found), squeeze=False)[0]
-    for axis, (name, kinds) in zip(axes, found.items(), strict=True):
-        for place, (kind, one) in enumerate(kinds.items()):
-            look = line(place)
+    axes = figure.subplots(1, len(result), squeeze=False)[0]
+    for axis, (name, kinds) in zip(axes, result.items(), strict=True):
+        for index, (kind, one) in enumerate(kinds.items()):
+            look = line(index)
             axis.axhline(
                 100 * fmean(one["usual"]), color=look["color"], linestyle="--", linewidth=1.2
             )

@@ -11,10 +11,7 @@ from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, label, with_look
-from nescio_papers.kit.experiment import Claim, Findings, Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of, slug
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, slug, table, verdict
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained
 from nescio_papers.robust_deep_learning.sets import (
     BLOCKS,
@@ -22,7 +19,7 @@ from nescio_papers.robust_deep_learning.sets import (
     Block,
     budget,
     in_data,
-    out_data,
+    ood_data,
     shown_data,
 )
 
@@ -36,25 +33,25 @@ Numbers = Mapping[str, Any]
 
 def findings(settings: Settings) -> Findings:
     """A matrix for each block that is at hand."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name in NAMES:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             missing[name] = in_dist.why
         else:
-            found[name] = _matrix(settings, BLOCKS[name], in_dist)
-    figures = {"exposure.png": drawn(found)} if found else {}
+            results[name] = _matrix(settings, BLOCKS[name], in_dist)
+    figures = {"exposure.png": drawn(results)} if results else {}
     return Findings(
-        numbers={"blocks": found, "missing": missing},
+        numbers={"blocks": results, "missing": missing},
         figures=figures,
         captions={
             "exposure.png": "AUROC of the maximum probability after outlier exposure: a row is "
             "what the network was shown, a column what it was tested on; framed where both are "
             "of one source."
         },
-        claims=[_claim(name, numbers) for name, numbers in found.items()],
-        text=_text(found, missing),
+        claims=[_claim(name, numbers) for name, numbers in results.items()],
+        text=_text(results, missing),
     )
 
 
@@ -64,7 +61,7 @@ def _matrix(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]
     absent: dict[str, str] = {}
     rows: dict[str, dict[str, Any]] = {}
     right: dict[str, float] = {}
-    for shown in (PLAIN, *block.outsets, NOISE):
+    for shown in (PLAIN, *block.ood, NOISE):
         loss = losses.nll()
         if shown != PLAIN:
             ood = shown_data(block, shown, in_dist, sizes, seed)
@@ -92,7 +89,7 @@ def _compared(
         return compare_detectors(
             model,
             in_dist.test,
-            out_data(block, in_dist, sizes, settings.seed),
+            ood_data(block, in_dist, sizes, settings.seed),
             detectors=["msp"],
             name=block.name,
             resamples=0,
@@ -103,7 +100,7 @@ def _compared(
     return compared(folder, model, sizes, make)
 
 
-def _text(found: Numbers, missing: Mapping[str, str]) -> str:
+def _text(result: Numbers, missing: Mapping[str, str]) -> str:
     lines = [
         "Outlier exposure trained with one OOD set and tested on all. AUROC of the maximum "
         "probability with its interval. Images that were shown are never tested on: of a set with "
@@ -111,7 +108,7 @@ def _text(found: Numbers, missing: Mapping[str, str]) -> str:
         "Noise is uniform or of shuffled pixels, smoothed, from another seed in the test. "
         "Each row is one training.",
     ]
-    for name, part in found.items():
+    for name, part in result.items():
         sets = list(part["rows"][PLAIN])
         rows = [
             [shown, *(_cell(cells[row], own=row == shown) for row in sets),
@@ -158,7 +155,12 @@ def _claim(name: str, part: Numbers) -> Claim:
     own, other = gains(part["rows"])
     sentence = "Performances strongly depend on the training vs testing OOD datasets."
     if not own or not other:
-        return Claim(SOURCE, f"{sentence} ({name})", "fewer than two OOD sets are at hand", "open")
+        return Claim(
+            SOURCE,
+            f"{sentence} ({name})",
+            "fewer than two OOD sets are at hand",
+            verdict="open",
+        )
     worse = losses_of(part["rows"])
     return Claim(
         SOURCE,
@@ -166,16 +168,16 @@ def _claim(name: str, part: Numbers) -> Claim:
         f"mean gain of AUROC over the plain network: {fmean(own):+.3f} on the set that was shown, "
         f"{fmean(other):+.3f} ({min(other):+.3f} to {max(other):+.3f}) on others; {worse} of "
         f"{len(other)} others got worse by more than their intervals",
-        "holds" if fmean(own) > fmean(other) and worse else "partly" if worse else "fails",
+        verdict=verdict(fmean(own) > fmean(other) and worse, worse),
     )
 
 
 @with_look
-def drawn(found: Numbers) -> Figure:
+def drawn(result: Numbers) -> Figure:
     """A matrix for each block, its numbers written in."""
     figure = Figure(figsize=(11.5, 4.6), layout="constrained")
-    axes = figure.subplots(1, len(found), squeeze=False)[0]
-    for axis, (name, part) in zip(axes, found.items(), strict=True):
+    axes = figure.subplots(1, len(result), squeeze=False)[0]
+    for axis, (name, part) in zip(axes, result.items(), strict=True):
         shown, sets = list(part["rows"]), list(part["rows"][PLAIN])
         values = [[part["rows"][one][row]["value"] for row in sets] for one in shown]
         image = axis.imshow(values, cmap="cividis", vmin=0.5, vmax=1, aspect="auto")

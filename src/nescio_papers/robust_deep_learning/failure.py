@@ -1,7 +1,7 @@
 """Which answers are wrong? Failure scores on one network, five times: the lecture's practical."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -32,9 +32,10 @@ from nescio.evaluation.compare.failure_comparison import (
 from nescio.models.model import Model
 from nescio.report.failure_table import THOUSANDTHS, TITLES
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData, all_images, spread
+from nescio_papers.kit.budgets import full_and_quick, size
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import weights_digest
@@ -58,45 +59,22 @@ Numbers = Mapping[str, Any]
 class Budget:
     """The sizes of a run."""
 
-    train: int
-    test: int
-    seeds: int
-    epochs: Mapping[str, int]  # by data
-    width: int  # of the network for MNIST
-    folds: int
-    heads: tuple[int, ...]
-    head_epochs: int
-    tuning_epochs: int
-    passes: int
-    resamples: int
+    train: int = size(60_000, quick=600)
+    test: int = size(10_000, quick=200)
+    seeds: int = size(5, quick=2)
+    epochs: Mapping[str, int] = size(
+        {"MNIST": 10, "CIFAR-10": 12}, quick={"MNIST": 15, "CIFAR-10": 5}
+    )
+    width: int = size(400, quick=32)  # of the network for MNIST
+    folds: int = size(3, quick=2)
+    heads: tuple[int, ...] = size((400, 400, 400, 400), quick=(16, 16))
+    head_epochs: int = size(5, quick=1)
+    tuning_epochs: int = size(1, quick=1)
+    passes: int = size(50, quick=5)
+    resamples: int = size(300, quick=20)
 
 
-FULL = Budget(
-    train=60_000,
-    test=10_000,
-    seeds=5,
-    epochs={"MNIST": 10, "CIFAR-10": 12},
-    width=400,
-    folds=3,
-    heads=(400, 400, 400, 400),
-    head_epochs=5,
-    tuning_epochs=1,
-    passes=50,
-    resamples=300,
-)
-QUICK = Budget(
-    train=600,
-    test=200,
-    seeds=2,
-    epochs={"MNIST": 15, "CIFAR-10": 5},
-    width=32,
-    folds=2,
-    heads=(16, 16),
-    head_epochs=1,
-    tuning_epochs=1,
-    passes=5,
-    resamples=20,
-)
+FULL, QUICK = full_and_quick(Budget)
 
 
 @dataclass(frozen=True)
@@ -119,8 +97,12 @@ def _cnn(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
 
 
 BLOCKS = {
-    "MNIST": Block("MNIST", "mnist", _mlp, "a plain network with one hidden layer"),
-    "CIFAR-10": Block("CIFAR-10", "cifar10", _cnn, "a small convolutional network"),
+    "MNIST": Block(
+        name="MNIST", data="mnist", net=_mlp, words="a plain network with one hidden layer"
+    ),
+    "CIFAR-10": Block(
+        name="CIFAR-10", data="cifar10", net=_cnn, words="a small convolutional network"
+    ),
 }
 
 
@@ -129,53 +111,43 @@ def budget(settings: Settings) -> Budget:
     return QUICK if settings.quick else FULL
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """A table and pictures for each data set that is at hand."""
-    del done
-    numbers: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
-    captions: dict[str, str] = {}
-    claims: list[Claim] = []
-    texts = [_introduction(budget(settings))]
-    for name, block in BLOCKS.items():
-        in_dist = images(block, budget(settings))
-        if isinstance(in_dist, Absent):
-            numbers[name] = {"absent": in_dist.why}
-            texts.append(f"{name} is not at hand: {in_dist.why}.")
-            continue
-        try:
-            tables = block_tables(settings, block, in_dist)
-        except NescioError as error:
-            if not settings.quick:  # there networks may be all wrong, or all right
-                raise
-            numbers[name] = {"absent": str(error)}
-            texts.append(f"{name} was not judged: {error}.")
-            continue
-        numbers[name] = _numbers(tables)
-        texts += [f"### {name}, {block.words}", *_texts(numbers[name])]
-        drawn, said = _pictures(name, tables[0])
-        figures |= drawn
-        captions |= said
-        claims += _claims(name, numbers[name])
+    blocks = {name: _findings(settings, block) for name, block in BLOCKS.items()}
+    whole = joined(blocks, _introduction(budget(settings)))
+    return replace(whole, claims=judged(settings, whole.claims))
+
+
+def _findings(settings: Settings, block: Block) -> Findings:
+    in_dist = images(block, budget(settings))
+    if isinstance(in_dist, Absent):
+        return absent(block.name, in_dist.why)
+    try:
+        tables = block_tables(settings, block, in_dist)
+    except NescioError as error:
+        if not settings.quick:  # there networks may be all wrong, or all right
+            raise
+        return Findings(
+            numbers={"absent": str(error)}, text=f"{block.name} was not judged: {error}."
+        )
+    numbers = _numbers(tables)
+    figures, captions = _pictures(block.name, tables[0])
     return Findings(
         numbers=numbers,
         figures=figures,
         captions=captions,
-        claims=judged(settings, claims),
-        text="\n\n".join(texts),
+        claims=_claims(block.name, numbers),
+        text="\n\n".join([f"### {block.name}, {block.words}", *_texts(numbers)]),
     )
 
 
 def images(block: Block, sizes: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    found = all_images(block.data)
-    if isinstance(found, Absent):
-        return found
-    return InData(spread(found.train, sizes.train), spread(found.test, sizes.test), found.classes)
+    return all_images(block.data, train=sizes.train, test=sizes.test)
 
 
 def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
-    """The networks, one a seed, and their fold networks; trained once and kept."""
+    """The networks, one per seed, and their fold networks; trained once and stored."""
     sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
     options: dict[str, Any] = {
         "members": sizes.seeds,
@@ -196,7 +168,7 @@ def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Fail
     """A comparison for each seed, kept with what it was made from."""
     sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
     model, crossed = networks_of(settings, block, in_dist)
-    found = []
+    results = []
     for member in range(model.members):
         where = folder / f"seed-{member}"
         mark = [weights_digest(model), *map(weights_digest, crossed.models), str(sizes)]
@@ -208,8 +180,8 @@ def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Fail
             kept = _compared(settings, block, in_dist, model, crossed.member(member), member)
             kept.result["key"] = mark
             kept.save(where, pictures=False)
-        found.append(kept)
-    return found
+        results.append(kept)
+    return results
 
 
 def _compared(
@@ -248,14 +220,14 @@ def _sampled(
     """MC dropout and the ensemble: how sure are they of the network's answer, and their entropy."""
     answers = test.logits[0].argmax(-1)
     sampled = models.mc_dropout(net, passes=budget(settings).passes, seed=settings.seed)
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, predictor in ((MC, sampled), (ENSEMBLE, model)):
         parts = [(predictor(x), own) for x, own in _chunks(in_dist.test[0], answers)]
-        found[name] = torch.cat([log_odds_against(_classes(p), own) for p, own in parts])
-        found[f"{name}: entropy"] = torch.cat(
+        results[name] = torch.cat([log_odds_against(_classes(p), own) for p, own in parts])
+        results[f"{name}: entropy"] = torch.cat(
             [measures.predictive_entropy(_classes(p)) for p, _ in parts]
         )
-    return found
+    return results
 
 
 def _chunks(x: Tensor, answers: Tensor) -> Any:
@@ -312,8 +284,8 @@ def _distances(seen: Activations, test: Activations, crossed: CrossFit) -> dict[
 
     def weighted(detector: Detector) -> Tensor:
         first, second, level = detector.states[0]["weights"].unbind()
-        found: Tensor = first * odds + second * near + level
-        return found
+        result: Tensor = first * odds + second * near + level
+        return result
 
     return {
         TRUST: detectors.trust_score(seen)(test),
@@ -339,13 +311,13 @@ def _numbers(tables: Sequence[FailureComparison]) -> dict[str, Any]:
 def _score(tables: Sequence[FailureComparison], name: str) -> dict[str, Any]:
     """Means over seeds, and the gains in AP of errors over the maximum probability."""
     parts = [one.result["scores"][name] for one in tables]
-    found: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "metrics": {key: _mean([part["metrics"][key]["value"] for part in parts]) for key in NAMES},
         "ap_error": [part["metrics"]["ap_error"] for part in parts],
     }
     if name != BASELINE:
-        found["gains"] = [part["difference"]["ap_error"] for part in parts]
-    return found
+        outcome["gains"] = [part["difference"]["ap_error"] for part in parts]
+    return outcome
 
 
 def _mean(values: Sequence[float]) -> dict[str, float | None]:
@@ -408,12 +380,12 @@ def _gains(parts: Sequence[Numbers]) -> list[str]:
     return [f"{100 * fmean(p['value'] for p in parts):+.1f}", f"{won} of {len(parts)}", *cells]
 
 
-def _pictures(name: str, found: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
+def _pictures(name: str, result: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
     one = slug(name)
     figures = {
-        f"failure-{one}-precision-recall.png": found.precision_recall(SHOWN),
-        f"failure-{one}-risk-coverage.png": found.risk_coverage(SHOWN),
-        f"failure-{one}-histograms.png": found.histograms(),
+        f"failure-{one}-precision-recall.png": result.precision_recall(SHOWN),
+        f"failure-{one}-risk-coverage.png": result.risk_coverage(SHOWN),
+        f"failure-{one}-histograms.png": result.histograms(),
     }
     said = (
         f"Precision and recall of the errors of the first network on {name}.",
@@ -434,7 +406,7 @@ def _claims(name: str, part: Numbers) -> list[Claim]:
             f"Calibration does not solve the overlap problem. ({name})",
             f"errors at a probability of 90 % or above: {100 * before:.0f} % before, "
             f"{100 * after:.0f} % after temperature; AP of errors {100 * gain:+.1f} points",
-            "fails" if all(solved) else "partly" if any(solved) else "holds",
+            verdict="fails" if all(solved) else "partly" if any(solved) else "holds",
         ),
         _better(
             f"The maximum probability is a sub-optimal ranking confidence measure. ({name})",
@@ -454,5 +426,5 @@ def _better(sentence: str, name: str, part: Numbers) -> Claim:
         sentence,
         f"{name}: {mean:+.1f} points of AP of errors over the maximum probability in the mean, "
         f"above it for {won} of {len(gains)} networks, by the paired interval for {sure}",
-        "holds" if won == len(gains) and sure else "partly" if mean > 0 else "fails",
+        verdict=verdict(won == len(gains) and sure, mean > 0),
     )

@@ -6,8 +6,7 @@ import torch
 
 from nescio.core import Categorical, measures
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit.experiment import Comparison, Done, Findings, Settings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Comparison, Findings, Settings, absent, joined, table
 from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
@@ -21,35 +20,29 @@ EXAMPLES: dict[str, tuple[tuple[float, float], tuple[float, float, float]]] = {
 }
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The three distributions, then test errors, then single digits."""
-    del done
     values = examples(settings.base)
-    errors = dropout_errors.findings(settings)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    digits = (
-        Findings(text=f"MNIST is not at hand: {in_dist.why}.")
-        if isinstance(in_dist, Absent)
-        else dropout_digits.findings(settings, in_dist)
+    if isinstance(in_dist, Absent):
+        digits = absent("MNIST", in_dist.why)
+    else:
+        digits = dropout_digits.findings(settings, in_dist)
+    first = Findings(
+        numbers=values, comparisons=_comparisons(values), text=_text(values, settings.unit)
     )
-    return Findings(
-        numbers={"examples": values, "errors": errors.numbers, "digits": digits.numbers},
-        figures={**errors.figures, **digits.figures},
-        captions={**errors.captions, **digits.captions},
-        comparisons=_comparisons(values),
-        claims=[*errors.claims, *digits.claims],
-        text="\n\n".join(filter(None, [_text(values, settings.unit), errors.text, digits.text])),
-    )
+    errors = dropout_errors.findings(settings)
+    return joined({"examples": first, "errors": errors, "digits": digits})
 
 
 def examples(base: float) -> dict[str, dict[str, float]]:
     """The measures of the lecture's three distributions, entropies to the given base."""
-    found = {}
+    results = {}
     for name, (pair, _) in EXAMPLES.items():
         first = torch.tensor(pair, dtype=torch.float64).repeat(PASSES // 2)
         prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
-        found[name] = {one: _value(one, prediction, base) for one in MEASURES}
-    return found
+        results[name] = {one: _value(one, prediction, base) for one in MEASURES}
+    return results
 
 
 def _value(name: str, prediction: Categorical, base: float) -> float:
@@ -62,7 +55,7 @@ def _comparisons(values: dict[str, dict[str, float]]) -> list[Comparison]:
     note = "the lecture's number is not the measure's"
     return [
         Comparison(f"{name}: {one}", said, values[name][one],
-                   "" if abs(said - values[name][one]) < 1e-9 else note)
+                   note="" if abs(said - values[name][one]) < 1e-9 else note)
         for name, (_, printed) in EXAMPLES.items()
         for one, said in zip(MEASURES, printed, strict=True)
     ]  # fmt: skip

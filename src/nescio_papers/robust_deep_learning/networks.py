@@ -12,9 +12,7 @@ from nescio.evaluation import DetectorComparison
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
-from nescio_papers.kit.stores import folder_of
+from nescio_papers.kit import InData, Settings, folder_of
 from nescio_papers.robust_deep_learning.sets import budget
 
 RATE = 2e-3
@@ -60,9 +58,9 @@ def compared(
     """A comparison that was kept for the same weights and key, or a new one, kept."""
     mark = [weights_digest(model), str(key)]
     try:
-        found = DetectorComparison.load(folder)
-        if found.result.get("key") == mark:
-            return found
+        outcome = DetectorComparison.load(folder)
+        if outcome.result.get("key") == mark:
+            return outcome
     except NescioError:
         pass  # there is none, or it is of another version
     made = make()

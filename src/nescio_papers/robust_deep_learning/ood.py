@@ -1,6 +1,7 @@
 """What a network trained on MNIST does not know: the lecture's three scores, and all detectors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from nescio import detectors, models
@@ -10,14 +11,14 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.scored import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
+from nescio_papers.kit.claims import judged, verdict_of
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning import exposure
 from nescio_papers.robust_deep_learning.networks import DROPOUT, accuracy, compared, trained
-from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, out_data
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data, near, ood_data
 
 PART = "ood"
 SOURCE = "lecture, Out of Distribution Detection"
@@ -29,23 +30,15 @@ LECTURE = (MSP, *DROPOUTS, TUNED, "odin, tuned without OOD data", "odin")
 Numbers = Mapping[str, Any]
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """The lecture's example on one network, and the matrix of outlier exposure."""
-    del done
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    lecture = _absent(in_dist) if isinstance(in_dist, Absent) else _example(settings, in_dist)
-    matrix = exposure.findings(settings)
-    return Findings(
-        numbers={"example": lecture.numbers, "exposure": matrix.numbers},
-        figures={**lecture.figures, **matrix.figures},
-        captions={**lecture.captions, **matrix.captions},
-        claims=judged(settings, [*lecture.claims, *matrix.claims]),
-        text="\n\n".join([lecture.text, matrix.text]),
-    )
-
-
-def _absent(missing: Absent) -> Findings:
-    return Findings(numbers={"absent": missing.why}, text=f"MNIST is not at hand: {missing.why}.")
+    if isinstance(in_dist, Absent):
+        lecture = absent("MNIST", in_dist.why)
+    else:
+        lecture = _example(settings, in_dist)
+    whole = joined({"example": lecture, "exposure": exposure.findings(settings)})
+    return replace(whole, claims=judged(settings, whole.claims))
 
 
 def _example(settings: Settings, in_dist: InData) -> Findings:
@@ -53,20 +46,23 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
     epochs = sizes.epochs["MNIST"]
     model = trained(settings, PART, "mnist", in_dist, epochs=epochs, dropout=DROPOUT)
     folder = folder_of(settings, PART) / "mnist-detectors"
-    found = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
+    comparison = compared(folder, model, sizes, lambda: _table(settings, model, in_dist))
     right = accuracy(model, in_dist)
-    names = found.ranked[:3]
+    names = comparison.ranked[:3]
     shown = [MSP, DROPOUTS[2], TUNED, *(n for n in names if n not in LECTURE)]
     return Findings(
-        numbers={**found.result, "accuracy": right},
-        figures={"ood-roc.png": found.roc(shown), "ood-histograms.png": found.histograms(shown)},
+        numbers={**comparison.result, "accuracy": right},
+        figures={
+            "ood-roc.png": comparison.roc(shown),
+            "ood-histograms.png": comparison.histograms(shown),
+        },
         captions={
             "ood-roc.png": "MNIST against sets that the network does not know: the lecture's three "
             "scores and the three best detectors.",
             "ood-histograms.png": "The scores behind these curves.",
         },
-        claims=_claims(found),
-        text=_text(found, right),
+        claims=_claims(comparison),
+        text=_text(comparison, right),
     )
 
 
@@ -78,7 +74,7 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
     return compare_detectors(
         net,
         in_dist.test,
-        out_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
+        ood_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
         train=in_dist.train,
         near=near(BLOCKS["MNIST"]),
         detectors={
@@ -96,15 +92,15 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
     )
 
 
-def _text(found: DetectorComparison, right: float) -> str:
-    sets = found.result["groups"]["all"]
+def _text(comparison: DetectorComparison, right: float) -> str:
+    sets = comparison.result["groups"]["all"]
     rows = [
-        [name, *(_cell(found.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
+        [name, *(_cell(comparison.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
         for name in LECTURE
     ]
     absent = [
         f"{row} is not at hand: {entry['absent']}."
-        for row, entry in found.result["sets"].items()
+        for row, entry in comparison.result["sets"].items()
         if "absent" in entry
     ]
     return "\n\n".join(
@@ -117,7 +113,7 @@ def _text(found: DetectorComparison, right: float) -> str:
             "AUROC of the lecture's scores:",
             table(["", *sets], rows),
             "All detectors:",
-            found.markdown(),
+            comparison.markdown(),
         ]
     )
 
@@ -126,9 +122,9 @@ def _cell(number: Numbers) -> str:
     return f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
 
 
-def _claims(found: DetectorComparison) -> list[Claim]:
-    sets = found.result["groups"]["all"]
-    logits = {row: found.auroc("max_logit", row) for row in sets}
+def _claims(comparison: DetectorComparison) -> list[Claim]:
+    sets = comparison.result["groups"]["all"]
+    logits = {row: comparison.auroc("max_logit", row) for row in sets}
     right = [value > 0.5 for value in logits.values()]
     return [
         Claim(
@@ -136,25 +132,27 @@ def _claims(found: DetectorComparison) -> list[Claim]:
             "Baseline solution: assume that logits (before soft-max) are smaller for out- than for "
             "in-distribution samples.",
             f"AUROC of the maximum logit: {_said(logits)}",
-            "holds" if all(right) else "partly" if any(right) else "fails",
+            verdict=verdict_of(*right),
         ),
         _better(
-            found,
+            comparison,
             DROPOUTS[2],
             "In classification: estimate dispersion (e.g. mutual info) for Bayesian models (e.g. "
             "MC dropout).",
         ),
-        _better(found, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."),
+        _better(
+            comparison, TUNED, "ODIN: modify inputs to maximize differences of in and out samples."
+        ),
     ]
 
 
-def _better(found: DetectorComparison, name: str, sentence: str) -> Claim:
+def _better(comparison: DetectorComparison, name: str, sentence: str) -> Claim:
     """Does a paired test set a score above the maximum probability: on all sets, some, none?"""
-    in_dist = found.result["data"]
-    own, plain = found.scores[name], found.scores[MSP]
+    in_dist = comparison.result["data"]
+    own, plain = comparison.scores[name], comparison.scores[MSP]
     gaps = {
         row: delong_test((own[in_dist], own[row]), (plain[in_dist], plain[row]))
-        for row in found.result["groups"]["all"]
+        for row in comparison.result["groups"]["all"]
     }
     said = ", ".join(
         f"{row} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for row, gap in gaps.items()
@@ -164,7 +162,7 @@ def _better(found: DetectorComparison, name: str, sentence: str) -> Claim:
         SOURCE,
         sentence,
         f"AUROC of {name} less that of the maximum probability: {said}",
-        "holds" if all(wins) else "partly" if any(wins) else "fails",
+        verdict=verdict_of(*wins),
     )
 
 

@@ -1,7 +1,7 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.core.registry import experiments
-from nescio_papers.kit.experiment import Experiment, Part
+from nescio_papers.kit import Experiment, Part
 from nescio_papers.robust_deep_learning import (
     all_detectors,
     calibrating,
@@ -25,11 +25,11 @@ PARTS = {
 def robust_deep_learning() -> Experiment:
     """Detectors, outlier exposure, calibration, failure prediction and MC dropout on images."""
     return Experiment(
-        "robust-deep-learning",
-        "Robust deep learning: calibration, failure prediction, what a network does not know",
-        "Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang et al. "
-        "(2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
-        "data sets: see `nescio data list`; what is absent is left out",
-        (3, 150),
-        tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        name="robust-deep-learning",
+        title="Robust deep learning: calibration, failure prediction, what a network does not know",
+        source="Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang "
+        "et al. (2018), Gal and Ghahramani (2016) and Hendrycks et al. (2019)",
+        needs="data sets: see `nescio data list`; what is absent is left out",
+        minutes=(3, 150),
+        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

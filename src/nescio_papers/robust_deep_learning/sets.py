@@ -1,7 +1,7 @@
-"""In-data and OOD sets at hand, cut to one shape, with training and test images that differ."""
+"""In-distribution and OOD images at hand, in one shape; none is both trained on and tested."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -9,20 +9,14 @@ from torch import Tensor
 from nescio.data import OODSource, color, crop, gray, pad
 from nescio.data.ood import another, paper_noise, stored
 from nescio.evaluation.compare import Absent
+from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import UNSEEN, WHOLE, InData, all_images, evenly, loaded, spread
+from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, evenly, ood_images
 
 NOISE = "noise"
-
-
-@dataclass(frozen=True)
-class OutSet:
-    """Where images come from, and how they get the shape of the in-distribution data."""
-
-    data: str  # name of the data set
-    options: Mapping[str, Any] = field(default_factory=dict)
-    change: Callable[[Tensor], Tensor] = lambda x: x
-    near: bool = False
+Sizes = Mapping[str, int]  # by block
+EPOCHS: Sizes = {"MNIST": 10, "Fashion-MNIST": 10, "CIFAR-10": 12}
+EXPOSED: Sizes = {"MNIST": 4, "CIFAR-10": 10}
 
 
 @dataclass(frozen=True)
@@ -31,49 +25,26 @@ class Block:
 
     name: str
     data: str
-    outsets: Mapping[str, OutSet]
+    ood: Mapping[str, OODSet]
 
 
 @dataclass(frozen=True)
 class Budget:
     """The sizes of a run."""
 
-    train: int  # images at most
-    test: int  # images at most, of each set
-    epochs: Mapping[str, int]  # by block
-    exposed_epochs: Mapping[str, int]  # with outlier exposure
-    out: int  # images of an OOD set at most that a training sees
-    batch: int
-    seeds: int
-    passes: int  # of MC dropout
-    resamples: int
-    tuning: int  # images that tune ODIN
+    train: int = size(60_000, quick=1000)  # images at most
+    test: int = size(10_000, quick=150)  # images at most, of each set
+    epochs: Sizes = size(EPOCHS, quick=dict.fromkeys(EPOCHS, 1))
+    exposed_epochs: Sizes = size(EXPOSED, quick=dict.fromkeys(EXPOSED, 1))  # to outliers
+    out: int = size(20_000, quick=500)  # images of an OOD set at most that a training sees
+    batch: int = size(128, quick=50)
+    seeds: int = size(3, quick=2)
+    passes: int = size(50, quick=5)  # of MC dropout
+    resamples: int = size(200, quick=20)
+    tuning: int = size(500, quick=30)  # images that tune ODIN
 
 
-FULL = Budget(
-    train=60_000,
-    test=10_000,
-    epochs={"MNIST": 10, "Fashion-MNIST": 10, "CIFAR-10": 12},
-    exposed_epochs={"MNIST": 4, "CIFAR-10": 10},
-    out=20_000,
-    batch=128,
-    seeds=3,
-    passes=50,
-    resamples=200,
-    tuning=500,
-)
-QUICK = Budget(
-    train=1000,
-    test=150,
-    epochs={"MNIST": 1, "Fashion-MNIST": 1, "CIFAR-10": 1},
-    exposed_epochs={"MNIST": 1, "CIFAR-10": 1},
-    out=500,
-    batch=50,
-    seeds=2,
-    passes=5,
-    resamples=20,
-    tuning=30,
-)
+FULL, QUICK = full_and_quick(Budget)
 
 
 def _gray(x: Tensor) -> Tensor:
@@ -91,31 +62,31 @@ BLOCKS = {
         "MNIST",
         "mnist",
         {
-            KANA: OutSet("kuzushiji_mnist", WHOLE, near=True),
-            STRICT: OutSet("letters", {"without": "OISZ"}, near=True),
-            FASHION: OutSet("fashion_mnist", WHOLE),
-            GRAY: OutSet("cifar10", WHOLE, _gray),
+            KANA: OODSet(data="kuzushiji_mnist", options=WHOLE, near=True),
+            STRICT: OODSet(data="letters", options={"without": "OISZ"}, near=True),
+            FASHION: OODSet(data="fashion_mnist", options=WHOLE),
+            GRAY: OODSet(data="cifar10", options=WHOLE, change=_gray),
         },
     ),
     "Fashion-MNIST": Block(
         "Fashion-MNIST",
         "fashion_mnist",
         {
-            DIGITS: OutSet("mnist", WHOLE),
-            KANA: OutSet("kuzushiji_mnist", WHOLE),
-            LETTERS: OutSet("letters"),
-            GRAY: OutSet("cifar10", WHOLE, _gray),
+            DIGITS: OODSet(data="mnist", options=WHOLE),
+            KANA: OODSet(data="kuzushiji_mnist", options=WHOLE),
+            LETTERS: OODSet(data="letters"),
+            GRAY: OODSet(data="cifar10", options=WHOLE, change=_gray),
         },
     ),
     "CIFAR-10": Block(
         "CIFAR-10",
         "cifar10",
         {
-            "CIFAR-100": OutSet("cifar100", WHOLE, near=True),
-            "SVHN": OutSet("svhn", WHOLE),
-            "LSUN classrooms": OutSet("lsun_classroom"),
-            FASHION: OutSet("fashion_mnist", WHOLE, _colored),
-            LETTERS: OutSet("letters", change=_colored),
+            "CIFAR-100": OODSet(data="cifar100", options=WHOLE, near=True),
+            "SVHN": OODSet(data="svhn", options=WHOLE),
+            "LSUN classrooms": OODSet(data="lsun_classroom"),
+            FASHION: OODSet(data="fashion_mnist", options=WHOLE, change=_colored),
+            LETTERS: OODSet(data="letters", change=_colored),
         },
     ),
 }
@@ -128,19 +99,15 @@ def budget(settings: Settings) -> Budget:
 
 def in_data(block: Block, sizes: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    found = all_images(block.data)
-    if isinstance(found, Absent):
-        return found
-    train, test = spread(found.train, sizes.train), spread(found.test, sizes.test)
-    return InData(train, test, found.classes)
+    return all_images(block.data, train=sizes.train, test=sizes.test)
 
 
-def out_data(block: Block, in_dist: InData, sizes: Budget, seed: int) -> dict[str, Any]:
+def ood_data(block: Block, in_dist: InData, sizes: Budget, seed: int) -> dict[str, Any]:
     """OOD sets to test on, as `compare_detectors` takes them; noise is the last."""
     rows: dict[str, Any] = {}
-    for name, outset in block.outsets.items():
-        found = _parts(outset)
-        rows[name] = found if isinstance(found, Absent) else evenly(found[1], sizes.test)
+    for name, source in block.ood.items():
+        images = _parts(source)
+        rows[name] = images if isinstance(images, Absent) else evenly(images[1], sizes.test)
     return {**rows, NOISE: (paper_noise(in_dist.train[0], seed=seed + UNSEEN), sizes.test)}
 
 
@@ -151,22 +118,18 @@ def shown_data(
     if name == NOISE:
         noise = paper_noise(in_dist.train[0], seed=seed)
         return stored(noise, min(sizes.out, len(in_dist.train[0])))
-    found = _parts(block.outsets[name])
-    return found if isinstance(found, Absent) else another(evenly(found[0], sizes.out), name)
+    images = _parts(block.ood[name])
+    return images if isinstance(images, Absent) else another(evenly(images[0], sizes.out), name)
 
 
 def near(block: Block) -> tuple[str, ...]:
     """The names of the OOD sets that are near."""
-    return tuple(name for name, outset in block.outsets.items() if outset.near)
+    return tuple(name for name, source in block.ood.items() if source.near)
 
 
-def _parts(outset: OutSet) -> tuple[Tensor, Tensor] | Absent:
+def _parts(source: OODSet) -> tuple[Tensor, Tensor] | Absent:
     """Training and test images; of a set that has only one of them, every other image each."""
-    found = loaded(outset.data, **outset.options)
-    if isinstance(found, Absent):
-        return found
-    assert found.test is not None
-    train, test = found.train[0], found.test[0]
-    if not len(train):
-        train, test = test[::2], test[1::2]
-    return outset.change(train), outset.change(test)
+    images = ood_images(source)
+    if isinstance(images, Absent) or len(images[0]):
+        return images
+    return images[1][::2], images[1][1::2]

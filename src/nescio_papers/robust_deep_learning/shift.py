@@ -1,7 +1,7 @@
 """What networks, ensembles, prediction sets and a guard do as digits move away from MNIST."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,9 +23,10 @@ from nescio.models import Predictor
 from nescio.models.model import Model
 from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import Claim, Done, Findings, Settings
-from nescio_papers.kit.images import InData, all_images, evenly, loaded, spread
+from nescio_papers.kit.budgets import full_and_quick, size
+from nescio_papers.kit.claims import judged, verdict
+from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
@@ -51,19 +52,18 @@ Numbers = Mapping[str, Any]
 class Budget:
     """The sizes of a run."""
 
-    train: int
-    held: int  # images that calibrate
-    test: int
-    epochs: int
-    batch: int
-    passes: int
-    miss: float  # how often a set may miss the digit
-    false_alarm: float
-    risk: float
+    train: int = size(50_000, quick=800)
+    held: int = size(10_000, quick=300)  # images that calibrate
+    test: int = size(6_000, quick=200)
+    epochs: int = size(10, quick=3)
+    batch: int = size(128, quick=50)
+    passes: int = size(50, quick=5)
+    miss: float = size(0.001, quick=0.1)  # how often a set may miss the digit
+    false_alarm: float = size(0.01, quick=0.05)
+    risk: float = size(0.01, quick=0.2)
 
 
-FULL = Budget(50_000, 10_000, 6_000, 10, 128, 50, 0.001, 0.01, 0.01)
-QUICK = Budget(800, 300, 200, 3, 50, 5, 0.1, 0.05, 0.2)
+FULL, QUICK = full_and_quick(Budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +74,12 @@ class Digits:
     held: Part  # calibrates
 
 
-def run(settings: Settings, done: Done) -> Findings:
+def run(settings: Settings) -> Findings:
     """Curves for each shift, confident answers, entropies and streams with an alarm."""
-    del done
     sizes = QUICK if settings.quick else FULL
     digits = _digits(sizes)
     if isinstance(digits, Absent):
-        why = digits.why
-        return Findings(numbers={"absent": why}, text=f"MNIST is not at hand: {why}.")
+        return absent("MNIST", digits.why)
     model = _trained(settings, sizes, digits)
     subjects = _subjects(settings, sizes, model, digits)
     watch = _guard(model, digits, sizes)
@@ -89,36 +87,27 @@ def run(settings: Settings, done: Done) -> Findings:
         name: _along(settings, sizes, subjects, watch, digits, name, weights_digest(model))
         for name in SHIFTS
     }
-    ood = _ood(settings, sizes, subjects, digits)
+    ood = _ood(sizes, subjects, digits)
     stream = streams(watch, digits.in_dist.test, seed=settings.seed)
-    figures = {
-        **{f"shift-{name}.png": pictures.curves(found) for name, found in curves.items()},
-        **ood.figures,
-        **stream.figures,
-    }
-    captions = {f"shift-{name}.png": _caption(found) for name, found in curves.items()}
-    return Findings(
-        numbers={
-            "curves": {name: found.result for name, found in curves.items()},
-            "ood": ood.numbers,
-            "streams": stream.numbers,
-        },
-        figures=figures,
-        captions={**captions, **ood.captions, **stream.captions},
-        claims=judged(settings, ood.claims),
-        text="\n\n".join([_text(sizes, curves), ood.text, stream.text]),
+    first = Findings(
+        numbers={name: curve.result for name, curve in curves.items()},
+        figures={f"shift-{name}.png": pictures.curves(curve) for name, curve in curves.items()},
+        captions={f"shift-{name}.png": _caption(curve) for name, curve in curves.items()},
+        text=_text(sizes, curves),
     )
+    whole = joined({"curves": first, "ood": ood, "streams": stream})
+    return replace(whole, claims=judged(settings, ood.claims))
 
 
 def _digits(sizes: Budget) -> Digits | Absent:
-    found = all_images("mnist")
-    if isinstance(found, Absent):
-        return found
-    x, y = spread(found.train, sizes.train + sizes.held)
+    result = all_images("mnist")
+    if isinstance(result, Absent):
+        return result
+    x, y = spread(result.train, sizes.train + sizes.held)
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))
     apart = min(sizes.held, len(x) // 3)
     trained, held = ((x[rows], y[rows]) for rows in order.split([len(x) - apart, apart]))
-    return Digits(InData(trained, spread(found.test, sizes.test), found.classes), held)
+    return Digits(InData(trained, spread(result.test, sizes.test), result.classes), held)
 
 
 def _trained(settings: Settings, sizes: Budget, digits: Digits) -> Model:
@@ -192,44 +181,44 @@ def _along(
     return Along(kept(path, {"key": [weights, str(sizes)], "shift": name}, make))
 
 
-def _ood(
-    settings: Settings, sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits
-) -> Findings:
+def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits) -> Findings:
     """Confident answers and entropies on digits and what is none, as far as it is at hand."""
-    del settings
-    x, y = digits.in_dist.test
-    in_dist = {name: see(predictor, x) for name, predictor in subjects.items()}
-    numbers: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
-    captions: dict[str, str] = {}
-    claims: list[Claim] = []
-    texts = []
-    for place, row in enumerate(OOD):
-        found = loaded(BLOCKS["MNIST"].outsets[row].data, **BLOCKS["MNIST"].outsets[row].options)
-        if isinstance(found, Absent):
-            numbers[row] = {"absent": found.why}
-            texts.append(f"{row} is not at hand: {found.why}.")
+    in_dist = {name: see(predictor, digits.in_dist.test[0]) for name, predictor in subjects.items()}
+    rows = {}
+    for index, row in enumerate(OOD):
+        images = ood_images(BLOCKS["MNIST"].ood[row])
+        if isinstance(images, Absent):
+            rows[row] = absent(row, images.why)
             continue
-        assert found.test is not None
-        images: Tensor = evenly(found.test[0], sizes.test)
-        other = {name: see(predictor, images) for name, predictor in subjects.items()}
-        confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in subjects}
-        spreads = {n: entropies(in_dist[n], other[n]) for n in subjects if n in (*_ensembles(), MC)}
-        files = f"confident-{place}.png", f"entropies-{place}.png"
-        figures[files[0]] = pictures.confident_answers(confident)
-        figures[files[1]] = pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row)
-        captions[files[0]] = f"MNIST and {row}: accuracy above a confidence, {row} always wrong."
-        captions[files[1]] = f"Predictive entropy of MNIST (filled) and {row} (line)."
-        medians = {
-            n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()
-        }
-        at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
-        numbers[row] = {"median_entropy": medians, "accuracy_above_0.9": at_nine}
-        claims += _claims(row, medians, at_nine)
-        rows = [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in subjects]
-        head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
-        texts.append(table(head, rows))
-    return Findings(numbers, figures, captions, (), claims, "\n\n".join(texts))
+        x = evenly(images[1], sizes.test)
+        other = {name: see(predictor, x) for name, predictor in subjects.items()}
+        rows[row] = _against(row, index, in_dist, digits.in_dist.test[1], other)
+    return joined(rows)
+
+
+def _against(
+    row: str, index: int, in_dist: Mapping[str, Any], y: Tensor, other: Mapping[str, Any]
+) -> Findings:
+    """What all predictors say on digits and on one OOD set."""
+    confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in other}
+    spreads = {n: entropies(in_dist[n], other[n]) for n in other if n in (*_ensembles(), MC)}
+    answers, histograms = f"confident-{index}.png", f"entropies-{index}.png"
+    medians = {n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()}
+    at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
+    head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
+    return Findings(
+        numbers={"median_entropy": medians, "accuracy_above_0.9": at_nine},
+        figures={
+            answers: pictures.confident_answers(confident),
+            histograms: pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row),
+        },
+        captions={
+            answers: f"MNIST and {row}: accuracy above a confidence, {row} always wrong.",
+            histograms: f"Predictive entropy of MNIST (filled) and {row} (line).",
+        },
+        claims=_claims(row, medians, at_nine),
+        text=table(head, [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in other]),
+    )
 
 
 def _ensembles() -> list[str]:
@@ -244,7 +233,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
             SOURCE,
             f"The entropy on inputs from unknown classes grows with the ensemble. ({row})",
             f"median entropy {one:.3f} for M = 1, {five:.3f} for 5, {ten:.3f} for 10",
-            "holds" if one < five < ten else "partly" if one < ten else "fails",
+            verdict=verdict(one < five < ten, one < ten),
         ),
         Claim(
             SOURCE,
@@ -252,7 +241,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
             f"unknown classes counted as wrong. ({row})",
             f"accuracy above a confidence of 0.9: M = 10 {_share(ensemble)}, MC dropout "
             f"{_share(dropout)}",
-            "holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
+            verdict="holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
         ),
     ]
 
@@ -260,36 +249,35 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
 def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
     lines = [
         f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
-        f"{sizes.held:,} others calibrate the temperature, the sets "
-        f"({100 * (1 - sizes.miss):g} %) and the guard ({100 * sizes.false_alarm:g} % "
-        f"false alarms, {100 * sizes.risk:g} % errors); "
-        f"{sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the rest shows "
-        "what they are worth beyond.",
+        f"{sizes.held:,} others calibrate the temperature, the sets ({100 * (1 - sizes.miss):g} %) "
+        f"and the guard ({100 * sizes.false_alarm:g} % false alarms, {100 * sizes.risk:g} % "
+        f"errors); {sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the "
+        "rest shows what they are worth beyond.",
     ]
-    for name, found in curves.items():
-        strengths = [f"{strength:g}" for strength in found.strengths]
+    for name, comparison in curves.items():
+        strengths = [f"{strength:g}" for strength in comparison.strengths]
         rows = [
-            [f"accuracy, {who}", *map(_share, found.curve("predictors", who, "accuracy"))]
-            for who in found.result["predictors"]
+            [f"accuracy, {who}", *map(_share, comparison.curve("predictors", who, "accuracy"))]
+            for who in comparison.result["predictors"]
         ]
         rows += [
-            [f"ECE, {who}", *map(_share, found.curve("predictors", who, "ece"))]
-            for who in found.result["predictors"]
+            [f"ECE, {who}", *map(_share, comparison.curve("predictors", who, "ece"))]
+            for who in comparison.result["predictors"]
         ]
         rows += [
-            [f"covered, {who}", *map(_share, found.curve("sets", who, "covered"))]
-            for who in found.result["sets"]
+            [f"covered, {who}", *map(_share, comparison.curve("sets", who, "covered"))]
+            for who in comparison.result["sets"]
         ]
         rows += [
-            [f"guard, {key}", *map(_share, found.curve("guards", "guard", key))]
+            [f"guard, {key}", *map(_share, comparison.curve("guards", "guard", key))]
             for key in ("risk", "answered", "unsure", "ood")
         ]
         lines += [f"### {name.replace('_', ' ')}", table(["strength", *strengths], rows)]
     return "\n\n".join(lines)
 
 
-def _caption(found: Along) -> str:
-    return f"{found.result['shift'].replace('_', ' ')}, {found.result['description']}."
+def _caption(comparison: Along) -> str:
+    return f"{comparison.result['shift'].replace('_', ' ')}, {comparison.result['description']}."
 
 
 def _share(value: float | None) -> str:

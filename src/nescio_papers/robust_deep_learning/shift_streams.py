@@ -14,8 +14,7 @@ from nescio.monitoring import Monitor, monitor
 from nescio.monitoring.monitor import LEAST
 from nescio.report.plots.monitor_plot import martingale
 from nescio_papers.data import corruptions
-from nescio_papers.kit.experiment import Findings
-from nescio_papers.kit.summary import table
+from nescio_papers.kit import Findings, table
 
 FALSE_ALARM = 0.01
 STRENGTHS = (1, 2, 3)
@@ -35,18 +34,18 @@ def streams(watch: Guard, test: Part, *, seed: int) -> Findings:
     known, before, after = (x[rows] for rows in order[: 3 * third].split(third))
     calm = monitor(_scores(watch, known), false_alarm=FALSE_ALARM, seed=seed)
     calm = calm.update(_scores(watch, before))
-    found: dict[str, Monitor] = {"unchanged": calm.update(_scores(watch, after))}
+    result: dict[str, Monitor] = {"unchanged": calm.update(_scores(watch, after))}
     for kind in KINDS:
         for strength in STRENGTHS:
             moved = shifts[kind]()(after, strength)
-            found[f"{kind}, strength {strength}"] = calm.update(_scores(watch, moved))
+            result[f"{kind}, strength {strength}"] = calm.update(_scores(watch, moved))
     for kind, images in _corrupted().items():
-        found[f"MNIST-C {kind}"] = calm.update(_scores(watch, images[:third]))
-    rows = [[name.replace("_", " "), _said(one, third)] for name, one in found.items()]
-    drawn = {name.replace("_", " "): found[f"{name}, strength {SHOWN}"] for name in KINDS}
-    figure = martingale({"unchanged": found["unchanged"], **drawn}, changed=third)
+        result[f"MNIST-C {kind}"] = calm.update(_scores(watch, images[:third]))
+    rows = [[name.replace("_", " "), _said(one, third)] for name, one in result.items()]
+    drawn = {name.replace("_", " "): result[f"{name}, strength {SHOWN}"] for name in KINDS}
+    figure = martingale({"unchanged": result["unchanged"], **drawn}, changed=third)
     return Findings(
-        numbers={name: _numbers(one, third) for name, one in found.items()},
+        numbers={name: _numbers(one, third) for name, one in result.items()},
         figures={"monitor.png": figure},
         captions={
             "monitor.png": f"The monitor on the guard's scores; after {third:,} digits they are "
@@ -67,11 +66,11 @@ def _scores(watch: Guard, x: Tensor) -> Tensor:
 def _corrupted() -> dict[str, Tensor]:
     """The corrupted digits at hand; they are of test digits, in an order of their own."""
     try:
-        found = corruptions()
+        result = corruptions()
     except NescioError:
         return {}
     return {name: x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))]
-            for name, (x, _) in found.items()}  # fmt: skip
+            for name, (x, _) in result.items()}  # fmt: skip
 
 
 def _numbers(one: Monitor, half: int) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def _numbers(one: Monitor, half: int) -> dict[str, Any]:
 
 def _said(one: Monitor, half: int) -> str:
     if one.alarm is None:
-        return f"none in {one.seen - half:,} digits"
+        return f"none in {one.count - half:,} digits"
     if one.alarm < half:
         return "a false alarm before"
     return f"{one.alarm + 1 - half:,} digits"

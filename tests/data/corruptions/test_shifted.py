@@ -188,7 +188,7 @@ def test_bytes_are_images():
             lambda: corruptions.blur(deviation=0),
             "`deviation` must be a finite number above 0, got 0",
         ),
-        (lambda: corruptions.contrast(share=0.3), "at most 0.2 a step, got 0.3"),
+        (lambda: corruptions.contrast(share=0.3), "at most 0.2 per step, got 0.3"),
         (lambda: corruptions.impulse_noise(share=0), "above 0 and at most 0.2"),
         (lambda: corruptions.pixelation(share=0.2), "between 0 and 0.2"),
         (lambda: corruptions.feature_scaling(factor=1), "not 1, got 1"),

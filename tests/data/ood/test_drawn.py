@@ -102,3 +102,15 @@ def test_a_bad_number_of_strokes_is_refused(least):
 def test_only_images_are_drawn(make, shape):
     with pytest.raises(NescioError, match=r"`shape` must be \(channels, height, width\)"):
         make(shape)
+
+
+@pytest.mark.parametrize(
+    ("source", "means"),
+    [
+        (ood.shapes, [0.2956456, 0.6058701, 0.2627359, 0.1745237]),
+        (ood.strokes, [0.1492507, 0.0506355, 0.1996824, 0.1547572]),
+    ],
+)
+def test_a_seed_gives_the_pictures_it_always_gave(source, means):
+    drawn = source((1, 28, 28), seed=3).take(4).double().mean((1, 2, 3))
+    np.testing.assert_allclose(drawn, means, atol=1e-6)

@@ -56,7 +56,7 @@ def test_by_default_it_takes_what_enters_the_last_linear_layer(net, x, y):
 
 
 def test_what_was_done_is_kept(net, x, y):
-    made = nescio.observe(net, (x, y)).made
+    made = nescio.observe(net, (x, y)).about
     assert json.loads(json.dumps(made)) == made
     assert made["network"] == "Images"
     assert made["layers"] == ["input of fc"]
@@ -68,8 +68,8 @@ def test_what_was_done_is_kept(net, x, y):
     assert made["bytes"] == 23 * (4 * (3 + 7) + 8 + 8)  # logits, features, labels, hashes
     assert made["stored"] == "memory"
     again = nescio.observe(net, (x.numpy(), y.numpy()), batch_size=5)
-    assert again.made["data"] == made["data"]
-    assert nescio.observe(net, x[:-1]).made["data"] != made["data"]
+    assert again.about["data"] == made["data"]
+    assert nescio.observe(net, x[:-1]).about["data"] != made["data"]
 
 
 @pytest.mark.parametrize("pool", ["mean", "max", "flatten"])
@@ -87,7 +87,7 @@ def test_maps_are_pooled(net, x, pool):
     mine = nescio.observe(net, x, layers=layers, pool=function)
     for name in layers:
         close(mine.features[name], found.features[name])
-    assert mine.made["pool"]["function"].endswith("<lambda>")
+    assert mine.about["pool"]["function"].endswith("<lambda>")
 
 
 def test_a_layer_is_read_before_the_next_one_writes_on_it(net, x):
@@ -221,12 +221,12 @@ def test_files_hold_the_bits_that_memory_would(members, x, y, tmp_path):
     several = [nets.mlp((2, 8, 8), 3, widths=(6, 5)) for _ in range(members)]
     options = {"layers": ["*", None], "inputs": True, "batch_size": 7}
     in_dist = nescio.observe(several, [(x[:10], y[:10]), (x[10:], y[10:])], **options)
-    assert in_dist.made["stored"] == "memory"
+    assert in_dist.about["stored"] == "memory"
     for folder in (None, tmp_path / "mine"):
         mapped = nescio.observe(
             several, [(x[:10], y[:10]), (x[10:], y[10:])], memory=0, folder=folder, **options
         )
-        assert mapped.made["stored"] == "files"
+        assert mapped.about["stored"] == "files"
         same_bits(in_dist, mapped)
     names = sorted(path.name for path in (tmp_path / "mine").iterdir())
     assert len(names) == 1 + len(in_dist.features) + 3
@@ -287,7 +287,7 @@ def test_a_generator_of_unknown_length(net, x, y):
         parts = zip(x.split(8), y.split(8), strict=True)
         found = nescio.observe(net, parts, inputs=True, memory=memory)
         same_bits(found, expected)
-        assert found.made["stored"] == ("memory" if memory else "files")
+        assert found.about["stored"] == ("memory" if memory else "files")
 
 
 def test_the_disk_must_have_room(net, x, monkeypatch):
@@ -370,7 +370,7 @@ def test_logits_are_found_and_where_is_said(wrap, output):
     net, x = Returns(wrap), torch.randn(5, 4)
     found = nescio.observe(net, x)
     close(found.logits[0], net.fc(x).detach())
-    assert found.made["output"] == output
+    assert found.about["output"] == output
     close(nescio.models.plain(net)(x).logits[0], net.fc(x).detach())
 
 
@@ -404,7 +404,7 @@ def test_the_last_layer_is_known_only_where_its_output_is_the_networks(wrap, kno
     torch.manual_seed(0)
     found = nescio.observe(Returns(wrap), torch.randn(5, 4))
     assert (found.weight is not None) == known
-    assert (found.made["linear"] == "fc") == known
+    assert (found.about["linear"] == "fc") == known
     assert list(found.features) == ["input of fc"]
 
 
@@ -434,12 +434,12 @@ def test_the_features_before_log_probabilities_are_known(end):
     assert found.layer() == found.last == "input of fc"
     assert torch.equal(found.features[found.last][0], net.inp(x).detach())
     assert found.weight is None  # the layer's logits are not the network's
-    assert found.made["linear"] is None
+    assert found.about["linear"] is None
     close(found.logits[0].logsumexp(-1), torch.zeros(9))
     both = nescio.observe([net, Ends(nn.Identity())], x, layers=["inp", None])
     assert both.last == "input of fc"
     assert both.weight is None
-    assert both.made["linear"] is None
+    assert both.about["linear"] is None
     with pytest.raises(NescioError, match="changes its logits after that layer"):
         nescio.detectors.react(found)
 
@@ -481,7 +481,7 @@ def test_number_types_follow_the_network(net, x, dtype):
     ):
         assert value.dtype == kept
         torch.testing.assert_close(value.float(), own, **near)
-    assert found.made["dtype"] == str(dtype).removeprefix("torch.")
+    assert found.about["dtype"] == str(dtype).removeprefix("torch.")
     assert found.weight.dtype == kept
     assert torch.equal(found.hashes, hash_inputs(x))
 

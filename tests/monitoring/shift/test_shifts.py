@@ -220,7 +220,7 @@ def test_what_is_refused(pair):
         shift.by_column(x, y, draws=0)
     with pytest.raises(NescioError, match='"logistic" or a function, got'):
         shift.classifier_two_sample(x, y, classifier="forest")
-    with pytest.raises(NescioError, match="must give 35 numbers, one a row"):
+    with pytest.raises(NescioError, match="must give 35 numbers, one per row"):
         shift.classifier_two_sample(x, y, classifier=lambda x, y: lambda rows: np.zeros(3))
     with pytest.raises(NescioError, match="two tables, or two arrays"):
         shift.by_column(read_table({"a": [1]}), y)

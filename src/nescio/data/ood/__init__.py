@@ -1,14 +1,14 @@
-"""OOD sources: inputs a network should not be sure about, by number."""
+"""OOD sources: inputs a network should not be confident about, by index."""
 
+from nescio.data.ood.composed import another as another
+from nescio.data.ood.composed import mixture as mixture
+from nescio.data.ood.composed import scaled as scaled
+from nescio.data.ood.composed import stored as stored
 from nescio.data.ood.drawn import faded as faded
 from nescio.data.ood.drawn import overlaid as overlaid
 from nescio.data.ood.drawn import patches as patches
 from nescio.data.ood.drawn import shapes as shapes
 from nescio.data.ood.drawn import strokes as strokes
-from nescio.data.ood.given import another as another
-from nescio.data.ood.given import mixture as mixture
-from nescio.data.ood.given import scaled as scaled
-from nescio.data.ood.given import stored as stored
 from nescio.data.ood.noise import paper_noise as paper_noise
 from nescio.data.ood.noise import permuted as permuted
 from nescio.data.ood.noise import shuffled as shuffled

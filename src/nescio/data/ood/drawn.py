@@ -12,6 +12,7 @@ from nescio.core import Array, NescioError
 from nescio.core.registry import ood_sources
 from nescio.data import random_access
 from nescio.data.ood.source import OODSource, Source, as_images, as_seed, as_source, floats
+from nescio.data.random_access import Indices
 
 # Images that have lost contrast (as in Hendrycks and Dietterich, 2019).
 
@@ -28,7 +29,7 @@ def faded(x: Array, *, low: float = 0.05, high: float = 0.4, seed: int = 0) -> O
         raise NescioError(f"expected 0 <= low <= high <= 1, got low={low} and high={high}")
     text = f"faded({source.text}, low={float(low)}, high={float(high)}, seed={as_seed(seed)})"
     make = partial(_make, source, source.order(seed), float(low), float(high), seed)
-    return OODSource("faded", source.shape, None, text, make)
+    return OODSource(name="faded", shape=source.shape, description=text, make=make)
 
 
 def _make(
@@ -37,7 +38,7 @@ def _make(
     low: float,
     high: float,
     seed: int,
-    indices: random_access.Indices,
+    indices: Indices,
 ) -> NDArray[np.float32]:
     images = floats(source.values[order[indices % len(order)]]).astype(np.float64)
     mean = images.mean((2, 3), keepdims=True)
@@ -71,11 +72,11 @@ def overlaid(x: Array, *, shift: int = 4, seed: int = 0) -> OODSource:
         )
     text = f"overlaid({source.text}, shift={shift}, seed={as_seed(seed)})"
     make = partial(_make_overlaid, source, source.order(seed), shift, seed)
-    return OODSource("overlaid", source.shape, None, text, make)
+    return OODSource(name="overlaid", shape=source.shape, description=text, make=make)
 
 
 def _make_overlaid(
-    source: Source, order: NDArray[np.int64], shift: int, seed: int, indices: random_access.Indices
+    source: Source, order: NDArray[np.int64], shift: int, seed: int, indices: Indices
 ) -> NDArray[np.float32]:
     drawn = random_access.rows(
         seed, random_access.OVERLAY, indices, 5, np.uint64
@@ -106,10 +107,10 @@ def _moved(
 
 @ood_sources.register
 def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
-    """Images put together from grid x grid patches of as many images, each at another place.
+    """Images put together from grid x grid patches of as many images, each at another position.
 
-    The patches of input i stand in an order drawn by (seed, i); each is cut from an image of its
-    own draw (with replacement), so all patches of a place are used, and none twice.
+    The patches of input i stand in an order drawn by (seed, i); each is cut from an image drawn
+    with replacement, so the patches of all positions are used, and none twice.
     """
     source = as_source(x, images=True)
     _, height, width = source.shape
@@ -120,17 +121,18 @@ def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
         )
     text = f"patches({source.text}, grid={grid}, seed={as_seed(seed)})"
     return OODSource(
-        "patches", source.shape, None, text, partial(_make_patches, source, grid, seed)
+        name="patches",
+        shape=source.shape,
+        description=text,
+        make=partial(_make_patches, source, grid, seed),
     )
 
 
-def _make_patches(
-    source: Source, grid: int, seed: int, indices: random_access.Indices
-) -> NDArray[np.float32]:
+def _make_patches(source: Source, grid: int, seed: int, indices: Indices) -> NDArray[np.float32]:
     cells = grid * grid
     order = random_access.orders(
         seed, random_access.PATCH, indices, cells
-    )  # (n, G): the patch at each place
+    )  # (n, G): the patch at each position
     drawn = random_access.rows(seed, random_access.PATCH_SOURCE, indices, cells, np.uint64)
     image = (drawn % np.uint64(len(source.values))).astype(np.int64)
     channels, height, width = source.shape
@@ -145,25 +147,30 @@ def _make_patches(
 # They have what things in pictures have (edges, areas, symmetry, texture) and show none of them.
 
 Floats = NDArray[np.float32]
-PARTS = 4  # at most so many ellipses and boxes in a picture
-EACH, WHOLE = 10, 9  # numbers that a part and a picture take
+PARTS = 4  # ellipses and boxes in a picture, at most
+PART_NUMBERS, WHOLE = 10, 9  # numbers that a part and a picture take
 
 
 @ood_sources.register
 def shapes(shape: Sequence[int] = (1, 28, 28), *, seed: int = 0) -> OODSource:
     """One to four ellipses and boxes, tapered, turned, often mirrored, with stripes or shading.
 
-    All channels get the same picture, each at a brightness of its own.
+    All channels get the same picture, each at a different brightness.
     """
     sizes = as_images(shape)
     text = f"shapes({sizes}, seed={as_seed(seed)})"
-    return OODSource("shapes", sizes, None, text, partial(_make_shapes, sizes, seed))
+    return OODSource(
+        name="shapes",
+        shape=sizes,
+        description=text,
+        make=partial(_make_shapes, sizes, seed),
+    )
 
 
-def _make_shapes(shape: tuple[int, int, int], seed: int, indices: random_access.Indices) -> Floats:
+def _make_shapes(shape: tuple[int, int, int], seed: int, indices: Indices) -> Floats:
     channels, height, width = shape
     numbers = random_access.rows(
-        seed, random_access.SHAPES, indices, PARTS * EACH + WHOLE + channels, np.float32
+        seed, random_access.SHAPES, indices, PARTS * PART_NUMBERS + WHOLE + channels, np.float32
     )
     whole, tints = numbers[:, -channels - WHOLE : -channels, None, None], numbers[:, -channels:]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
@@ -171,7 +178,7 @@ def _make_shapes(shape: tuple[int, int, int], seed: int, indices: random_access.
     count = 1 + np.floor(PARTS * whole[:, 0])
     picture = np.zeros((len(indices), height, width), np.float32)
     for part in range(PARTS):
-        drawn = _part(numbers[:, part * EACH : (part + 1) * EACH, None, None], x, y)
+        drawn = _part(numbers[:, part * PART_NUMBERS : (part + 1) * PART_NUMBERS, None, None], x, y)
         np.maximum(picture, drawn * (part < count), out=picture)
     mirrored = np.maximum(picture, picture[:, :, ::-1])
     picture = np.where(whole[:, 1] < 0.4, mirrored, picture)
@@ -215,7 +222,7 @@ def _surface(u: Floats, x: Floats, y: Floats) -> Floats:
 # Pen strokes at random: the look of handwriting, none of its signs.
 
 STROKES, PIECES = 5, 6  # strokes at most; straight pieces that a bent one is made of
-EACH = 9  # numbers that a stroke takes
+STROKE_NUMBERS = 9  # that a stroke takes
 FAR = np.float32(np.inf)
 
 
@@ -229,28 +236,33 @@ def strokes(shape: Sequence[int] = (1, 28, 28), *, least: int = 3, seed: int = 0
     if not 1 <= least <= STROKES:
         raise NescioError(f"`least` must be in 1..{STROKES}, got {least}")
     text = f"strokes({sizes}, least={least}, seed={as_seed(seed)})"
-    return OODSource("strokes", sizes, None, text, partial(_make_strokes, sizes, least, seed))
+    return OODSource(
+        name="strokes",
+        shape=sizes,
+        description=text,
+        make=partial(_make_strokes, sizes, least, seed),
+    )
 
 
-def _make_strokes(
-    shape: tuple[int, int, int], least: int, seed: int, indices: random_access.Indices
-) -> Floats:
+def _make_strokes(shape: tuple[int, int, int], least: int, seed: int, indices: Indices) -> Floats:
     channels, height, width = shape
     numbers = random_access.rows(
-        seed, random_access.STROKES, indices, STROKES * EACH + 3, np.float32
+        seed, random_access.STROKES, indices, STROKES * STROKE_NUMBERS + 3, np.float32
     )
     count = least + np.floor((STROKES + 1 - least) * numbers[:, -1])
     y, x = np.mgrid[:height, :width].astype(np.float32)  # pixels
     nearest = np.full((len(indices), height, width), FAR)
-    start, end = _ends(numbers[:, : STROKES * EACH].reshape(-1, STROKES, EACH), height, width)
-    bend = np.where(numbers[:, 4 : STROKES * EACH : EACH] < 0.4, 1.0, 0.0)
-    bend = (bend * (numbers[:, 5 : STROKES * EACH : EACH] - 0.5))[..., None]
+    start, end = _ends(
+        numbers[:, : STROKES * STROKE_NUMBERS].reshape(-1, STROKES, STROKE_NUMBERS), height, width
+    )
+    bend = np.where(numbers[:, 4 : STROKES * STROKE_NUMBERS : STROKE_NUMBERS] < 0.4, 1.0, 0.0)
+    bend = (bend * (numbers[:, 5 : STROKES * STROKE_NUMBERS : STROKE_NUMBERS] - 0.5))[..., None]
     way = end - start
     middle = (start + end) / 2 + bend * np.stack([-way[..., 1], way[..., 0]], -1)
     for stroke in range(STROKES):
         used = stroke < count
-        own = (start[used, stroke], middle[used, stroke], end[used, stroke])
-        nearest[used] = np.minimum(nearest[used], _distance(own, x, y))
+        curve = (start[used, stroke], middle[used, stroke], end[used, stroke])
+        nearest[used] = np.minimum(nearest[used], _distance(curve, x, y))
     size = min(height, width) / 28
     thick = size * (0.8 + 1.4 * numbers[:, -2, None, None])
     soft = size * (0.5 + numbers[:, -3, None, None])
@@ -262,14 +274,14 @@ def _ends(u: Floats, height: int, width: int) -> tuple[Floats, Floats]:
     """Where strokes begin and end, `(n, S, 2)` in pixels (across, down)."""
     size = np.array([width, height], np.float32)
     start, end = (0.15 + 0.7 * u[..., 0:2]) * size, (0.15 + 0.7 * u[..., 2:4]) * size
-    kind = u[..., 6:7]  # of strokes of their own: a quarter upright, a quarter level
+    kind = u[..., 6:7]  # of separate strokes: a quarter upright, a quarter level
     lean = start + (2 * u[..., 2:4] - 1) * size / 28
     upright = np.stack([lean[..., 0], end[..., 1]], -1)
     level = np.stack([end[..., 0], lean[..., 1]], -1)
     end = np.where(kind < 0.25, upright, np.where(kind < 0.5, level, end))
     for stroke in range(1, u.shape[1]):  # joined to the end, the start or the middle of the last
-        place = u[:, stroke, 8:9]
-        share = np.where(place < 0.4, 1.0, np.where(place < 0.7, 0.0, 0.5))
+        joined = u[:, stroke, 8:9]
+        share = np.where(joined < 0.4, 1.0, np.where(joined < 0.7, 0.0, 0.5))
         joint = start[:, stroke - 1] * (1 - share) + end[:, stroke - 1] * share
         start[:, stroke] = np.where(u[:, stroke, 7:8] < 0.6, joint, start[:, stroke])
     return start.astype(np.float32), end.astype(np.float32)

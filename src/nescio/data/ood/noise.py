@@ -11,9 +11,9 @@ from torch import Tensor
 from nescio.core import Array, NescioError, as_batch, as_tensor
 from nescio.core.registry import ood_sources
 from nescio.data import random_access
-from nescio.data.ood.given import mixture
+from nescio.data.ood.composed import mixture
 from nescio.data.ood.source import OODSource, Source, as_seed, as_source, floats, shown
-from nescio.data.random_access import limits, uniform_images
+from nescio.data.random_access import Indices, limits, uniform_images
 
 # Images with their pixels in another order (Hein et al., 2019, section 5).
 
@@ -23,7 +23,7 @@ def permuted(x: Array, *, seed: int = 0) -> OODSource:
     """Training images with their pixels shuffled, the channels of a pixel together.
 
     Input i is image i mod N of `x` in an order given by `seed`, its pixels in an order given by
-    (seed, i): every image comes equally often, each time shuffled anew. (N, F) shuffles features.
+    (seed, i): every image occurs equally often, with different orders. (N, F) shuffles features.
     """
     source = as_source(x, images=False)
     if source.values.ndim not in (2, 4):
@@ -33,18 +33,18 @@ def permuted(x: Array, *, seed: int = 0) -> OODSource:
         )
     text = f"permuted({source.text}, seed={as_seed(seed)})"
     make = partial(_make, source, source.order(seed), seed)
-    return OODSource("permuted", source.shape, None, text, make)
+    return OODSource(name="permuted", shape=source.shape, description=text, make=make)
 
 
 def _make(
-    source: Source, order: NDArray[np.int64], seed: int, indices: random_access.Indices
+    source: Source, order: NDArray[np.int64], seed: int, indices: Indices
 ) -> NDArray[np.float32]:
     channels = source.shape[0] if len(source.shape) == 3 else 1
     pixels = source.values[0].size // channels
     first = order[indices % len(order)] * (channels * pixels)
-    places = random_access.orders(seed, random_access.ORDER, indices, pixels)[:, None]
-    places = places + (first[:, None] + np.arange(channels) * pixels)[:, :, None]  # (n, C, P)
-    return floats(source.values.reshape(-1)[places]).reshape(-1, *source.shape)
+    pixel = random_access.orders(seed, random_access.ORDER, indices, pixels)[:, None]
+    chosen = pixel + (first[:, None] + np.arange(channels) * pixels)[:, :, None]  # (n, C, P)
+    return floats(source.values.reshape(-1)[chosen]).reshape(-1, *source.shape)
 
 
 # Low-pass filtered noise (Hein et al., 2019, section 5): smooth, yet of full contrast.
@@ -72,11 +72,17 @@ def smoothed(ood: OODSource, *, low: float = 1.0, high: float = 2.5, seed: int =
         )
     text = f"smoothed({ood.description}, low={float(low)}, high={float(high)}, "
     make = partial(_make_smoothed, ood, float(low), float(high), as_seed(seed))
-    return OODSource(f"smoothed {ood.name}", ood.shape, ood.size, f"{text}seed={seed})", make)
+    return OODSource(
+        name=f"smoothed {ood.name}",
+        shape=ood.shape,
+        size=ood.size,
+        description=f"{text}seed={seed})",
+        make=make,
+    )
 
 
 def _make_smoothed(
-    ood: OODSource, low: float, high: float, seed: int, indices: random_access.Indices
+    ood: OODSource, low: float, high: float, seed: int, indices: Indices
 ) -> NDArray[np.float32]:
     images = ood.make(indices)
     sigma = low + (high - low) * random_access.rows(
@@ -88,7 +94,7 @@ def _make_smoothed(
 def _stretched(images: NDArray[np.float32], sigma: NDArray[np.float64]) -> NDArray[np.float32]:
     """Filter and rescale images (n, C, H, W).
 
-    A stacked numpy product is one small product an image, so no image depends on its neighbors.
+    A stacked numpy product is one small product per image, so no image depends on its neighbors.
     """
     smallest = images.min((1, 2, 3), keepdims=True)
     above = images - smallest  # an image of one value is exactly 0, before and after the filter
@@ -153,7 +159,7 @@ def uniform(
     bottom, top = limits(low, high, sizes)
     text = f"uniform({sizes}, low={shown(bottom)}, high={shown(top)}, seed={as_seed(seed)})"
     make = partial(uniform_images, shape=sizes, bottom=bottom, top=top, seed=seed)
-    return OODSource("uniform", sizes, None, text, make)
+    return OODSource(name="uniform", shape=sizes, description=text, make=make)
 
 
 # The noise of the papers (Hein et al., 2019, section 5).
@@ -165,8 +171,8 @@ ROUNDING = 1e-6
 def paper_noise(x: Array, *, seed: int = 0) -> OODSource:
     """Half uniform noise, half pixel-permuted images of `x`, both smoothed with sigma in [1, 2.5].
 
-    Even indices are uniform noise, odd ones permuted images. The published code draws one sigma a
-    batch; here each image has its own, so that it does not depend on its batch. The noise is in
+    Even indices are uniform noise, odd ones permuted images. The published code draws one sigma per
+    batch; here each image has a sigma, so that it does not depend on its batch. The noise is in
     [0, 1], so the images must be.
     """
     shuffled = permuted(x, seed=seed)
@@ -175,7 +181,7 @@ def paper_noise(x: Array, *, seed: int = 0) -> OODSource:
     if lowest < -ROUNDING or highest > 1 + ROUNDING:
         raise NescioError(
             f"paper_noise makes images in [0, 1], those of x range from {lowest:g} to {highest:g}; "
-            "scale x to [0, 1] and the noise back with outside.scaled, or normalize in the network"
+            "scale x to [0, 1] and the noise back with ood.scaled, or normalize in the network"
         )
     return replace(noise, name="paper_noise", description=f"paper_noise({shuffled.description})")
 
@@ -185,19 +191,22 @@ def paper_noise(x: Array, *, seed: int = 0) -> OODSource:
 
 @ood_sources.register
 def shuffled(x: Array, *, seed: int = 0) -> OODSource:
-    """Inputs of which each feature comes from a sample of its own: same ranges, no relations.
+    """Inputs of which each feature comes from another sample: same ranges, no relations.
 
     The samples are drawn by (seed, i), with replacement. Of few features that depend little on each
     other, many of these inputs look like `x`.
     """
     source = as_source(x, images=False)
     text = f"shuffled({source.text}, seed={as_seed(seed)})"
-    return OODSource("shuffled", source.shape, None, text, partial(_make_shuffled, source, seed))
+    return OODSource(
+        name="shuffled",
+        shape=source.shape,
+        description=text,
+        make=partial(_make_shuffled, source, seed),
+    )
 
 
-def _make_shuffled(
-    source: Source, seed: int, indices: random_access.Indices
-) -> NDArray[np.float32]:
+def _make_shuffled(source: Source, seed: int, indices: Indices) -> NDArray[np.float32]:
     table = source.values.reshape(len(source.values), -1)
     features = table.shape[1]
     drawn = random_access.rows(seed, random_access.SHUFFLE, indices, features, np.uint64)

@@ -1,4 +1,4 @@
-"""The data an OOD source is made from: checked once, bytes kept as bytes."""
+"""The data an OOD source is made from: checked once; bytes stay bytes."""
 
 import hashlib
 import math
@@ -29,7 +29,7 @@ class Source:
         return self.values.shape[1:]
 
     def order(self, seed: int) -> NDArray[np.int64]:
-        """All numbers of inputs in an order given by `seed`."""
+        """All indices of inputs in an order given by `seed`."""
         return random_access.orders(
             seed, random_access.SOURCE, np.zeros(1, np.int64), len(self.values)
         ).reshape(-1)
@@ -67,13 +67,13 @@ def digest(values: NDArray[Any]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=8).hexdigest()
 
 
-# An OOD source as a value: inputs by number, each a function of (seed, index) only.
+# An OOD source as a value: inputs by index, each a function of (seed, index) only.
 
 Make: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float32]]
 BLOCK = 1 << 18  # numbers made at a time: 1 MB, what a core's caches hold
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OODSource:
     """Inputs that are not of the training distribution, by index.
 
@@ -82,17 +82,17 @@ class OODSource:
 
     name: str
     shape: tuple[int, ...]  # of one input
-    size: int | None
+    size: int | None = None
     description: str
     make: Make = field(repr=False)  # indices (n,) -> new inputs (n, *shape), a few at a time
 
     def __call__(self, indices: Tensor) -> Tensor:
         """The inputs at `indices` (n,), float32 of shape (n, *shape), where the indices live."""
-        places = self._checked(indices)
-        result = np.empty((len(places), *self.shape), np.float32)
+        numbers = self._checked(indices)
+        result = np.empty((len(numbers), *self.shape), np.float32)
         step = max(1, BLOCK // math.prod(self.shape))
-        for first in range(0, len(places), step):
-            result[first : first + step] = self.make(places[first : first + step])
+        for first in range(0, len(numbers), step):
+            result[first : first + step] = self.make(numbers[first : first + step])
         return torch.from_numpy(result).to(indices.device)
 
     def take(self, count: int, start: int = 0) -> Tensor:
@@ -109,15 +109,17 @@ class OODSource:
                 f"the indices of {self.name!r} must be an int64 tensor of shape (n,), got "
                 f"{_what(indices)}; use torch.tensor([...]), or .take(count)"
             )
-        places: NDArray[np.int64] = indices.detach().cpu().numpy()
-        if len(places) and places.min() < 0:
-            raise NescioError(f"the indices of {self.name!r} must be 0 or more, got {places.min()}")
-        if self.size is not None and len(places) and places.max() >= self.size:
+        numbers: NDArray[np.int64] = indices.detach().cpu().numpy()
+        if len(numbers) and numbers.min() < 0:
+            raise NescioError(
+                f"the indices of {self.name!r} must be 0 or more, got {numbers.min()}"
+            )
+        if self.size is not None and len(numbers) and numbers.max() >= self.size:
             raise NescioError(
                 f"{self.name!r} has {self.size} inputs, numbered 0..{self.size - 1}; "
-                f"there is no number {places.max()}: ask for fewer"
+                f"there is no number {numbers.max()}: ask for fewer"
             )
-        return places
+        return numbers
 
 
 def as_seed(seed: int) -> int:
@@ -131,10 +133,10 @@ def as_seed(seed: int) -> int:
     return number
 
 
-def _what(given: Any) -> str:
-    if isinstance(given, Tensor):
-        return f"{str(given.dtype).removeprefix('torch.')} of shape {tuple(given.shape)}"
-    return type(given).__name__
+def _what(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    return type(value).__name__
 
 
 def as_images(shape: Sequence[int]) -> tuple[int, int, int]:

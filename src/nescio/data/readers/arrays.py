@@ -334,7 +334,7 @@ def _stream(
 
 
 def _header(file: IO[bytes]) -> Header:
-    """What the file holds; it then stands at the numbers."""
+    """The header of the file; the position is then at the numbers."""
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, columns_first, kind = read(file)

@@ -67,7 +67,7 @@ def csv_stream(
 
     columns: only these, in this order. without: all but these. keep: columns that are copied
     through as text; no inputs, unless `columns` has them too. header: whether the first row holds
-    names; None: it does where one of its values is no number, or where they are 0, 1, 2, ... in
+    names; None: it does if one of its values is not a number, or if they are 0, 1, 2, ... in
     order, as pandas numbers columns. Without it, columns are 0, 1, ...
     """
     path = Path(path)
@@ -271,7 +271,7 @@ def _is_even(layout: Layout, chunk: bytes) -> bool:
 
 
 def _careful(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
-    """Value by value: missing ones are NaN, and what is no number is named."""
+    """Value by value: missing ones are NaN; one that is not a number is named."""
     rows = _even(layout, chunk, first)
     return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
 
@@ -305,7 +305,7 @@ def _column(
         where = _place(layout, first + bad)
         if layout.without is None:  # this column is needed
             raise NescioError(
-                f"{where}: {cells[bad]!r} is no number in column {name!r} of {layout.path}; repair "
+                f"{where}: {cells[bad]!r} is not a number in column {name!r} of {layout.path}; fix "
                 "it, or leave the cell empty"
             ) from None
         left = ",".join([*layout.without, name])

@@ -45,7 +45,7 @@ def open_stream(path: str | Path, **options: Any) -> Stream:
 
 
 def columns_of(path: str | Path, *, header: bool | None = None) -> tuple[str, ...] | None:
-    """The names of all columns of a table, of numbers or not; None: it is no table.
+    """The names of all columns of a table, of numbers or not; None: it is not a table.
 
     header: of a CSV, whether its first row holds names.
     """

@@ -119,7 +119,7 @@ def _words(path: Path, batch: Any, names: list[str]) -> Words:
     try:
         cells = [batch.column(name).cast("string").fill_null("").to_pylist() for name in names]
     except (ValueError, NotImplementedError) as error:
-        raise NescioError(f"{path} has a column that is no text: {error}; keep another") from None
+        raise NescioError(f"{path} has a column that is not text: {error}; keep another") from None
     return np.array(cells, str).reshape(len(names), -1).T
 
 

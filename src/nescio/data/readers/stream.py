@@ -209,7 +209,7 @@ def exactly(parts: Iterator[Any], size: int) -> Iterator[Any]:
 def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]]) -> Kept:
     """Columns of text by name, from rows (n, columns) as they come from any case on.
 
-    Cases that follow those asked for last are read on; others are looked for from the start.
+    Samples after the last request are read on; others are searched from the start.
     """
     at, rest, coming = 0, np.empty((0, len(names)), str), parts(0)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError
 from nescio.core.registry import datasets
-from nescio.data.dataset import Dataset, Part, hold_out
+from nescio.data.dataset import Dataset, Part, from_parts
 from nescio.data.sets.catalogue import data_folder, entry, lacking, locate
 
 PIXELS = 3 * 32 * 32
@@ -35,8 +35,8 @@ def cifar10(*, folder: str | None = None, validation: int = 5000, seed: int = 0)
     files = _files("cifar10", folder, (*BATCHES, "test_batch.bin"))
     batches = {name: _records(raw, name, 1) for name, raw in files.items()}
     train = _joined([batches[name] for name in BATCHES if name in batches], 0)
-    train, held = hold_out(train, validation, seed)
-    return Dataset("cifar10", train, held, _joined([batches["test_batch.bin"]], 0), classes=10)
+    test = _joined([batches["test_batch.bin"]], 0)
+    return from_parts("cifar10", train, test, classes=10, validation=validation, seed=seed)
 
 
 @datasets.register
@@ -50,24 +50,22 @@ def cifar100(
     files = _files("cifar100", folder, ("train.bin", "test.bin"))
     parts = {name: [_records(raw, name, 2)] for name, raw in files.items()}
     label = 0 if coarse else 1
-    train, held = hold_out(_joined(parts["train.bin"], label), validation, seed)
-    test = _joined(parts["test.bin"], label)
-    return Dataset("cifar100", train, held, test, classes=20 if coarse else 100)
+    train, test = (_joined(parts[name], label) for name in ("train.bin", "test.bin"))
+    classes = 20 if coarse else 100
+    return from_parts("cifar100", train, test, classes=classes, validation=validation, seed=seed)
 
 
 def _files(name: str, folder: str | None, wanted: tuple[str, ...]) -> dict[str, bytes]:
     """The contents of the .bin files that are there: the last one wanted, and one more."""
     where = data_folder(name, folder)
-    loose = {file: path for file in wanted if (path := locate(where, file)) is not None}
-    found = {file: path.read_bytes() for file, path in loose.items()}
-    if not found:
-        archive = _archive(name, where)
-        found = dict(_members(archive, wanted))
-        where = archive
-    if wanted[-1] not in found or len(found) < 2:
-        missing = wanted[-1] if wanted[-1] not in found else wanted[0]
-        raise lacking(name, where, missing)
-    return found
+    paths = {file: path for file in wanted if (path := locate(where, file)) is not None}
+    contents = {file: path.read_bytes() for file, path in paths.items()}
+    if not contents:
+        where = _archive(name, where)
+        contents = dict(_members(where, wanted))
+    if wanted[-1] not in contents or len(contents) < 2:
+        raise lacking(name, where, wanted[0] if wanted[-1] in contents else wanted[-1])
+    return contents
 
 
 def _archive(name: str, where: Path) -> Path:

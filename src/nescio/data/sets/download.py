@@ -27,12 +27,12 @@ MEGABYTE = 1_000_000
 WAITS = (1.0, 5.0, 15.0)  # seconds before another try; the first try waits for nobody
 SECONDS = 30.0  # without a byte, after which a connection counts as lost
 Note = Callable[[str], None]
-Verdict = Literal["ok", "missing", "damaged"]
+Verdict = Literal["ok", "present", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found of a file."""
+    """The state of a file."""
 
     path: Path
     verdict: Verdict
@@ -47,7 +47,7 @@ def download(
     waits: Sequence[float] = WAITS,
     show: bool | None = None,
 ) -> Path:
-    """Fetch the files of a data set into its folder; those that are there and whole are kept."""
+    """Fetch the files of a data set into its folder, but for those that are present and whole."""
     known = entry(name)
     above = root(folder)
     if above is None:
@@ -74,9 +74,13 @@ def verify(name: str, folder: str | Path | None = None) -> list[Checked]:
     if above is None:
         raise NescioError(f"say where to look: set {SETTING} to a folder, or give --folder data")
     where = home(name, folder) or above / known.folders[0]
-    there = [(path, f) for f in (*known.files, *known.others) if (path := locate(where, f.name))]
-    judged = [check(path, file) for path, file in there]
-    return judged + [Checked(where / file.name, "missing") for file in missing(known, where)]
+    listed = [(path, f) for f in (*known.files, *known.others) if (path := locate(where, f.name))]
+    unlisted = sorted(set(_matching(known, where)) - {path for path, _ in listed})
+    return [
+        *(check(path, file) for path, file in listed),
+        *(Checked(path, "present", "no published checksum") for path in unlisted),
+        *(Checked(where / file.name, "missing") for file in missing(known, where)),
+    ]
 
 
 def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in part", "no"]:
@@ -84,9 +88,8 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
     known, where = entry(name), home(name, folder)
     if where is None or not any(where.iterdir()):
         return "no"
-    whole = [other for other in known.others if not other.part]
-    there = [locate(where, other.name) is not None for other in whole]
-    if all(_has(where, file) for file in known.files) or (there and all(there)):
+    unpacked = [locate(where, other.name) is not None for other in known.others]
+    if all(_has(where, file) for file in known.files) or (unpacked and all(unpacked)):
         return "yes"
     return "no" if len(missing(known, where)) == len(known.files) else "in part"
 
@@ -94,10 +97,21 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
 def missing(known: Entry, where: Path) -> list[File]:
     """The published files that are not there, unless others serve in their place."""
     lack = [file for file in known.files if not _has(where, file)]
-    packed = {other.name for other in known.others} & {_plain(file) for file in known.files}
-    if packed:  # each stands for its own packed file
-        return lack
-    return [] if any(locate(where, other.name) for other in known.others) else lack
+    if lack == list(known.files) and _in_their_place(known, where):
+        return []
+    return lack
+
+
+def _in_their_place(known: Entry, where: Path) -> bool:
+    """Whether there are files in another layout than the published one, whole or in part."""
+    unpacked = {_plain(file) for file in known.files}
+    others = [other for other in known.others if other.name not in unpacked]
+    return any(_matching(known, where)) or any(locate(where, other.name) for other in others)
+
+
+def _matching(known: Entry, where: Path) -> list[Path]:
+    """Files that are read although they are published nowhere."""
+    return [path for pattern in known.patterns for path in where.glob(pattern)]
 
 
 def _has(where: Path, file: File) -> bool:
@@ -116,9 +130,11 @@ def check(path: Path, file: File) -> Checked:
         return Checked(path, "damaged", f"{size} bytes, expected {file.size}")
     if file.sha256 is None:
         return Checked(path, "ok", "by its size; no published checksum")
-    found = _sha256(path)
-    if found != file.sha256:
-        return Checked(path, "damaged", f"sha256 {found[:12]}..., expected {file.sha256[:12]}...")
+    checksum = _sha256(path)
+    if checksum != file.sha256:
+        return Checked(
+            path, "damaged", f"sha256 {checksum[:12]}..., expected {file.sha256[:12]}..."
+        )
     return Checked(path, "ok")
 
 
@@ -145,8 +161,8 @@ def fetch(
             raise NescioError(f"cannot write {part}: {error.strerror}; make room for it") from None
         else:
             return
-    kept = f"; {part.name} is kept, the same command goes on there" if part.exists() else ""
-    raise NescioError(f"could not download {path.name}: {'; '.join(failures)}{kept}")
+    rest = f"; {part.name} stays, and the same command continues it" if part.exists() else ""
+    raise NescioError(f"could not download {path.name}: {'; '.join(failures)}{rest}")
 
 
 def _from(
@@ -171,7 +187,7 @@ def _from(
         part.unlink()
         if not before:  # begun here and wrong from the start: another try would be too
             raise NescioError(f"{address} gave wrong bytes ({judged.reason}); they were removed")
-        note(f"{address}: what was there before does not fit ({judged.reason}); starting anew")
+        note(f"{address}: what was there before does not fit ({judged.reason}); starting again")
     raise NescioError(f"{address} gave wrong bytes; they were removed")
 
 
@@ -180,7 +196,7 @@ class _LostError(Exception):
 
 
 def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
-    """Append what is missing to `part`, or begin anew where the server cannot go on."""
+    """Append what is missing to `part`, or start again if the server cannot resume."""
     start = part.stat().st_size if part.exists() else 0
     if start == file.size:
         return
@@ -190,12 +206,12 @@ def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
     opened = _open(address, start)
     if opened is None:
         part.unlink(missing_ok=True)
-        raise _LostError("the server cannot go on where the file was cut off")
+        raise _LostError("the server cannot resume an incomplete download")
     with closing(opened) as answer:
         resumed = answer.status == 206 and _begins(answer) == start
         if answer.status == 206 and not resumed:
             part.unlink(missing_ok=True)
-            raise _LostError("the server went on at another place than asked")
+            raise _LostError("the server continued at another byte than asked")
         start = start if resumed else 0
         _refuse_length(address, answer, file.size - start)
         with (
@@ -259,8 +275,8 @@ def _open(address: str, start: int) -> "HTTPResponse | None":
 
 def _begins(answer: "HTTPResponse") -> int | None:
     """Where a partial answer begins: `bytes 100-199/200` at 100."""
-    unit, _, places = (answer.headers.get("Content-Range") or "").partition(" ")
-    first = places.partition("-")[0]
+    unit, _, span = (answer.headers.get("Content-Range") or "").partition(" ")
+    first = span.partition("-")[0]
     return int(first) if unit == "bytes" and first.isdigit() else None
 
 

@@ -1,4 +1,4 @@
-"""Folders of image files: one sub-folder for each class, as photographs are usually kept."""
+"""Folders of image files: one sub-folder for each class, as photographs are usually stored."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ SCENES = ("bedroom", "bridge", "church_outdoor", "classroom", "conference_room",
 def image_folder(
     *, folder: str | None = None, size: Size = None, mode: str | None = None, seed: int = 0
 ) -> Dataset:
-    """Your own image files, in a folder for each class.
+    """Your image files, in a folder for each class.
 
     folder: holds a folder for each class, taken in the order of their names, split 80 / 10 / 10
     in an order given by `seed`; or folders train and, where there are any, validation (or val) and
@@ -35,14 +35,25 @@ def image_folder(
         raise NescioError('say which folder: image_folder(folder="photos"), or load("photos")')
     where = Path(folder)
     if not where.is_dir():
-        raise NescioError(f"there is no folder {where}; expected one that holds a folder a class")
+        raise NescioError(f"there is no folder {where}; expected one with a folder for each class")
     if not (where / "train").is_dir():
         train, validation, test = split(_by_class(where, _classes(where), size, mode), seed)
-        return Dataset(where.name, train, validation, test, len(_classes(where)))
+        return Dataset(
+            name=where.name,
+            train=train,
+            validation=validation,
+            test=test,
+            classes=len(_classes(where)),
+        )
     classes = _classes(where / "train")
-    made = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
-    rest = (made.get("validation"), made.get("test"))
-    return Dataset(where.name, made["train"], *rest, len(classes))
+    parts = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
+    return Dataset(
+        name=where.name,
+        train=parts["train"],
+        validation=parts.get("validation"),
+        test=parts.get("test"),
+        classes=len(classes),
+    )
 
 
 @datasets.register
@@ -84,26 +95,26 @@ def imagenet_minus(*, folder: str | None = None, size: Size = 32) -> Dataset:
 
 def _ready(where: Path) -> dict[str, Path]:
     """The folders of the parts; none that holds images is left out."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for here in sorted(path for path in where.iterdir() if path.is_dir()):
         part = PARTS.get(here.name)
-        if part in found:
+        if part in folders:
             raise NescioError(f"{where} holds both val and validation; expected one of the two")
         if part is not None:
-            found[part] = here
+            folders[part] = here
         elif _files(here) or any(_files(path) for path in here.iterdir() if path.is_dir()):
             raise NescioError(
                 f"{where} holds images in {here.name!r} beside 'train'; expected the folders "
                 f"{', '.join(PARTS)} alone: rename it, or move it away"
             )
-    return found
+    return folders
 
 
 def _archived(name: str, where: Path, needed: set[str]) -> tuple[Tensor, Tensor | None]:
     """Images, and labels where they are, of the one .npz file of a folder."""
     path = only_archive(name, where)
-    arrays, found = read_arrays(path, {"x", "y"})
-    demand(path, found, needed)
+    arrays, names = read_arrays(path, {"x", "y"})
+    demand(path, names, needed)
     stored = arrays["x"]
     x = torch.from_numpy(stored) if stored.ndim == 4 and stored.shape[1] == 3 else as_images(stored)
     y = targets(f"y in {path}", arrays["y"]) if "y" in arrays else None

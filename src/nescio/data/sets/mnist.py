@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nescio.core import NescioError
 from nescio.core.registry import datasets
-from nescio.data.dataset import Dataset, Part, hold_out, only_tests
+from nescio.data.dataset import Dataset, Part, from_parts, only_tests
 from nescio.data.images import as_images
 from nescio.data.readers.arrays import demand, only_archive, read_arrays, targets
 from nescio.data.sets.catalogue import data_folder, lacking, locate
@@ -26,15 +26,15 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @datasets.register
 def letters(*, folder: str | None = None, without: str = "") -> Dataset:
-    """2990 handwritten capital letters of 28 x 28 pixels, A to Z as 0 to 25, all to test on.
+    """Handwritten capital letters of 28 x 28 pixels, A to Z as 0 to 25, all to test on.
 
     folder: where the folder `letters-az` with the .npz file is, in place of NESCIO_DATA.
     without: letters to leave out; OISZ look like the digits 0, 1, 5, 2.
     """
     where = data_folder("letters", folder)
     path = only_archive("letters", where)
-    arrays, found = read_arrays(path, {"x", "y"})
-    demand(path, found, {"x", "y"})
+    arrays, names = read_arrays(path, {"x", "y"})
+    demand(path, names, {"x", "y"})
     x, y = as_images(arrays["x"]), targets(f"y in {path}", arrays["y"])
     return only_tests("letters", leave_out((x, y), without), classes=26)
 
@@ -47,8 +47,8 @@ def leave_out(part: Part, without: str) -> Part:
     if not without:
         return part
     x, y = part
-    kept = ~torch.isin(y, torch.tensor([ALPHABET.index(letter) for letter in without.upper()]))
-    return x[kept], y[kept]
+    rest = ~torch.isin(y, torch.tensor([ALPHABET.index(letter) for letter in without.upper()]))
+    return x[rest], y[rest]
 
 
 # Images and labels in the IDX format of MNIST and its relatives, plain or gzipped.
@@ -57,11 +57,10 @@ def leave_out(part: Part, without: str) -> Part:
 # bytes each, and then the bytes, last axis fastest.
 
 Reader = Callable[[str], NDArray[np.uint8]]  # the array of a file by its name without .gz
-PARTS = {"train": "train", "test": "t10k"}
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """The array of an IDX file of unsigned bytes; a gzipped file is seen by its first bytes."""
+    """The array of an IDX file of unsigned bytes; plain or gzipped."""
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
@@ -114,8 +113,33 @@ def fashion_mnist(*, folder: str | None = None, validation: int = 5000, seed: in
 
 @datasets.register
 def kuzushiji_mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
-    """70000 cursive Japanese characters of 28 x 28 pixels; options as those of mnist."""
-    return _family("kuzushiji_mnist", folder, validation, seed)
+    """70000 cursive Japanese characters of 28 x 28 pixels; options as those of mnist.
+
+    The folder `kuzushiji-mnist` holds the four IDX files, or the published kmnist-PART-imgs.npz and
+    kmnist-PART-labels.npz, of which the two of the training part may be missing.
+    """
+    where = data_folder("kuzushiji_mnist", folder)
+    if locate(where, "kmnist-test-imgs.npz") is None:
+        return _family("kuzushiji_mnist", folder, validation, seed)
+    absent = not any(where.rglob("kmnist-train-*.npz"))
+    train = None if absent else _kuzushiji_part(where, "train")
+    test = _kuzushiji_part(where, "test")
+    return from_parts("kuzushiji_mnist", train, test, classes=10, validation=validation, seed=seed)
+
+
+def _kuzushiji_part(where: Path, part: str) -> Part:
+    """Images and labels in two .npz files, each with one array."""
+
+    def read(kind: str) -> NDArray[np.uint8]:
+        name = f"kmnist-{part}-{kind}.npz"
+        path = locate(where, name)
+        if path is None:
+            raise lacking("kuzushiji_mnist", where, name)
+        arrays, names = read_arrays(path, {"arr_0"})
+        demand(path, names, {"arr_0"})
+        return arrays["arr_0"]
+
+    return _part(*_pair(where, part, read("imgs"), read("labels")))
 
 
 @datasets.register
@@ -130,14 +154,14 @@ def emnist_letters(
     read = _zipped(where) or _loose("emnist_letters", where)
 
     def part(name: str) -> Part:
-        images, labels = _pair(where, read, f"emnist-letters-{name}")
+        images, labels = _idx_pair(where, read, f"emnist-letters-{name}")
         if labels.min(initial=1) < 1:
             raise NescioError(f"labels in {where} must be in 1..26, got 0; expected EMNIST letters")
         upright = images.transpose(0, 2, 1)  # the files hold them column by column
-        return leave_out((_tensor(upright)[:, None], _tensor(labels).long() - 1), without)
+        return leave_out(_part(upright, labels - 1), without)
 
-    train, held = hold_out(part("train"), validation, seed)
-    return Dataset("emnist_letters", train, held, part("test"), classes=26)
+    train, test = part("train"), part("test")
+    return from_parts("emnist_letters", train, test, classes=26, validation=validation, seed=seed)
 
 
 def _family(name: str, folder: str | None, validation: int, seed: int) -> Dataset:
@@ -145,23 +169,29 @@ def _family(name: str, folder: str | None, validation: int, seed: int) -> Datase
     where = data_folder(name, folder)
     read = _loose(name, where)
 
-    def part(which: str) -> Part:
-        images, labels = _pair(where, read, PARTS[which])
-        return _tensor(images)[:, None], _tensor(labels).long()
-
-    train, held = hold_out(part("train"), validation, seed)
-    return Dataset(name, train, held, part("test"), classes=10)
+    train, test = (_part(*_idx_pair(where, read, part)) for part in ("train", "t10k"))
+    return from_parts(name, train, test, classes=10, validation=validation, seed=seed)
 
 
-def _pair(where: Path, read: Reader, part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images (N, H, W) and labels (N,) of one part."""
-    images, labels = read(f"{part}-images-idx3-ubyte"), read(f"{part}-labels-idx1-ubyte")
+Pair = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def _idx_pair(where: Path, read: Reader, part: str) -> Pair:
+    return _pair(where, part, read(f"{part}-images-idx3-ubyte"), read(f"{part}-labels-idx1-ubyte"))
+
+
+def _pair(where: Path, part: str, images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Pair:
+    """Images (N, H, W) and labels (N,) that fit together."""
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise NescioError(
             f"expected images (N, H, W) and labels (N,) in {where}, got {images.shape} and "
             f"{labels.shape} for the part {part}; the files do not belong together"
         )
     return images, labels
+
+
+def _part(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Part:
+    return _tensor(images)[:, None], _tensor(labels).long()
 
 
 def _loose(name: str, where: Path) -> Reader:

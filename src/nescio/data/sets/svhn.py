@@ -8,9 +8,9 @@ import torch
 
 from nescio.core import NescioError
 from nescio.core.registry import datasets
-from nescio.data.dataset import Dataset, Part, hold_out, only_tests
+from nescio.data.dataset import Dataset, Part, from_parts
 from nescio.data.images import as_images
-from nescio.data.readers.arrays import demand, only_archive, read_array, read_arrays, targets
+from nescio.data.readers.arrays import demand, read_array, read_arrays, targets
 from nescio.data.sets.catalogue import data_folder, lacking, locate
 
 PUBLISHED = ("train_32x32.mat", "test_32x32.mat")
@@ -22,19 +22,37 @@ def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) ->
     """99289 color images of 32 x 32 pixels of house numbers; needs the setting NESCIO_DATA.
 
     folder: where the folder `svhn` is, in place of the setting. It holds the two published .mat
-    files, or test digits alone as NAME_x.npy.xz and NAME_y.npz.
+    files, or crops as NAME_x.npy.xz with NAME_y.npz: where there are several, the one with `test`
+    in its name is the test part and the others together are the training part.
     validation: how many of the training samples, chosen by `seed`, are set apart.
     """
     where = data_folder("svhn", folder)
+    train, test = _published(where) or _crops(where)
+    return from_parts("svhn", train, test, classes=10, validation=validation, seed=seed)
+
+
+def _published(where: Path) -> tuple[Part | None, Part] | None:
+    """The training and test parts in the published files; the training file may be missing."""
     train, test = (locate(where, name) for name in PUBLISHED)
-    if train is not None and test is not None:
-        kept, held = hold_out(_read_mat(train), validation, seed)
-        return Dataset("svhn", kept, held, _read_mat(test), classes=10)
-    if test is not None:
-        return only_tests("svhn", _read_mat(test), 10)
-    if not any(where.glob(f"*{CROPS}")):
+    if test is None:
+        return None
+    return (_read_mat(train) if train else None), _read_mat(test)
+
+
+def _crops(where: Path) -> tuple[Part | None, Part]:
+    """The training and test parts in files of crops; a single file is the test part."""
+    files = sorted(where.glob(f"*{CROPS}"))
+    if not files:
         raise lacking("svhn", where, PUBLISHED[1])
-    return only_tests("svhn", _read_crops(only_archive("svhn", where, CROPS)), 10)
+    tests = [path for path in files if "test" in path.name] if len(files) > 1 else files
+    if len(tests) != 1:
+        raise NescioError(
+            f"{where} holds several {CROPS} files, {files[0].name} and {files[1].name} among them; "
+            f"expected one with `test` in its name, got {len(tests)}: rename or move the others"
+        )
+    parts = [_read_crops(path) for path in files if path not in tests]
+    train = (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])) if parts else None
+    return train, _read_crops(tests[0])
 
 
 def _read_mat(path: Path) -> Part:
@@ -66,8 +84,8 @@ def _read_mat(path: Path) -> Part:
 def _read_crops(path: Path) -> Part:
     """Images (N, 32, 32, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
     beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
-    arrays, found = read_arrays(beside, {"y"})
-    demand(beside, found, {"y"})
+    arrays, names = read_arrays(beside, {"y"})
+    demand(beside, names, {"y"})
     x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])
     if len(x) != len(y):
         raise NescioError(f"{path} has {len(x)} images but {beside} {len(y)} labels; one each")

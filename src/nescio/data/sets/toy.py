@@ -35,7 +35,9 @@ def digits(*, seed: int = 0) -> Dataset:
     validation, test = train_test_split(
         rest, train_size=297, stratify=labels[rest], random_state=seed
     )
-    return Dataset("digits", part(train), part(validation), part(test), classes=10)
+    return Dataset(
+        name="digits", train=part(train), validation=part(validation), test=part(test), classes=10
+    )
 
 
 # Small data sets of one or two features, drawn from a seed: what a plot can show whole.
@@ -82,12 +84,12 @@ def half_moons(
     def part(start: int, stop: int) -> Part:
         return torch.from_numpy(x[start:stop]).float(), torch.from_numpy(y[start:stop]).long()
 
-    held = train + validation
+    known = train + validation
     return Dataset(
-        "half_moons",
-        part(0, train),
-        part(train, held) if validation else None,
-        part(held, held + test) if test else None,
+        name="half_moons",
+        train=part(0, train),
+        validation=part(train, known) if validation else None,
+        test=part(known, known + test) if test else None,
         classes=2,
     )
 
@@ -140,11 +142,11 @@ def _dataset(
     name: str, draw: Callable[[Generator], Part], rng: Generator, *, classes: int | None
 ) -> Dataset:
     train, validation, test = (draw(part) for part in rng.spawn(3))
-    return Dataset(name, train, validation, test, classes)
+    return Dataset(name=name, train=train, validation=validation, test=test, classes=classes)
 
 
 def _labeled(groups: Floats, rng: Generator) -> Part:
-    """Points (C, N, F), a group a class, as one shuffled part."""
+    """Points (C, N, F), one group per class, as one shuffled part."""
     classes, points = groups.shape[:2]
     order = rng.permutation(classes * points)
     x = groups.reshape(classes * points, -1)[order]

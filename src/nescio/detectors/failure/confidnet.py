@@ -20,9 +20,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from nescio import nets
 from nescio.core import NescioError, as_batch, heads, only_tensor
 from nescio.detectors.activations import Activations, View, hash_inputs
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.failure.cross_fit import CrossFit
-from nescio.detectors.msp import log_odds
+from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
 from nescio.models.model import Model
 from nescio.nets.factory import made_by, rebuild
@@ -53,12 +53,12 @@ def confidnet(
     crossed: fold networks of the same training data; the head then learns their probabilities.
     residual: learn, with `crossed`, what to add to the log-odds of the answer so that they say
     how often it is right.
-    tuned: the network, or the model, to go on with stage two: a clone of it, without its last
+    tuned: the network, or the model, to fine-tune in stage two: a clone of it, without its last
     layer and dropout, learns with the head. It must be one of `nescio.nets` that is a sequence of
     layers, so that a file can hold it, and the activations must have been observed with
     inputs=True.
     epochs, learning_rate: of stage one; tuning_epochs, tuning_rate: of stage two. The epoch with
-    the best precision on held-out errors, which the authors choose, is not looked for.
+    the best precision on validation errors, which the authors choose, is not looked for.
     """
     if residual and crossed is None:
         raise NescioError("residual=True learns from fold networks; give crossed=cross_fit(...)")
@@ -66,7 +66,7 @@ def confidnet(
         raise NescioError("stage two is for the published form; leave out residual= or tuned=")
     name, labels = train.layer(layer), train.known().long()
     answers = train.logits if crossed is None else _crossed(crossed, train)
-    states, made = [], None
+    states, recipe = [], None
     for member in range(train.members):
         options: dict[str, Any] = {
             "loss": _loss(residual),
@@ -82,7 +82,7 @@ def confidnet(
             (features if offset is None else torch.cat([features, offset], 1), target),
             epochs=epochs,
             learning_rate=learning_rate,
-            run=_place(run, 1, member),
+            run=_folder(run, 1, member),
             **options,
         ).member(0)
         if tuned is None:
@@ -90,26 +90,24 @@ def confidnet(
             continue
         if train.inputs is None:
             raise NescioError("stage two reads inputs; observe with inputs=True")
-        whole, made = _joined(tuned, member, head)
+        whole, recipe = _joined(tuned, member, head)
         whole = train_networks(
             partial(deepcopy, whole),
             (as_batch(only_tensor(train.inputs, "stage two")), target),
             epochs=tuning_epochs,
             learning_rate=tuning_rate,
-            run=_place(run, 2, member),
+            run=_folder(run, 2, member),
             **options,
         ).member(0)
         states.append({ENCODER + key: value for key, value in whole.state_dict().items()})
-    kept = {"residual": residual, "net": made, "widths": list(widths)}
-    layers = (name,) if tuned is None else ()
-    return Detector("confidnet", kept, layers, tuple(states), train.made, train.hashes)
+    parts = {"residual": residual, "net": recipe, "widths": list(widths)}
+    return fitted("confidnet", train, parts, states, *([name] if tuned is None else []))
 
 
 @scores.named("confidnet")
 def score(
     view: View,
     state: State,
-    layers: tuple[str, ...],
     *,
     residual: bool,
     net: Mapping[str, Any] | None,
@@ -118,12 +116,11 @@ def score(
     """Minus the log-odds that the head gives; with those of the answer where it is a residual."""
     if net is not None:
         return -_by_encoder(view, state, dict(net), widths)
-    features = view.features[layers[0]].float()
-    found = features
-    for place in range(len(widths) + 1):
-        found = F.linear(found, state[f"{place}.weight"], state[f"{place}.bias"])
-        found = found.relu() if place < len(widths) else found
-    return log_odds(view.logits) - found[:, 0] if residual else -found[:, 0]
+    hidden = only_layer(view).float()
+    for index in range(len(widths) + 1):
+        hidden = F.linear(hidden, state[f"{index}.weight"], state[f"{index}.bias"])
+        hidden = hidden.relu() if index < len(widths) else hidden
+    return log_odds(view.logits) - hidden[:, 0] if residual else -hidden[:, 0]
 
 
 def _by_encoder(view: View, state: State, net: dict[str, Any], widths: Sequence[int]) -> Tensor:
@@ -133,15 +130,14 @@ def _by_encoder(view: View, state: State, net: dict[str, Any], widths: Sequence[
             "inputs=True"
         )
     encoder = _encoder(rebuild(net))
-    own = {name.removeprefix(ENCODER): tensor for name, tensor in state.items()}
-    width = own[f"{len(encoder)}.weight"].shape[1]
+    weights = {name.removeprefix(ENCODER): tensor for name, tensor in state.items()}
+    width = weights[f"{len(encoder)}.weight"].shape[1]
     whole = nn.Sequential(*encoder, *_head(width, tuple(widths), residual=False)).eval()
     with torch.no_grad():
         whole = whole.to(view.logits.device)
-    found: Tensor = torch.func.functional_call(
-        whole, own, (as_batch(only_tensor(view.inputs, "ConfidNet")),)
-    )
-    return found[:, 0]
+    x = as_batch(only_tensor(view.inputs, "ConfidNet"))
+    outputs: Tensor = torch.func.functional_call(whole, weights, (x,))
+    return outputs[:, 0]
 
 
 class _Residual(nn.Module):
@@ -152,8 +148,8 @@ class _Residual(nn.Module):
         self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.head(x[:, :-1]) + x[:, -1:]
-        return found
+        outputs: Tensor = self.head(x[:, :-1]) + x[:, -1:]
+        return outputs
 
 
 def _head(features: int, widths: tuple[int, ...], residual: bool) -> Any:
@@ -161,7 +157,7 @@ def _head(features: int, widths: tuple[int, ...], residual: bool) -> Any:
     return _Residual(plain) if residual else plain
 
 
-def _place(run: str | Path | None, stage: int, member: int) -> Path | None:
+def _folder(run: str | Path | None, stage: int, member: int) -> Path | None:
     return None if run is None else Path(run) / f"stage-{stage}" / str(member)
 
 
@@ -182,16 +178,14 @@ def _crossed(crossed: CrossFit, train: Activations) -> Tensor:
             f"activations are {tuple(train.logits.shape)}; observe the data of cross_fit, in its "
             "order, with as many members"
         )
-    own, samples = (
-        (crossed.y, train.known())
-        if train.hashes is None
-        else (hash_inputs(crossed.x), train.hashes)
-    )
-    other = int((own.cpu() != samples.cpu()).sum())
-    if other:
+    pair = crossed.y, train.known()
+    if train.hashes is not None:
+        pair = hash_inputs(crossed.x), train.hashes
+    different = int((pair[0].cpu() != pair[1].cpu()).sum())
+    if different:
         raise NescioError(
-            f"{other} of the {len(samples)} samples of the activations are not those of the fold "
-            "networks at their places; observe the data of cross_fit, in its order"
+            f"{different} of the {len(pair[0])} samples of the activations are not those of the "
+            "fold networks at their index; observe the data of cross_fit, in its order"
         )
     return logits
 
@@ -217,19 +211,20 @@ def _loss(residual: bool) -> Loss:
 
 
 def _weights(head: nn.Module) -> dict[str, Tensor]:
-    """Weights and biases by the place of the linear layer."""
+    """Weights and biases by the index of the linear layer."""
     linear = [module for module in head.modules() if isinstance(module, nn.Linear)]
-    found: dict[str, Tensor] = {}
-    for place, module in enumerate(linear):
-        found |= {f"{place}.weight": module.weight.detach(), f"{place}.bias": module.bias.detach()}
-    return found
+    return {
+        f"{index}.{name}": tensor
+        for index, module in enumerate(linear)
+        for name, tensor in module.state_dict().items()
+    }
 
 
 def _joined(tuned: nn.Module | Model, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
-    """The encoder and the head as one network, and how the first was made."""
+    """The encoder and the head as one network, and how the first is rebuilt."""
     net = tuned.member(member) if isinstance(tuned, Model) else deepcopy(tuned)
-    made = made_by(net)
-    if made is None:
+    recipe = made_by(net)
+    if recipe is None:
         raise NescioError(
             "stage two keeps the whole network in the detector, and a file never names code to "
             "run; use one of nescio.nets without standardize=True, or leave out tuned="
@@ -238,7 +233,7 @@ def _joined(tuned: nn.Module | Model, member: int, head: nn.Module) -> tuple[nn.
     for module in whole.modules():
         if isinstance(module, _BatchNorm):
             module.eval().train = _stay  # type: ignore[assignment]
-    return whole, made
+    return whole, recipe
 
 
 def _stay(mode: bool = True) -> None:

@@ -20,12 +20,12 @@ from nescio.models.model import Model
 from nescio.training.train import train
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CrossFit:
     """K models, each trained without its fold of the data."""
 
     models: tuple[Model, ...]
-    fold: Tensor  # (N,) which model has not seen each sample
+    fold: Tensor  # (N,) which model was trained without each sample
     x: Tensor
     y: Tensor
 
@@ -45,13 +45,13 @@ class CrossFit:
         return replace(self, models=alone)
 
     def logits(self) -> Tensor:
-        """Logits `(M, N, C)` for all data, each from the model that has not seen the case."""
+        """Logits `(M, N, C)` for all data, each from the model trained without that sample."""
         first = self.models[0].outputs(self.x[:1])
-        found = first.new_empty(self.members, len(self.x), first.shape[-1])
+        logits = first.new_empty(self.members, len(self.x), first.shape[-1])
         for k, model in enumerate(self.models):
-            own = self.fold == k
-            found[:, own] = model.outputs(self.x[own])
-        return found
+            fold = self.fold == k
+            logits[:, fold] = model.outputs(self.x[fold])
+        return logits
 
     def observed(self, most: int | None = None) -> Iterator[tuple[Activations, Activations]]:
         """For each fold what its model gives for the rest of the data, and for the fold.
@@ -59,13 +59,13 @@ class CrossFit:
         most: samples of all folds together at most.
         """
         for k, model in enumerate(self.models):
-            rest, held = self.fold != k, (self.fold == k).nonzero()[:, 0]
+            rest, index = self.fold != k, (self.fold == k).nonzero()[:, 0]
             if most is not None:
-                count = min(len(held), max(1, most // len(self.models)))
-                held = held[torch.arange(count) * len(held) // count]
+                count = min(len(index), max(1, most // len(self.models)))
+                index = index[torch.arange(count) * len(index) // count]
             yield (
                 observe(model, (self.x[rest], self.y[rest]), progress=False),
-                observe(model, (self.x[held], self.y[held]), progress=False),
+                observe(model, (self.x[index], self.y[index]), progress=False),
             )
 
 
@@ -101,4 +101,4 @@ def cross_fit(
         )
         for k in range(folds)
     )
-    return CrossFit(models, fold, x, y)
+    return CrossFit(models=models, fold=fold, x=x, y=y)

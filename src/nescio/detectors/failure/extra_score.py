@@ -23,13 +23,12 @@ def extra_score(loss: str) -> Detector:
     """
     if loss not in LOSSES:
         raise NescioError(unknown("loss with a score", loss, LOSSES))
-    return Detector(EXTRA, {"loss": loss})
+    return Detector(name=EXTRA, options={"loss": loss})
 
 
 @scores.named(EXTRA)
-def score(view: View, state: State, layers: tuple[str, ...], *, loss: str) -> Tensor:
+def score(view: View, _: State, *, loss: str) -> Tensor:
     """The last output alone, or against the others."""
-    del state, layers
     _refuse_classes(view.answer)
     classes, last = classes_of(view.logits), view.logits[:, -1]
     return -last if loss == "learned_confidence" else last - classes.logsumexp(-1)
@@ -65,5 +64,5 @@ def _refuse_classes(answer: Answer | None) -> None:
     if isinstance(answer, _Classes):
         raise NescioError(
             "these activations went through without_score: the score is no longer among them; "
-            "give those with all outputs (failing.compare takes the classes itself)"
+            "give those with all outputs (compare takes the classes itself)"
         )

@@ -1,7 +1,7 @@
 """The failure score to use: the log-odds of the answer and the trust score, weighted.
 
 Both are logarithms of ratios: of probabilities, and of distances between features. They err on
-different inputs. How much each counts is learnt from fold networks where there are some; otherwise
+different inputs. How much each counts is learned from fold networks where there are some; otherwise
 both get the same spread.
 """
 
@@ -12,15 +12,14 @@ from torch import Tensor
 
 from nescio.core import NescioError, generator
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.failure.cross_fit import CrossFit
-from nescio.detectors.msp import msp
+from nescio.detectors.simple import msp
 from nescio.detectors.trust_score import trust_score
 
 Options: TypeAlias = dict[str, Any]
-HELD = 2000  # training inputs that measure the spread of both parts
+SPREAD = 2000  # training inputs that measure the spread of both parts
 CROSSED = 10_000  # training inputs whose errors teach the weights
-STEPS = 50  # of Newton's method
 RIDGE = 1e-6  # keeps the weights finite where errors can be told apart without fail
 
 
@@ -48,36 +47,31 @@ def recommended(
             f"{train.members}; cross-fit with members={train.members}"
         )
     weights = _same_spread(train, options) if crossed is None else _learnt(crossed, options)
-    states = tuple(
-        {**state, "weights": own} for state, own in zip(trust.states, weights, strict=True)
-    )
-    kept = {"trust": dict(trust.options), "crossed": crossed is not None}
-    return Detector("recommended", kept, trust.layers, states, train.made, train.hashes)
+    pairs = zip(trust.states, weights, strict=True)
+    states = [{**state, "weights": weight} for state, weight in pairs]
+    parts = {"trust": dict(trust.options), "crossed": crossed is not None}
+    return fitted("recommended", train, parts, states, *trust.layers)
 
 
 @scores.named("recommended")
-def score(
-    view: View, state: State, layers: tuple[str, ...], *, trust: dict[str, float], crossed: bool
-) -> Tensor:
+def score(view: View, state: State, *, trust: dict[str, float], **_: bool) -> Tensor:
     """The weighted sum; the last weight is added."""
-    del crossed
-    odds = scores["msp"](view, {}, (), temperature=1.0)
-    near = scores["trust_score"](view, state, layers, **trust)
+    odds: Tensor = scores["msp"](view, {}, temperature=1.0)
+    near: Tensor = scores["trust_score"](view, state, **trust)
     first, second, level = state["weights"].to(near.dtype).unbind()
-    found: Tensor = first * odds.to(near.dtype) + second * near + level
-    return found
+    return first * odds.to(near.dtype) + second * near + level
 
 
-def _parts(fitted: Activations, held: Activations, options: Options) -> Tensor:
+def _parts(bank: Activations, others: Activations, options: Options) -> Tensor:
     """Both scores of inputs that are not in the bank, `(M, n, 2)` in float64."""
-    trust = trust_score(fitted, **options)
-    return torch.stack([msp().each(held), trust.each(held)], -1).double()
+    trust = trust_score(bank, **options)
+    return torch.stack([msp().each(others), trust.each(others)], -1).double()
 
 
 def _same_spread(train: Activations, options: Options) -> Tensor:
     """Weights `(M, 3)`: the log-odds as they are, the trust score scaled to their spread."""
     order = torch.randperm(train.samples, generator=generator(0, "held"))
-    count = min(HELD, train.samples // 2)
+    count = min(SPREAD, train.samples // 2)
     parts = _parts(train[order[count:]], train[order[:count]], options)
     spread = parts.std(1, correction=0)  # (M, 2)
     if not (spread > 0).all():
@@ -91,16 +85,12 @@ def _same_spread(train: Activations, options: Options) -> Tensor:
 
 def _learnt(crossed: CrossFit, options: Options) -> Tensor:
     """Weights `(M, 3)` of a logistic regression of the fold networks' errors."""
-    found, wrong = [], []
-    for rest, held in crossed.observed(CROSSED):
-        found.append(_parts(rest, held, options))
-        wrong.append(held.logits.argmax(-1) != held.known().to(held.logits.device))
-    return torch.stack(
-        [
-            logistic(x, y)
-            for x, y in zip(torch.cat(found, 1), torch.cat(wrong, 1).double(), strict=True)
-        ]
-    )
+    parts, wrong = [], []
+    for rest, fold in crossed.observed(CROSSED):
+        parts.append(_parts(rest, fold, options))
+        wrong.append(fold.logits.argmax(-1) != fold.known().to(fold.logits.device))
+    pairs = zip(torch.cat(parts, 1), torch.cat(wrong, 1).double(), strict=True)
+    return torch.stack([logistic(x, y) for x, y in pairs])
 
 
 def logistic(x: Tensor, y: Tensor) -> Tensor:
@@ -110,20 +100,12 @@ def logistic(x: Tensor, y: Tensor) -> Tensor:
             f"the fold networks' {len(y)} answers are all {'wrong' if y[0] else 'right'}, so the "
             "weights cannot be learnt; give more data, or leave out crossed="
         )
+    from sklearn.linear_model import LogisticRegression
+
     mean, width = x.mean(0), x.std(0, correction=0).clamp_min(1e-30)
-    rows = torch.cat([(x - mean) / width, x.new_ones(len(x), 1)], 1)
-    weights = rows.new_zeros(rows.shape[1])
-    weights[-1] = torch.logit(y.mean())
-    ridge = RIDGE * len(x) * torch.eye(len(weights)).to(rows)
-    ridge[-1, -1] = 0
-    for _ in range(STEPS):
-        chance = (rows @ weights).sigmoid()
-        slope = rows.T @ (chance - y) + ridge @ weights
-        curve = (rows.T * (chance * (1 - chance))) @ rows + ridge
-        step = torch.linalg.solve(curve, slope)
-        step *= min(1.0, 5.0 / float(step.abs().max().clamp_min(1e-300)))  # far steps overshoot
-        weights = weights - step
-        if step.abs().max() < 1e-10:
-            break
-    scaled = weights[:-1] / width
-    return torch.cat([scaled, (weights[-1] - scaled @ mean)[None]])
+    ridge = 1 / (RIDGE * len(x))
+    model = LogisticRegression(C=ridge, solver="newton-cholesky", tol=1e-10, max_iter=1000)
+    model.fit(((x - mean) / width).cpu().numpy(), y.cpu().numpy())
+    scaled = torch.from_numpy(model.coef_[0]).to(x) / width
+    level = float(model.intercept_[0]) - scaled @ mean
+    return torch.cat([scaled, level[None]])

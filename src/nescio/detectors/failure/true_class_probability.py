@@ -1,6 +1,6 @@
 """The true class probability (Corbière et al., 2019): what an oracle would rank answers by.
 
-Above 1/2 the answer is right, below 1/C it is wrong. It needs the label, so it is no score for new
+Above 1/2 the answer is right, below 1/C it is wrong. It needs the label: it cannot score new
 inputs: it is the best that a network's own probabilities can do, and what ConfidNet learns.
 """
 
@@ -24,7 +24,7 @@ def true_class_probability(
 
 
 def log_odds_against(prediction: Classification, answers: Tensor) -> Tensor:
-    """Log of (1 - p) / p for given answers, `(*batch,)`: how sure others are of one's answers.
+    """Log of (1 - p) / p for given answers, `(*batch,)`: the confidence of others in one's answers.
 
     With an ensemble's or MC dropout's prediction and the answers of one network, it scores the
     errors of that network.

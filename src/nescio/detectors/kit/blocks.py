@@ -1,4 +1,4 @@
-"""Scores of rows a block at a time, so that what is made on the way stays in the cache."""
+"""Scores of rows a block at a time, so that intermediate numbers stay in the cache."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ NUMBERS = 1 << 19  # of a block: two megabytes of float32
 def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
     """`score` of logits `(N, C)` divided by the temperature, `(N,)`; all at once with gradients.
 
-    Above a temperature of 1 scores crowd together, so they are made in float64.
+    Above a temperature of 1 scores crowd together, so they are computed in float64.
     """
     return in_blocks(logits, lambda block: score(tempered(block, temperature)))
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from nescio.core import NescioError
 from nescio.detectors.activations import Activations
 from nescio.detectors.detector import single
-from nescio.detectors.energy import free_energy
+from nescio.detectors.simple import free_energy
 
 NUMBERS = 1 << 21  # of a block of training features or logits
 
@@ -38,11 +38,12 @@ def last_layer(train: Activations, name: str) -> tuple[str, list[dict[str, Tenso
 
 def _why(train: Activations) -> str:
     """Why there is no last linear layer, and what to do."""
-    if "layers" not in train.made:  # not from a network
+    if "layers" not in train.about:  # not from a network
         return ": give weight= and bias= to Activations, or use nescio.observe(net, data)"
+    layers = ", ".join(train.about["layers"]) or "-"
     return (
-        f", and what enters it is not known: observed were {', '.join(train.made['layers']) or '-'}"
-        ". Name None among the layers=; a network that changes its logits after that layer has none"
+        f", and what enters it is not known: observed were {layers}. Name None "
+        "among the layers=; a network that changes its logits after that layer has none"
     )
 
 
@@ -76,7 +77,7 @@ def parts(tensor: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def class_sums(tensor: Tensor, classes: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Sums of the rows of each class `(C, F)` in float64, and their number; -1 is no class."""
+    """Sums of the rows of each class `(C, F)` in float64, and their number; -1 is not a class."""
     sums = torch.zeros(count, tensor.shape[-1], dtype=torch.float64, device=tensor.device)
     for rows, block in parts(tensor):
         own = classes[rows]

@@ -22,18 +22,18 @@ ROWS, PIECE = 512, 1 << 16  # queries and rows of the bank at a time, by whole p
 FEW, WIDE = 256, 1 << 16  # the same by bounds
 GROUP = 16  # numbers of which the largest stands for all in the first search
 SMALL = 1 << 13  # rows of a bank from which bounds are tried
-SAMPLE = 1 << 14  # rows of the bank that the directions are found from
+SAMPLE = 1 << 14  # rows of the bank that the directions come from
 PROBES = 64  # rows of the bank that show how many rows are reached
 COLUMNS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of bounds: the cheapest is taken
 SCAN = 28  # columns in whose time the bounds are searched
 PRICE = 100  # rows in whose time one that is reached is fetched, times 4: other queries reach more
 
-Found = tuple[Tensor, Tensor]  # values and places in the bank
+Found = tuple[Tensor, Tensor]  # values and indices in the bank
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bank:
-    """Rows to search, and what bounds are made from where they help."""
+    """Rows to search, and what bounds are computed from, where they help."""
 
     rows: Tensor  # (N, F)
     half: Tensor | None = None  # (N,) -|b|^2 / 2; none: it is the same for all
@@ -41,18 +41,17 @@ class Bank:
     head: Tensor | None = None  # (N, R + 1 or 2) as `_lead` gives it
 
     def __getitem__(self, part: slice) -> "Bank":
-        half = None if self.half is None else self.half[part]
-        return Bank(
-            self.rows[part], half, self.turn, None if self.head is None else self.head[part]
-        )
+        half, head = (None if rows is None else rows[part] for rows in (self.half, self.head))
+        return Bank(rows=self.rows[part], half=half, turn=self.turn, head=head)
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
 def as_bank(state: Mapping[str, Tensor]) -> Bank:
-    """The bank that `prepared` made the state of."""
-    return Bank(state["bank"], *(state.get(name) for name in ("half", "turn", "head")))
+    """The bank whose state `prepared` computed."""
+    parts = {name: state.get(name) for name in ("half", "turn", "head")}
+    return Bank(rows=state["bank"], **parts)
 
 
 @torch.no_grad()
@@ -91,7 +90,7 @@ def _directions(bank: Bank, k: int) -> Tensor | None:
 def _lead(rows: Tensor, turn: Tensor, last: Tensor | None) -> Tensor:
     """`(n, R + 1)`: parts along the directions, and the length of the rest; then `last`.
 
-    That of a query times that of a row is a bound. The length is made not to be below the true one.
+    That of a query times that of a row is a bound. The length is never below the true one.
     """
     exact = rows.double()
     along = exact @ turn
@@ -132,20 +131,20 @@ def _kth(
     few: int,
     wide: int,
 ) -> Found:
-    """The k-th largest value of each query and its place, `(n,)` each, a piece at a time."""
+    """The k-th largest value of each query and its index, `(n,)` each, a piece at a time."""
     room = queries.new_empty(min(few, len(queries)), _padded(min(wide, len(bank))))
-    values, places = [], []
+    values, indices = [], []
     for own in queries.split(few):
         pieces = []
         for start in range(0, len(bank), wide):
             piece = bank[start : start + wide]
-            value, place = find(own, piece, min(k, len(piece)), room)
-            pieces.append((value, place + start))
-        value, place = (torch.cat(parts, 1) for parts in zip(*pieces, strict=True))
+            value, index = find(own, piece, min(k, len(piece)), room)
+            pieces.append((value, index + start))
+        value, index = (torch.cat(parts, 1) for parts in zip(*pieces, strict=True))
         value, last = value.topk(k)
         values.append(value[:, -1])
-        places.append(place.gather(1, last[:, -1:])[:, 0])
-    return torch.cat(values), torch.cat(places)
+        indices.append(index.gather(1, last[:, -1:])[:, 0])
+    return torch.cat(values), torch.cat(indices)
 
 
 def _by_products(queries: Tensor, bank: Bank, k: int, room: Tensor) -> Found:
@@ -170,7 +169,7 @@ def _by_bounds(queries: Tensor, bank: Bank, k: int, room: Tensor) -> Found:
     groups = tops >= floor[:, None]
     if groups.sum() > groups.numel() / 4:
         return _by_products(queries, bank, k, room)
-    row, place = _reaching(room, groups, floor)
+    row, index = _reaching(room, groups, floor)
     if len(row) > upper.numel() / 32:
         return _by_products(queries, bank, k, room)
     counts = row.bincount(minlength=len(queries))
@@ -178,18 +177,18 @@ def _by_bounds(queries: Tensor, bank: Bank, k: int, room: Tensor) -> Found:
     column = torch.arange(len(row)) - ends[row]
     more = queries.new_full((len(queries), int(counts.max())), -math.inf)
     where = torch.zeros_like(more, dtype=torch.long)
-    more[row, column], where[row, column] = _some(queries, bank, ends, place), place
+    more[row, column], where[row, column] = _some(queries, bank, ends, index), index
     value, inner = torch.cat([value, more], 1).topk(k, sorted=False)
     return value, torch.cat([first, where], 1).gather(1, inner)
 
 
 def _reaching(upper: Tensor, groups: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Query and place of each bound in some groups that reaches the floor, by query."""
+    """Query and index of each bound in some groups that reaches the floor, by query."""
     query, group = groups.nonzero(as_tuple=True)
-    places = group[:, None] + torch.arange(GROUP) * groups.shape[1]
-    bounds = upper.view(-1).take(places + query[:, None] * upper.shape[1])
+    indices = group[:, None] + torch.arange(GROUP) * groups.shape[1]
+    bounds = upper.view(-1).take(indices + query[:, None] * upper.shape[1])
     which, step = (bounds >= floor[query, None]).nonzero(as_tuple=True)
-    return query[which], places[which, step]
+    return query[which], indices[which, step]
 
 
 def _roundings(queries: Tensor, bank: Bank) -> Tensor:
@@ -199,12 +198,12 @@ def _roundings(queries: Tensor, bank: Bank) -> Tensor:
     return size.mul_(longest).mul_(queries.shape[1] * torch.finfo(queries.dtype).eps)
 
 
-def _some(queries: Tensor, bank: Bank, ends: Tensor, places: Tensor) -> Tensor:
-    """Values of query i and the rows at `places[ends[i] : ends[i + 1]]`, one after another."""
-    shape, zeros = (len(queries), len(bank)), queries.new_zeros(len(places))
-    wanted = torch.sparse_csr_tensor(ends, places, zeros, shape, check_invariants=False)
-    found: Tensor = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
-    return found if bank.half is None else found.add_(bank.half[places])
+def _some(queries: Tensor, bank: Bank, ends: Tensor, indices: Tensor) -> Tensor:
+    """Values of query i and the rows at `indices[ends[i] : ends[i + 1]]`, one after another."""
+    shape, zeros = (len(queries), len(bank)), queries.new_zeros(len(indices))
+    wanted = torch.sparse_csr_tensor(ends, indices, zeros, shape, check_invariants=False)
+    result: Tensor = torch.sparse.sampled_addmm(wanted, queries, bank.rows.T, beta=0.0).values()
+    return result if bank.half is None else result.add_(bank.half[indices])
 
 
 def _padded(size: int) -> int:
@@ -236,6 +235,6 @@ def _largest(numbers: Tensor, k: int) -> Found:
 def _within(numbers: Tensor, groups: Tensor, k: int) -> Found:
     """The k largest of each row that are in some groups `(n, g)`, and where."""
     steps = torch.arange(GROUP, device=groups.device) * (numbers.shape[1] // GROUP)
-    places = (groups[:, :, None] + steps).flatten(1)
-    value, inner = numbers.gather(1, places).topk(k, sorted=False)
-    return value, places.gather(1, inner)
+    indices = (groups[:, :, None] + steps).flatten(1)
+    value, inner = numbers.gather(1, indices).topk(k, sorted=False)
+    return value, indices.gather(1, inner)

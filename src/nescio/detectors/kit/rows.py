@@ -14,7 +14,7 @@ from nescio.data.encoding import FLAGS
 Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.layout
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
     """Encoded rows, float64; flags are 0 or 1."""
 
@@ -45,7 +45,7 @@ def flat_inputs(inputs: Inputs | None) -> Tensor:
     bad = ~x.isfinite().all(1)
     if bad.any():
         raise NescioError(
-            f"inputs are NaN or infinite in {int(bad.sum())} of {len(bad)} samples (first: case "
+            f"inputs are NaN or infinite in {int(bad.sum())} of {len(bad)} samples (first: sample "
             f"{int(bad.nonzero()[0])}); encode a table with holes by learn_columns(...).encode"
         )
     return x
@@ -65,7 +65,7 @@ def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, T
     if sum(widths) != x.shape[1]:
         raise NescioError(
             f"inputs have {x.shape[1]} numbers, {len(widths)} columns take {sum(widths)}; encode "
-            "the rows with the columns that the detector was made with"
+            "the rows with the columns that the detector was fitted with"
         )
     for (kind, width), part in zip(layout, x.split(widths, 1), strict=True):
         own = width - FLAGS.get(kind, 0)
@@ -78,7 +78,7 @@ def marked(own: Tensor, flags: Tensor) -> Tensor:
     if not (((marks == 0) | (marks == 1)).all() and (marks.sum(1) == 1).all()):
         raise NescioError(
             "a categorical column must have one 1 among its levels and flags in each row; encode "
-            "the rows with the columns that the detector was made with"
+            "the rows with the columns that the detector was fitted with"
         )
     return marks
 
@@ -93,13 +93,13 @@ def read_rows(inputs: Inputs | None, layout: Layout) -> Rows:
     empty = flat_inputs(inputs)[:, :0]
     none = empty.new_zeros(len(empty), 1)
 
-    def flag(flags: Tensor, place: int) -> Tensor:
-        return flags[:, place : place + 1] if flags.shape[1] > place else none
+    def flag(flags: Tensor, index: int) -> Tensor:
+        return flags[:, index : index + 1] if flags.shape[1] > index else none
 
     return Rows(
-        torch.cat([empty, *(own for own, _ in numbers)], 1),
-        torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
-        torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),
-        torch.cat([empty, *(own for own, _ in classes)], 1),
-        torch.cat([empty, *(flag(flags, 0) for _, flags in classes)], 1),
+        values=torch.cat([empty, *(own for own, _ in numbers)], 1),
+        missing=torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
+        unseen=torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),
+        levels=torch.cat([empty, *(own for own, _ in classes)], 1),
+        holes=torch.cat([empty, *(flag(flags, 0) for _, flags in classes)], 1),
     )

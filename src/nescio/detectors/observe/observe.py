@@ -85,8 +85,8 @@ def observe(
     labels: one per sample, where the data come without; False leaves those of the data out.
     inputs: whether to keep them, for detectors that need gradients.
     output: where the logits are in what the network returns: an index, a key or a function. None:
-      it is looked for (`.logits`, the key "logits", the only tensor of two axes), and said in
-      `made`.
+      it is looked for (`.logits`, the key "logits", the only tensor of two axes), and recorded in
+      `about`.
     memory: bytes; what takes more is written to files in `folder` and mapped, and so is what comes
       from an iterable of unknown length.
     """
@@ -144,7 +144,7 @@ def observe(
         inputs=_inputs(found) if kept is None else kept,
         **_last_layer(seen, found["logits"]),
         answers=[net.answer for net in nets],
-        made=made,
+        about=made,
         hashes=found["hashes"],
         checked=True,
     )

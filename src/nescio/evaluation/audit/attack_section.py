@@ -48,7 +48,7 @@ def check_attack(steps: int, radius: float | None) -> None:
     """Refuse options of the attack that make no sense, before any work is done."""
     if radius is not None and not radius > 0:
         raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
-    Ascent(radius, steps)
+    Ascent(radius=radius, steps=steps)
 
 
 def attack_on(

@@ -1,4 +1,4 @@
-"""The far field of a classifier for an audit: how sure it becomes, and how soon."""
+"""The far field of a classifier for an audit: the limit of its confidence, and the distance."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

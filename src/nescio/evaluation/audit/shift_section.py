@@ -44,4 +44,4 @@ def turned(units: Units) -> Shifted:
     def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
         return units.inputs(inner.change(units.shares(x), strength, numbers).clamp(0, 1))
 
-    return Shifted(inner.name, inner.description, False, change)
+    return Shifted(inner.name, inner.description, change, images=False)

@@ -25,8 +25,9 @@ from nescio.evaluation.compare.scored import (
     of_predictor,
     overlap,
 )
+from nescio.metrics.as_arrays import check_level
 from nescio.metrics.ranking import Positive, is_ood
-from nescio.metrics.resampling import check, check_level
+from nescio.metrics.resampling import check
 from nescio.models import Predictor, plain
 from nescio.nets.reading import Output
 from nescio.version import VERSION
@@ -281,7 +282,7 @@ def _sets(
     sets: dict[str, dict[str, Any]] = {
         name: {
             "samples": activations.samples,
-            "data": activations.made.get("data"),
+            "data": activations.about.get("data"),
             "near": name in near,
             "in_train": known[name],
         }

@@ -19,9 +19,9 @@ ADVICE = 'give the attack the range of valid inputs: options={"low": ..., "high"
 
 @dataclass(frozen=True, eq=False)
 class AdversarialNoise:
-    """The surest inputs near `count` of an OOD source (Hein et al., 2019, section 5).
+    """The most confident inputs near `count` of an OOD source (Hein et al., 2019, section 5).
 
-    For each predictor anew: projected gradient ascent on the log-odds of the most probable class;
+    For each predictor: projected gradient ascent on the log-odds of the most probable class;
     for a detector, descent on its score. The defaults are the paper's test attack.
     """
 

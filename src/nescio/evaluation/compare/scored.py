@@ -154,17 +154,17 @@ def _check_tuned(name: str, detector: Detector, found: Observed) -> None:
 
 def _histories(detector: Detector) -> list[Mapping[str, Any]]:
     """How a detector and the parts of a combined one came about, of those that were tuned."""
-    parts: list[Mapping[str, Any]] = [{"made": detector.made, "options": detector.options}]
+    parts: list[Mapping[str, Any]] = [{"about": detector.about, "options": detector.options}]
     found = []
     while parts:
         part = parts.pop()
         parts += part["options"].get("parts", [])
-        found += [part["made"]] if "tuned" in part["made"] else []
+        found += [part["about"]] if "tuned" in part["about"] else []
     return found
 
 
 def _tuned(detector: Detector) -> dict[str, Any] | None:
-    record = detector.made.get("tuned")
+    record = detector.about.get("tuned")
     return None if record is None else {k: record[k] for k in ("by", "on", "in_dist", "ood")}
 
 

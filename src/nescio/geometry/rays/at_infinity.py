@@ -124,7 +124,7 @@ def _canceled(p: Tensor, out: Tensor, function: Function, absolute: Function) ->
     """Rows with a slope that is 0 only because its sum was rounded.
 
     A sum of nothing but zeros is 0. Any other sum that came out as 0 is added up again without
-    rounding; beyond so many of them, the rest is left open.
+    rounding; beyond that number of them, the rest is left open.
     """
     doubtful = torch.zeros(len(out), dtype=torch.bool)
     if torch.count_nonzero(out) == out.numel():

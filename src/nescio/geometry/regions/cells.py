@@ -55,7 +55,7 @@ class Cells(Domain):
 
     @abstractmethod
     def apart(self, rows: Tensor, done: int) -> "Cells":
-        """Some of the cells as a domain of their own, for a later run."""
+        """Some of the cells as a separate domain, for a later run."""
 
     def refine(self, lines: Tensor) -> None:
         self._cut(self.cut, lines)

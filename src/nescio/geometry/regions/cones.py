@@ -1,6 +1,6 @@
 """Directions in which a polygon has no end, from the normals of its half-planes.
 
-A polygon `n_i . x >= c_i` goes on for ever along d where all `n_i . d >= 0`. With all normals in a
+A polygon `n_i . x >= c_i` is unbounded along d if all `n_i . d >= 0`. With all normals in a
 sector of angle width <= pi the directions form the dual sector, of angle pi - width; with wider
 normals the polygon is bounded.
 """

@@ -180,7 +180,7 @@ class Polygons(Cells):
         return torch.from_numpy(parents)
 
     def _whole_largest(self, lines: Tensor) -> Tensor | None:
-        """The whole plane is first cut in four by two lines that are no bend: a seam."""
+        """The whole plane is first cut in four by two lines that are not bends: a seam."""
         gaps = (lines[:, 0, :, 1:] - lines[:, 0, :, :1]).flatten(1)
         store, _ = quadrants(gaps.numpy())
         if store is None:

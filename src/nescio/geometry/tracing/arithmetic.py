@@ -103,7 +103,7 @@ def _batch_norm(
 
 
 def beside(x: Traced, value: Any) -> Tensor:
-    """A constant as it stands beside the features of one sample."""
+    """A constant, broadcast to the features of one sample."""
     constant = as_constant(value)
     if constant.ndim >= x.ndim and constant.ndim:
         if constant.ndim > x.ndim or len(constant) != 1:
@@ -130,7 +130,7 @@ def _shifted(x: Traced, constant: Any) -> Traced:
 
 
 def _widened(flat: Tensor, shape: Sequence[int]) -> Tensor:
-    """Every case of a batch broadcast to a shape."""
+    """Every sample of a batch broadcast to a shape."""
     new = (1 for _ in range(len(shape) - flat.ndim + 1))
     return flat.reshape(len(flat), *new, *flat.shape[1:]).expand(-1, *shape)
 

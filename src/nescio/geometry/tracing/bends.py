@@ -79,7 +79,7 @@ def _rrelu(
     inplace: bool = False,
 ) -> Traced:
     if training:
-        raise NescioError("slopes that are drawn anew at each call")
+        raise NescioError("slopes that are drawn again at each call")
     return _leaky(func, x, (lower + upper) / 2, inplace)
 
 
@@ -149,5 +149,5 @@ def _dropout(
     func: Any, x: Traced, p: float = 0.5, training: bool = True, inplace: bool = False, **_: Any
 ) -> Traced:
     if training and p > 0:
-        raise NescioError("dropout that draws anew at each call; use predictors.mc_dropout")
+        raise NescioError("dropout that draws again at each call; use models.mc_dropout")
     return x

@@ -1,6 +1,6 @@
 """Has the data changed? Tests of one batch against another, with p-values that hold."""
 
-from nescio.metrics.multiple_tests import adjust as adjust
+from nescio.metrics import adjust as adjust
 from nescio.monitoring.shift.by_column import ColumnShift as ColumnShift
 from nescio.monitoring.shift.by_column import ColumnShifts as ColumnShifts
 from nescio.monitoring.shift.by_column import by_column as by_column

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ BLOCK = 1 << 22  # numbers of drawn tables at a time
 KS, CHI = "Kolmogorov-Smirnov", "chi-squared"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnShift:
     """One test of one column."""
 
@@ -27,7 +27,7 @@ class ColumnShift:
     test: str
     statistic: float
     p_value: float
-    adjusted: float  # for the number of tests
+    adjusted: float = 1.0  # for the number of tests
 
 
 @dataclass(frozen=True)
@@ -68,22 +68,21 @@ def by_column(
     """
     check_draws(draws, "draws")
     rng = np.random.default_rng(derive(seed, "by column"))
-    found: list[ColumnShift] = []
+    tests: list[ColumnShift] = []
     if isinstance(before, Table) and isinstance(after, Table):
         pairs, samples = _of_tables(before, after, columns, kinds), (len(before), len(after))
     elif isinstance(before, Table) or isinstance(after, Table):
         raise NescioError("give two tables, or two arrays")
     else:
         first, second = as_batches(before, after, least=2)
-        names = [str(place) for place in range(first.shape[1])]
+        names = [str(index) for index in range(first.shape[1])]
         pairs = ((n, "continuous", x, y) for n, x, y in zip(names, first.T, second.T, strict=True))
         samples = len(first), len(second)
     for name, kind, one, two in pairs:
-        found += _tests(name, kind, one, two, draws, rng)
-    adjusted = adjust([row.p_value for row in found], correction)
+        tests += _tests(name, kind, one, two, draws, rng)
+    adjusted = adjust([row.p_value for row in tests], correction)
     rows = tuple(
-        ColumnShift(row.column, row.test, row.statistic, row.p_value, float(value))
-        for row, value in zip(found, adjusted, strict=True)
+        replace(row, adjusted=float(value)) for row, value in zip(tests, adjusted, strict=True)
     )
     return ColumnShifts(rows, correction, samples)
 
@@ -134,7 +133,7 @@ def _tests(
             warnings.simplefilter("ignore", RuntimeWarning)
             result = ks_2samp(*known)
         p_value = min(1.0, float(result.pvalue))
-        yield ColumnShift(name, KS, float(result.statistic), p_value, p_value)
+        yield ColumnShift(column=name, test=KS, statistic=float(result.statistic), p_value=p_value)
     if gone[0].any() or gone[1].any():
         yield _chi(name, f"{CHI}, missing or not", gone[0], gone[1], draws, rng)
 
@@ -145,19 +144,19 @@ def _chi(
     """The chi-squared test of levels, exact in small tables."""
     from scipy.stats import chi2
 
-    levels, place = np.unique(np.concatenate([one, two]), return_inverse=True)
+    levels, position = np.unique(np.concatenate([one, two]), return_inverse=True)
     counts = np.stack(
-        [np.bincount(part, minlength=len(levels)) for part in np.split(place, [len(one)])]
+        [np.bincount(part, minlength=len(levels)) for part in np.split(position, [len(one)])]
     )
     if len(levels) == 1:
-        return ColumnShift(name, test, 0.0, 1.0, 1.0)
+        return ColumnShift(column=name, test=test, statistic=0.0, p_value=1.0)
     expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
     value = float((np.square(counts - expected) / expected).sum())
     if expected.min() >= FEW:
         p_value = float(chi2.sf(value, len(levels) - 1))
     else:
         p_value = permutation_p(value, _drawn(counts, expected, draws, rng))
-    return ColumnShift(name, test, value, p_value, p_value)
+    return ColumnShift(column=name, test=test, statistic=value, p_value=p_value)
 
 
 def _drawn(counts: NDArray[Any], expected: Floats, draws: int, rng: np.random.Generator) -> Floats:
@@ -166,8 +165,8 @@ def _drawn(counts: NDArray[Any], expected: Floats, draws: int, rng: np.random.Ge
 
     tables = random_table(counts.sum(1), counts.sum(0))
     step = max(1, BLOCK // counts.size)
-    found = []
+    outcome = []
     for start in range(0, draws, step):
         some = tables.rvs(min(step, draws - start), random_state=rng)
-        found.append((np.square(some - expected) / expected).sum((1, 2)))
-    return np.concatenate(found)
+        outcome.append((np.square(some - expected) / expected).sum((1, 2)))
+    return np.concatenate(outcome)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError, derive
 from nescio.metrics import auroc
-from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_p
+from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_test
 
 Scores: TypeAlias = Callable[[Floats], Any]  # rows -> (N,), larger: more like after
 Learner: TypeAlias = Callable[[Floats, NDArray[np.int64]], Scores]  # rows, 0 or 1 -> scores
@@ -23,7 +23,7 @@ def classifier_two_sample(
     permutations: int = 999,
     seed: int = 0,
 ) -> Shift:
-    """AUROC, on samples held out, of a classifier that was taught to tell after from before.
+    """AUROC, on test samples, of a classifier that was taught to tell after from before.
 
     A random half of each batch teaches, the other is told apart; its labels are drawn again for
     the p-value, which is exact whatever the classifier learned. classifier: "boosting" (trees),
@@ -35,7 +35,7 @@ def classifier_two_sample(
     learn = classifier if callable(classifier) else _learner(classifier, seed)
     rng = np.random.default_rng(derive(seed, "classifier"))
     halves = [np.array_split(rng.permutation(rows), 2) for rows in (first, second)]
-    taught, held = (
+    taught, others = (
         (
             np.concatenate([half[part] for half in halves]),
             np.repeat([0, 1], [len(half[part]) for half in halves]),
@@ -45,35 +45,36 @@ def classifier_two_sample(
     learned = learn(*taught)
     if not callable(learned):
         raise NescioError(
-            "the classifier must return a function of rows, which gives one number a row; it "
+            "the classifier must return a function of rows, which gives one number per row; it "
             f"returned a {type(learned).__name__}"
         )
-    scores = np.asarray(learned(held[0]), dtype=np.float64).reshape(-1)
-    if scores.shape != held[1].shape or np.isnan(scores).any():
+    rows, labels = others
+    scores = np.asarray(learned(rows), dtype=np.float64).reshape(-1)
+    if scores.shape != labels.shape or np.isnan(scores).any():
         raise NescioError(
-            f"the classifier must give {len(held[1])} numbers, one a row, got shape "
+            f"the classifier must give {len(labels)} numbers, one per row, got shape "
             f"{scores.shape} with {int(np.isnan(scores).sum())} NaN"
         )
-    own, other = (int((held[1] == label).sum()) for label in (1, 0))
-    value = auroc(scores[held[1] == 0], scores[held[1] == 1])
-    drawn = _drawn(scores, own, permutations, rng)
+    zeros, ones = (int((labels == label).sum()) for label in (0, 1))
+    value = auroc(scores[labels == 0], scores[labels == 1])
+    drawn = _drawn(scores, ones, permutations, rng)
     name = classifier if isinstance(classifier, str) else "own function"
-    notes = {"classifier": name, "permutations": permutations, "seed": seed}
-    return Shift("classifier_two_sample", value, permutation_p(value, drawn), (other, own), notes)
+    notes: dict[str, Any] = {"classifier": name, "permutations": permutations, "seed": seed}
+    return permutation_test("classifier_two_sample", value, drawn, (zeros, ones), **notes)
 
 
-def _drawn(scores: Floats, own: int, permutations: int, rng: np.random.Generator) -> Floats:
+def _drawn(scores: Floats, ones: int, permutations: int, rng: np.random.Generator) -> Floats:
     """The AUROC of `permutations` drawings of the labels, from ranks with ties shared."""
     from scipy.stats import rankdata
 
     ranks = rankdata(scores)
     step = max(1, BLOCK // len(ranks))
-    found = []
+    areas = []
     for start in range(0, permutations, step):
         rows = np.tile(ranks, (min(step, permutations - start), 1))
-        sums = rng.permuted(rows, axis=1)[:, :own].sum(1)
-        found.append((sums - own * (own + 1) / 2) / (own * (len(ranks) - own)))
-    return np.concatenate(found)
+        sums = rng.permuted(rows, axis=1)[:, :ones].sum(1)
+        areas.append((sums - ones * (ones + 1) / 2) / (ones * (len(ranks) - ones)))
+    return np.concatenate(areas)
 
 
 def _learner(name: str, seed: int) -> Learner:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, derive
-from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_p
+from nescio.monitoring.shift.shift import Floats, Shift, as_batches, check_draws, permutation_test
 
 LARGE = 4000  # samples of both batches up to which all pairs are compared
 MEDIAN = 1000  # samples whose distances the median is taken of
@@ -41,7 +41,7 @@ def mmd(
     if not 0 < wide < np.inf:
         raise NescioError(f"width must be positive, got {width}")
     chosen = method or ("quadratic" if len(pooled) <= LARGE else "linear")
-    notes = {"method": chosen, "width": wide, "permutations": permutations, "seed": seed}
+    notes: Any = {"method": chosen, "width": wide, "permutations": permutations, "seed": seed}
     if chosen == "linear":
         terms = _pairs_of_pairs(rng.permutation(first), rng.permutation(second), wide)
         signs = (
@@ -50,7 +50,7 @@ def mmd(
         )
         drawn = np.concatenate([sign @ terms for sign in signs]) / len(terms)
         value, used = float(terms.mean()), 2 * len(terms)
-        return Shift("mmd", value, permutation_p(value, drawn), (used, used), notes)
+        return permutation_test("mmd", value, drawn, (used, used), **notes)
     kernel = _kernel(pooled, pooled, wide)
     np.fill_diagonal(kernel, 0.0)
     value = float(_unbiased(kernel, _labels(len(first), len(second)))[0])
@@ -60,7 +60,7 @@ def mmd(
             for count in _steps(permutations, len(pooled))
         ]
     )
-    return Shift("mmd", value, permutation_p(value, drawn), (len(first), len(second)), notes)
+    return permutation_test("mmd", value, drawn, (len(first), len(second)), **notes)
 
 
 def _steps(total: int, size: int) -> Iterator[int]:
@@ -75,7 +75,7 @@ def _labels(first: int, second: int, rows: int = 1) -> Floats:
 
 
 def _median(pooled: Floats, rng: np.random.Generator) -> float:
-    """The median distance of two cases; that of different ones where most are the same."""
+    """The median distance of two samples; that of different ones where most are the same."""
     chosen = rng.permutation(len(pooled))[:MEDIAN]
     squares = _squares(pooled[chosen], pooled[chosen])[np.triu_indices(len(chosen), 1)]
     middle = np.median(squares)
@@ -103,12 +103,12 @@ def _unbiased(kernel: Floats, labels: Floats) -> Floats:
     one = np.einsum("pn,pn->p", sums, labels)
     between = sums.sum(1) - one
     other = kernel.sum() - one - 2 * between
-    found: Floats = (
+    result: Floats = (
         one / (first * (first - 1))
         + other / (second * (second - 1))
         - 2 * between / (first * second)
     )
-    return found
+    return result
 
 
 def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.float64]:
@@ -118,7 +118,7 @@ def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.f
     x2, y2 = first[count : 2 * count], second[count : 2 * count]
 
     def k(one: Floats, two: Floats) -> Floats:
-        found: Floats = np.exp(np.square(one - two).sum(1) / (-2 * width**2))
-        return found
+        result: Floats = np.exp(np.square(one - two).sum(1) / (-2 * width**2))
+        return result
 
     return k(x, x2) + k(y, y2) - k(x, y2) - k(x2, y)

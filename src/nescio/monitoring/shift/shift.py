@@ -1,4 +1,4 @@
-"""What a test of shift found, and the batches it reads."""
+"""The result of a test of shift, and the batches it reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from nescio.data import Table, door
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shift:
     """A test of two batches: under no shift, p_value <= a happens in a share of at most a."""
 
@@ -54,6 +54,14 @@ def check_draws(count: int, name: str = "permutations") -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise NescioError(f"{name} must be a whole number from 1 up, got {count!r}")
     return count
+
+
+def permutation_test(
+    test: str, value: float, drawn: Floats, samples: tuple[int, int], **notes: Any
+) -> Shift:
+    """A statistic with its p-value among those of the draws."""
+    p_value = permutation_p(value, drawn)
+    return Shift(test=test, statistic=value, p_value=p_value, samples=samples, notes=notes)
 
 
 def permutation_p(observed: float, drawn: Floats) -> float:

@@ -39,7 +39,12 @@ def reliability_diagrams(result: Result) -> Figure:
 def _bins(found: Any) -> Reliability:
     """The bins as arrays; an empty one has no mean."""
     mean, share = (np.array(found[key], dtype=np.float64) for key in ("confidence", "accuracy"))
-    return Reliability(np.array(found["edges"]), np.array(found["count"]), mean, share)
+    return Reliability(
+        edges=np.array(found["edges"]),
+        count=np.array(found["count"]),
+        confidence=mean,
+        accuracy=share,
+    )
 
 
 # Plots of how confidence is spread; a panel a predictor.

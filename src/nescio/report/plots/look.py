@@ -72,7 +72,7 @@ def label(name: str, width: int = 30) -> str:
 
 
 def across(count: int) -> int:
-    """How many panels stand beside each other: three at most, and four as two by two."""
+    """The number of panels side by side: three at most, and four as two by two."""
     return 2 if count == 4 else min(count, ACROSS)
 
 

@@ -33,9 +33,9 @@ def martingale(monitors: Monitor | Mapping[str, Monitor], *, changed: int | None
     _bounds(axis, sorted({one.false_alarm for one in named.values()}, reverse=True))
     if changed is not None:
         axis.axvline(changed, color=GRAY, linestyle=":", linewidth=1.4, label="the data change")
-    axis.set_xlabel("scores seen")
+    axis.set_xlabel("scores")
     axis.set_ylabel("log10 of the martingale")
-    axis.set_xlim(0, max(1, *(one.seen for one in named.values())))
+    axis.set_xlim(0, max(1, *(one.count for one in named.values())))
     axis.set_ylim(low, top)
     if len(named) > 1 or changed is not None:
         figure.legend(loc="outside lower left", ncols=2, handlelength=3)
@@ -93,7 +93,7 @@ def _leaving(axis: Axes, one: Monitor, top: float) -> None:
         return
     seen, logs = one.history
     place = int(seen[int((logs / TEN > top).argmax())])
-    left = 2 * place > one.seen
+    left = 2 * place > one.count
     axis.annotate(
         f"goes on up to {_power(one)}", (place, top), (-10 if left else 10, -4),
         textcoords="offset points", ha="right" if left else "left", va="top", color=GRAY,

@@ -52,7 +52,7 @@ def reliability_diagram(
             grid[2 * (spare // columns) + half, spare % columns].remove()
     handles, names = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2 if columns == 1 else 4)
-    add_title(figure, title or "Points below the dashed line are surer than right")
+    add_title(figure, title or "Points below the dashed line are overconfident")
     return figure
 
 

@@ -1,0 +1,169 @@
+"""Scores of the logits alone: maximum probability, largest logit, energy, two entropies."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError
+from nescio.core.registry import detectors
+from nescio.detectors.activations import View
+from nescio.detectors.detector import Detector, State, scores
+from nescio.detectors.kit.blocks import by_rows, check_classes, check_temperature, others
+
+SMALL = 1e-30  # odds below it come near the smallest float32
+
+
+@detectors.register
+def msp(*, temperature: float = 1.0) -> Detector:
+    """Minus the log-odds of the most probable class: the order of 1 - p, where p rounds to 1 too.
+
+    The maximum softmax probability (Hendrycks and Gimpel, 2017).
+
+    temperature: divides the logits first.
+
+        msp()(nescio.observe(net, x))  # (N,)
+    """
+    return Detector(name="msp", options={"temperature": check_temperature(temperature)})
+
+
+@scores.named("msp")
+def _msp(view: View, _: State, *, temperature: float) -> Tensor:
+    return by_rows(check_classes(view.logits), temperature, log_odds)
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """Log of (1 - p) / p for the largest of each row; exact for any margin."""
+    if logits.requires_grad:
+        return _slow_log_odds(logits)
+    odds = others((logits - logits.amax(-1, keepdim=True)).exp_())[0]
+    far = odds < SMALL
+    result = odds.log_()
+    return result.masked_scatter(far, _slow_log_odds(logits[far])) if far.any() else result
+
+
+def _slow_log_odds(logits: Tensor) -> Tensor:
+    top, label = logits.max(-1, keepdim=True)
+    return logits.scatter(-1, label, -math.inf).logsumexp(-1) - top[:, 0]
+
+
+@detectors.register
+def max_logit() -> Detector:
+    """Minus the largest logit.
+
+    Hendrycks et al. (2022).
+
+        max_logit()(nescio.observe(net, x))  # (N,)
+    """
+    return Detector(name="max_logit")
+
+
+@scores.named("max_logit")
+def _max_logit(view: View, _: State) -> Tensor:
+    return -view.logits.amax(-1)
+
+
+@detectors.register
+def energy(*, temperature: float = 1.0) -> Detector:
+    """The free energy -T log sum exp(z / T) of the logits z.
+
+    Liu et al. (2020), equation 4.
+
+    temperature: T; towards 0 the energy becomes minus the largest logit.
+
+        energy(temperature=2.0)(nescio.observe(net, x))  # (N,)
+    """
+    return Detector(name="energy", options={"temperature": check_temperature(temperature)})
+
+
+@scores.named("energy")
+def _energy(view: View, _: State, *, temperature: float) -> Tensor:
+    return free_energy(view.logits, temperature)
+
+
+def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """-T log sum exp(z / T) of each row, `(N,)`."""
+    return by_rows(logits, temperature, lambda z: _minus_log_sum(z) * temperature)
+
+
+def _minus_log_sum(logits: Tensor) -> Tensor:
+    if logits.requires_grad:
+        return -logits.logsumexp(-1)
+    top = logits.amax(-1, keepdim=True)
+    return torch.log_((logits - top).exp_().sum(-1)).add_(top[:, 0]).neg_()
+
+
+@detectors.register
+def entropy(*, temperature: float = 1.0) -> Detector:
+    """The entropy of the class probabilities, in nats.
+
+    For this use Steinhardt and Liang (2016).
+
+    temperature: divides the logits first. The entropy itself is too small for float32 where all
+    other logits are 100 below the largest; `msp` goes on there.
+
+        entropy()(nescio.observe(net, x))  # (N,)
+    """
+    return Detector(name="entropy", options={"temperature": check_temperature(temperature)})
+
+
+@scores.named("entropy")
+def _entropy(view: View, _: State, *, temperature: float) -> Tensor:
+    return by_rows(check_classes(view.logits), temperature, _entropy_of)
+
+
+def _entropy_of(logits: Tensor) -> Tensor:
+    """Log of the sum, plus the mean gap to the largest: two terms that are not negative."""
+    if logits.requires_grad:
+        return _slow_entropy(logits)
+    gaps = logits - logits.amax(-1, keepdim=True)
+    powers = gaps.exp()
+    rest, total = others(powers)
+    result = rest.log1p_().sub_(gaps.mul_(powers).sum(-1).div_(total))
+    lost = result.isnan()  # 0 times infinity, or a NaN that stays one
+    return result.masked_scatter(lost, _slow_entropy(logits[lost])) if lost.any() else result
+
+
+def _slow_entropy(logits: Tensor) -> Tensor:
+    logs = logits.log_softmax(-1)
+    return -torch.where(logs == -torch.inf, 0.0, logs.exp() * logs).sum(-1)
+
+
+@detectors.register
+def generalized_entropy(*, gamma: float = 0.1, top: int = 100) -> Detector:
+    """The sum of p^gamma (1 - p)^gamma over the most probable classes.
+
+    GEN (Liu, Lochman and Zach, 2023).
+
+    gamma: below 1, so that small probabilities weigh; 1 counts about as 1 - sum of p^2 does.
+    top: how many of the largest probabilities count; all of them where there are fewer classes.
+
+        generalized_entropy(gamma=0.1)(nescio.observe(net, x))  # (N,)
+    """
+    if not 0 < gamma <= 1:
+        raise NescioError(f"gamma must be above 0 and at most 1, got {gamma}")
+    if not 1 <= top < math.inf or top != int(top):
+        raise NescioError(f"top must be a whole number of classes, at least 1, got {top}")
+    options = {"gamma": float(gamma), "top": int(top)}
+    return Detector(name="generalized_entropy", options=options)
+
+
+@scores.named("generalized_entropy")
+def _generalized_entropy(view: View, _: State, *, gamma: float, top: int) -> Tensor:
+    logits = check_classes(view.logits)
+    return by_rows(logits, 1.0, lambda block: _generalized(block, gamma, top))
+
+
+def _generalized(logits: Tensor, gamma: float, top: int) -> Tensor:
+    """From logarithms: neither p near 0 nor 1 - p near 0 is lost.
+
+    For the largest p, log(1 - p) is its log-odds against plus log p; the others are at most 1/2.
+    """
+    odds = log_odds(logits)
+    logs = logits.log_softmax(-1)
+    first, label = logs.max(-1)
+    logs = logs.scatter(-1, label[:, None], -torch.inf)  # p^gamma = 0
+    if top < logits.shape[-1]:
+        logs = logs.topk(max(top - 1, 0), sorted=False).values
+    rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)
+    return rest + (gamma * (2 * first + odds)).exp()

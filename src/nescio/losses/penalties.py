@@ -1,0 +1,101 @@
+"""Penalties on the weights: weight decay, and anchored ensembles (Pearce et al., 2020).
+
+A member of an anchored ensemble stays near its own draw from the prior. With N training points, a
+negative log-likelihood as the base and prior variances s, the penalty is
+sum (w - anchor)^2 / (2 s N): the mean posterior objective of a member. The published code of the
+half-moons paper takes an unsquared norm and the batch size instead; this is the squared one.
+"""
+
+import fnmatch
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, Rng, generator
+from nescio.core.registry import losses
+from nescio.losses.loss import Batch, Loss, plus
+from nescio.nets.stack import Forward
+
+Prior = float | Mapping[str, float] | None
+
+
+@losses.register
+def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
+    """Add `strength` times the sum of squares of all trained weights."""
+    if not strength >= 0:
+        raise NescioError(f"strength must not be negative, got {strength}")
+
+    def term(forward: Forward, _: Batch, __: Rng) -> Tensor:
+        squares = [weight.flatten(1).square().sum(1) for weight in forward.parameters.values()]
+        return strength * torch.stack(squares).sum(0)
+
+    return plus(base, f"weight_decay({base.description}, {strength=})", term)
+
+
+@losses.register
+def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = None) -> Loss:
+    """Add the squared distance of the weights from a prior draw, over prior variances and points.
+
+    `prior_variance` is one number, or numbers by parameter name (`{"0.*": 7.5, "*": 1.0}`, the
+    first match counts), or None: 1 / fan-in for weights and 1 for biases. `noise` is the variance
+    of the targets where the base is a squared error; a likelihood needs none.
+    """
+    if noise is not None and not noise > 0:
+        raise NescioError(f"noise must be a positive variance, got {noise}")
+    if noise is not None and base.score is base.head.nll:
+        raise NescioError("noise is for a squared error; a likelihood knows the noise by its head")
+    factor = 0.5 if noise is None else noise
+    patterns = tuple(prior_variance.items()) if isinstance(prior_variance, Mapping) else None
+
+    def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        weights = forward.parameters
+        shapes = tuple((name, tuple(weight.shape[1:])) for name, weight in weights.items())
+        variances = prior_variances(shapes, patterns or prior_variance)
+        anchors = draw_anchors(rng.seed, rng.members, shapes)
+        total = torch.zeros(len(batch.x), dtype=batch.x.dtype, device=batch.x.device)
+        for weight, variance, anchor in zip(weights.values(), variances, anchors, strict=True):
+            gap = weight - anchor.to(weight) * variance**0.5
+            total = total + gap.flatten(1).square().sum(1) / variance
+        return factor / batch.points * total
+
+    text = f"anchored({base.description}, prior_variance={prior_variance}, noise={noise})"
+    return plus(base, text, term)
+
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@lru_cache(maxsize=8)
+def prior_variances(
+    shapes: Shapes, prior: tuple[tuple[str, float], ...] | float | None
+) -> tuple[float, ...]:
+    """The prior variance of each parameter; input scaling does not change a parameter's name."""
+    if not isinstance(prior, tuple):
+        prior = (("*", prior),) if prior is not None else ()
+    names = [name.removeprefix("net.") for name, _ in shapes]
+    for pattern, value in prior:
+        if not value > 0:
+            raise NescioError(f"prior variances must be positive, got {value} for {pattern!r}")
+        if not fnmatch.filter(names, pattern):
+            known = ", ".join(names)
+            raise NescioError(f"the pattern {pattern!r} fits no parameter; there are: {known}")
+    variances = []
+    for name, (_, shape) in zip(names, shapes, strict=True):
+        fitting = [value for pattern, value in prior if fnmatch.fnmatchcase(name, pattern)]
+        if prior and not fitting:
+            raise NescioError(f"no prior variance for {name}; add a pattern for it, or '*'")
+        by_size = 1.0 if len(shape) < 2 else 1.0 / math.prod(shape[1:])
+        variances.append(fitting[0] if prior else by_size)
+    return tuple(variances)
+
+
+@lru_cache(maxsize=2)
+def draw_anchors(seed: int, members: tuple[int, ...], shapes: Shapes) -> tuple[Tensor, ...]:
+    """Standard normal anchors `(M, ...)`: functions of seed, member and name, not of the start."""
+    return tuple(
+        torch.stack([torch.randn(s, generator=generator(seed, "anchor", m, n)) for m in members])
+        for n, s in shapes
+    )

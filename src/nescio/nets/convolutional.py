@@ -1,0 +1,108 @@
+"""Small convolutional networks: for 8x8 digits, for a laptop, and the papers' LeNet."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from nescio.core import NescioError
+from nescio.nets.factory import check_dropout, network
+
+
+@network
+def digit_cnn(
+    inputs: tuple[int, int, int] = (1, 8, 8), outputs: int = 10, *, dropout: float = 0.0
+) -> nn.Module:
+    """Two 3x3 convolutions, the second strided, and two linear layers; dropout before the last.
+
+    inputs: channels, height and width. outputs: classes. dropout: a share in [0, 1).
+
+        digit_cnn((1, 8, 8), 10)
+    """
+    channels, height, width = image_shape("digit_cnn", inputs)
+    convolutions = [
+        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+    ]
+    flat = 32 * ((height + 1) // 2) * ((width + 1) // 2)
+    return _with_head(convolutions, (flat, 64, outputs), dropout)
+
+
+@network
+def small_cnn(
+    inputs: Sequence[int] = (1, 28, 28),
+    outputs: int = 10,
+    *,
+    width: int = 16,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """Two strided 5x5 convolutions, `width` and 2 `width` channels, and a layer of 128.
+
+    It trains on a laptop in seconds per epoch: about 200,000 weights for gray images of 28x28 and
+    ten classes. Dropout stands before the last layer.
+
+        small_cnn((1, 28, 28), 10, width=16)
+    """
+    channels, height, across = image_shape("small_cnn", inputs)
+    if min(*inputs, outputs, width) < 1:
+        raise NescioError(
+            f"sizes must be positive, got inputs {tuple(inputs)}, outputs {outputs} and "
+            f"width {width}"
+        )
+    convolutions = [
+        nn.Conv2d(channels, width, 5, stride=2, padding=2),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 5, stride=2, padding=2),
+        nn.ReLU(),
+    ]
+    flat = 2 * width * -(-height // 4) * -(-across // 4)
+    return _with_head(convolutions, (flat, 128, outputs), dropout)
+
+
+@network
+def lenet(
+    inputs: Sequence[int] = (1, 28, 28), outputs: int = 10, *, dropout: float = 0.0
+) -> nn.Module:
+    """Convolutions 5x5x32 and 5x5x64, each with max pooling, a layer of 1024, and the outputs.
+
+    The LeNet of Madry et al. (2018) and Hein et al. (2019), for MNIST and its relatives. The
+    convolutions keep the size of the image, the poolings halve it; 3.27 million weights for 28x28
+    and ten classes. Dropout stands before the last layer.
+
+        lenet((1, 28, 28), 10)
+    """
+    channels, height, width = image_shape("lenet", inputs)
+    if min(channels, height // 4, width // 4, outputs) < 1:
+        raise NescioError(
+            f"lenet needs images of at least 4x4 and an output, got {tuple(inputs)} and {outputs}"
+        )
+    convolutions = [
+        nn.Conv2d(channels, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    ]
+    return _with_head(convolutions, (64 * (height // 4) * (width // 4), 1024, outputs), dropout)
+
+
+def image_shape(name: str, inputs: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width, or an error that names the network."""
+    if isinstance(inputs, int) or len(inputs) != 3:
+        raise NescioError(f"{name} reads images (channels, height, width), got {inputs}; use mlp")
+    channels, height, width = inputs
+    return channels, height, width
+
+
+def _with_head(
+    layers: Sequence[nn.Module], sizes: tuple[int, int, int], dropout: float
+) -> nn.Sequential:
+    """The layers, flattened, and two linear layers with ReLU and dropout between."""
+    flat, hidden, outputs = sizes
+    between: list[nn.Module] = [nn.ReLU()]
+    if check_dropout(dropout):
+        between.append(nn.Dropout(dropout))
+    head = [nn.Linear(flat, hidden), *between, nn.Linear(hidden, outputs)]
+    return nn.Sequential(*layers, nn.Flatten(), *head)

@@ -1,0 +1,60 @@
+"""Repeated measurements, with intervals of their mean."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from scipy.special import stdtrit
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The same number measured with several seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds."""
+        return fmean(self.values)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 95 % interval of the mean, by Student's t."""
+        count = len(self.values)
+        if count < 2:
+            return float("nan")
+        width: float = stdtrit(count - 1, 0.975).item()
+        return width * stdev(self.values) / math.sqrt(count)
+
+    @property
+    def above(self) -> bool:
+        """Whether the whole interval lies above zero."""
+        return self.mean - self.half > 0
+
+    @property
+    def below(self) -> bool:
+        """Whether the whole interval lies below zero."""
+        return self.mean + self.half < 0
+
+    def __sub__(self, other: "Sample") -> "Sample":
+        pairs = zip(self.values, other.values, strict=True)
+        return Sample(tuple(first - second for first, second in pairs))
+
+    def __truediv__(self, other: "Sample") -> "Sample":
+        pairs = zip(self.values, other.values, strict=True)
+        return Sample(tuple(first / second for first, second in pairs))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ± {self.half:.2g}"
+
+    def numbers(self) -> dict[str, Any]:
+        """As plain numbers, for JSON."""
+        return {"mean": self.mean, "half_width_95": self.half, "values": list(self.values)}
+
+
+def sample(values: Iterable[float]) -> Sample:
+    """Measurements as a sample."""
+    return Sample(tuple(float(value) for value in values))

@@ -1,0 +1,685 @@
+"""Tables 1 and 2 and figures 2 to 4 on made-up image files, with networks that train in seconds."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from nescio import losses, nets
+from nescio.core import NescioError
+from nescio.evaluation import Comparison
+from nescio.evaluation.compare import Absent
+from nescio.models.model import Model
+from nescio_papers import Settings, named, run_experiment
+from nescio_papers.kit.claims import judged
+from nescio_papers.kit.experiment import VERDICTS, Claim
+from nescio_papers.kit.images import UNSEEN
+from nescio_papers.relu_overconfidence import (
+    acet_cost,
+    blocks,
+    budgets,
+    cells,
+    figures,
+    methods,
+    table_1,
+    table_2,
+)
+from nescio_papers.relu_overconfidence.alphas import Alphas, measured
+from nescio_papers.relu_overconfidence.budgets import FULL, QUICK, Budget
+from nescio_papers.relu_overconfidence.published import METHODS, TABLE_1, TABLE_2
+from nescio_papers.relu_overconfidence.stronger import (
+    LEAK,
+    stronger_noise,
+    stronger_samples,
+    without_gradient,
+)
+from nescio_papers.relu_overconfidence.table_1_claims import claims_of, noise_row, samples_row
+
+COLOR = ("SVHN", "CIFAR-10", "CIFAR-100")
+TINY = Budget(
+    train={"MNIST": 300, **dict.fromkeys(COLOR, 60)},
+    epochs={"MNIST": 2, **dict.fromkeys(COLOR, 1)},
+    batch=20,
+    test=50,
+    attacked={"MNIST": 12, **dict.fromkeys(COLOR, 6)},
+    noise_steps=3,
+    restarts=1,
+    sample_steps=3,
+    resamples=20,
+    rays={"MNIST": 5, **dict.fromkeys(COLOR, 2)},
+    searched={"MNIST": 7, **dict.fromkeys(COLOR, 3)},
+    examples=4,
+    example_steps=2,
+    cost_train=60,
+    cost_epochs=1,
+    cost_seeds=2,
+    cost_attacked=20,
+    timed=40,
+    repeats=2,
+)
+QUICKLY = Settings(quick=True)
+
+
+def test_the_published_tables_are_whole():
+    numbers = [v for b in TABLE_1.values() for r in b.rows.values() for c in r.values() for v in c]
+    given = [v for v in numbers if v is not None]
+    assert len(given) == 255  # 4 blocks: 3 + 6 * 9 + 3 * (3 + 7 * 9)
+    assert sum(given) == pytest.approx(156.453)
+    assert min(given) == 0
+    assert max(given) == 1
+    for name, block in TABLE_1.items():
+        assert next(iter(block.rows)) == name
+        assert tuple(block.errors) == METHODS
+        assert list(block.rows)[-3:] == ["Noise", "Adv. Noise", "Adv. Samples"]
+    assert TABLE_1["MNIST"].rows["Adv. Noise"]["ACET"] == (0.162, 0.992, 0.042)
+    assert TABLE_1["CIFAR-10"].rows["Adv. Samples"]["CEDA"] == (1.0, 0.014, 1.0)
+    assert TABLE_1["SVHN"].rows["LSUN CR"]["ACET"] == (0.148, 0.997, 0.012)
+    assert TABLE_1["CIFAR-100"].errors["CEDA"] == 32.74
+
+
+def test_the_published_factors_are_whole():
+    assert set(TABLE_2) == set(TABLE_1)
+    alphas = [one.alpha for columns in TABLE_2.values() for one in columns.values()]
+    assert alphas == [1.5, 1e6, 28.1, 49.8, 8.1, 45.3, 9.9, 9.9]
+    assert [c["ACET"].beyond for c in TABLE_2.values()] == [True, False, False, False]
+    assert sum(one.overconfident for c in TABLE_2.values() for one in c.values()) == pytest.approx(
+        98.7 + 99.9 + 99.9 + 99.8 + 50.2 + 3.4
+    )
+    assert all("CEDA" not in columns for columns in TABLE_2.values())
+
+
+def as_found(name):
+    """The published block in the form of ours."""
+
+    def cell(numbers):
+        keys = ("mean_max_confidence", "auroc", "fpr_at_95_tpr")
+        pairs = zip(keys, numbers, strict=True)
+        return {key: {"value": value} for key, value in pairs if value is not None}
+
+    block = TABLE_1[name]
+    predictors = {}
+    for column in METHODS:
+        rows = {row: cell(numbers[column]) for row, numbers in block.rows.items()}
+        rows["Adv. Samples, misclassified"] = rows["Adv. Samples"]
+        rows[name]["error"] = {"value": block.errors[column] / 100}
+        predictors[column] = {"rows": rows}
+    return {"block": name, "predictors": predictors}
+
+
+@pytest.mark.parametrize(
+    ("block", "verdicts"),
+    [
+        ("MNIST", ["holds", "partly", "partly", "partly", "holds", "holds", "holds", "fails"]),
+        ("SVHN", ["holds", "holds", "holds", "holds", "holds", "holds"]),
+        ("CIFAR-10", ["holds", "holds", "holds", "holds", "fails", "holds"]),
+        ("CIFAR-100", ["holds", "holds", "holds", "holds", "partly", "holds"]),
+    ],
+)
+def test_the_papers_own_table_is_judged_by_its_numbers(block, verdicts):
+    """On MNIST, CEDA does not fail, ACET is not alone, and adversarial samples are not detected."""
+    found = claims_of(as_found(block))
+    assert [claim.verdict for claim in found] == verdicts
+    if block == "MNIST":
+        assert (
+            "CEDA (0.102/0.998/0.002) is better than ACET (0.162/0.992/0.042)" in found[3].measured
+        )
+        assert "0.692 and 0.782" in found[7].measured
+    own = {"SVHN": (4, 4, 4), "CIFAR-10": (1, 2, 4), "CIFAR-100": (2, 4, 4), "MNIST": (3, 3, 3)}
+    ceda, acet, sets = own[block]
+    said = f"in their own table on {ceda} and {acet} of {sets}"
+    assert sum(said in claim.measured for claim in found) == 1
+
+
+def test_the_budgets_are_those_of_the_paper():
+    assert (FULL.noise_steps, FULL.sample_steps, FULL.restarts) == (200, 80, 3)
+    assert FULL.attacked["MNIST"] == 1000
+    assert FULL.rays["MNIST"] == FULL.searched["CIFAR-10"] == FULL.test == 10_000
+    assert FULL.example_steps == 40
+    assert FULL.cost_seeds == 3
+    assert QUICK.train["MNIST"] < FULL.train["MNIST"] == 60_000
+    assert budgets.budget(Settings()) is FULL
+    assert budgets.budget(QUICKLY) is QUICK
+
+
+def test_losses_are_those_of_the_paper():
+    """The same weight decay for all but one; 40 steps where it says so."""
+    x = torch.randint(256, (4, 1, 28, 28), dtype=torch.uint8)
+    texts = {name: make(x, 0).description for name, make in methods.MNIST.losses.items()}
+    for name, text in texts.items():
+        assert (f"strength={methods.DECAY}" in text) == (name != methods.NO_DECAY)
+    assert texts[methods.NO_DECAY] == losses.nll().description
+    assert "steps=40, step=0.0075" in texts[methods.ACET_40]
+    assert "keep=False" in texts[methods.ACET_40]
+    for recipe in methods.RECIPES.values():
+        assert recipe.columns[:3] == METHODS
+        assert set(recipe.columns) <= set(recipe.losses)
+
+
+def test_drawn_images_are_shared_by_acet_and_its_control():
+    """The same OOD sets with and without the attack; strokes and patches are never attacked."""
+    x = torch.randint(256, (10, 1, 28, 28), dtype=torch.uint8)
+    acet, ceda = (methods.MNIST.losses[n](x, 3).description for n in ("ACET", methods.CEDA_DRAWN))
+    for text in (acet, ceda):
+        for kind in ("paper_noise", "shapes", "strokes", "grid=7"):
+            assert kind in text
+        assert text.count("seed=3") == 6
+    assert "acet(" in acet
+    assert "strokes" not in acet[acet.index("acet(") : acet.index("ascent(")]
+    assert "acet(" not in ceda
+
+
+def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
+    """By the numbers a training asks for: an image that is stored but never shown is none."""
+    import sys
+
+    module, asked = sys.modules["nescio.losses.acet"], []
+    numbers = module.numbers
+
+    def spy(*args):
+        index = numbers(*args)
+        asked.append(index)
+        return index
+
+    monkeypatch.setattr(module, "numbers", spy)
+    x = torch.randint(256, (2000, 1, 28, 28), dtype=torch.uint8)
+    y = torch.arange(2000) % 10
+    loss = methods.MNIST.losses["ACET"](x, 0)
+    from nescio.training.train import train
+
+    train(lambda: nets.small_cnn(width=1), (x, y), loss=loss, epochs=1, progress=False)
+    assert torch.cat([i.flatten() for i in asked]).unique().tolist() == list(range(200))
+    assert methods.pool_of(x) == 200
+    assert methods.pool_of(torch.empty(60_000)) == methods.POOL
+
+
+def test_acet_and_its_control_differ_by_the_attack_alone():
+    x = torch.randint(256, (400, 1, 28, 28), dtype=torch.uint8)
+    acet, ceda = (methods.MNIST.losses[n](x, 0).description for n in ("ACET", methods.CEDA_DRAWN))
+    for text in (acet, ceda):
+        assert f"count={methods.pool_of(x)}, start=0" in text
+        assert f"pool={methods.pool_of(x)}" in text
+
+
+def test_house_numbers_are_not_mirrored():
+    names = [step.description for step in methods.RECIPES["SVHN"].options["augment"]]
+    assert names == ["crops(4)"]
+
+
+@pytest.fixture(scope="module")
+def folder_of_data(image_files, tmp_path_factory):
+    return image_files(tmp_path_factory.mktemp("data"), train=300, test=60, letters=52)
+
+
+@pytest.fixture(scope="module")
+def small(folder_of_data):
+    """A small budget, small networks and made-up data, for all tests of this file that ask."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_DATA", str(folder_of_data))
+        patch.setattr(budgets, "QUICK", TINY)
+        for name, recipe in methods.RECIPES.items():
+            quick = replace(
+                recipe, net=lambda shape, classes: nets.small_cnn(shape, classes, width=4)
+            )
+            quick = replace(quick, options={**recipe.options, "learning_rate": 1e-2})
+            patch.setitem(methods.RECIPES, name, quick)
+        yield
+
+
+PARTS = ("table-1-mnist", "table-1-cifar10", "table-1-svhn", "table-2", "figures", "acet-cost")
+
+
+@pytest.fixture(scope="module")
+def run(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    run_experiment(named("relu-overconfidence"), folder, settings=QUICKLY, only=PARTS, show=False)
+    return folder, json.loads((folder / "results.json").read_text())["parts"]
+
+
+def loaded(folder, column, part="table-1-mnist"):
+    return Model.load(folder / part / cells.slug(column))
+
+
+def log_odds(model, x):
+    """Of the most probable class, in float64."""
+    logits = model.outputs(x)[0].double()
+    top = logits.amax(1, keepdim=True)
+    others = logits.scatter(1, logits.argmax(1, keepdim=True), -torch.inf)
+    return (top[:, 0] - others.logsumexp(1)).numpy(), logits.softmax(1).amax(1).numpy()
+
+
+@pytest.mark.parametrize("column", methods.MNIST.columns)
+def test_a_cell_holds_what_scikit_learn_finds(run, column):
+    folder, parts = run
+    numbers = parts["table-1-mnist"]["numbers"]
+    in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
+    model = loaded(folder, column)
+    x, y = in_dist.test
+    ood = blocks.ood_test(blocks.GRAY["FMNIST"], TINY.test)
+    assert ood.shape == x.shape == (50, 1, 28, 28)
+    (near, sure), (far, unsure) = log_odds(model, x), log_odds(model, ood)
+    rows = numbers["predictors"][column]["rows"]
+    assert rows["MNIST"]["mean_max_confidence"]["value"] == pytest.approx(sure.mean(), abs=1e-6)
+    wrong = (model.outputs(x)[0].argmax(1) != y).double().mean().item()
+    assert rows["MNIST"]["error"]["value"] == pytest.approx(wrong)
+    cell = rows["FMNIST"]
+    assert cell["mean_max_confidence"]["value"] == pytest.approx(unsure.mean(), abs=1e-6)
+    truth = np.r_[np.ones(len(near)), np.zeros(len(far))]
+    assert cell["auroc"]["value"] == pytest.approx(roc_auc_score(truth, np.r_[near, far]))
+    accepted = sorted(near)[
+        math.floor(0.05 * len(near))
+    ]  # 95 % of the in-distribution data are at least here
+    assert cell["fpr_at_95_tpr"]["value"] == pytest.approx((far >= accepted).mean())
+
+
+def test_the_rows_are_those_of_the_paper_and_more(run):
+    numbers = run[1]["table-1-mnist"]["numbers"]
+    rows = ["MNIST", "FMNIST", "EMNIST", "letters", blocks.STRICT, "grayCIFAR-10", "Noise"]
+    attacks = ["Adv. Noise", "Adv. Samples", table_1.WRONG]
+    assert list(numbers["sets"]) == [*rows, *attacks, *(f"{row}{LEAK}" for row in attacks[:2])]
+    assert "nescio data download emnist_letters" in numbers["sets"]["EMNIST"]["absent"]
+    assert numbers["published"]["EMNIST"] == numbers["published"]["letters"]
+    assert numbers["published"]["MNIST"]["ACET"]["error"] == pytest.approx(0.0066)
+    assert "Adv. Samples" not in numbers["published"]
+    assert numbers["published"][table_1.WRONG]["ACET"]["mean_max_confidence"] == 0.854
+    plain = numbers["predictors"]["plain"]["rows"]
+    assert plain["letters"]["samples"] == 50
+    assert plain[blocks.STRICT]["samples"] == 44  # of 52, without 4 letters twice
+    assert plain["grayCIFAR-10"]["samples"] == 30
+    color = run[1]["table-1-cifar10"]["numbers"]
+    absent = [row for row, entry in color["sets"].items() if "absent" in entry]
+    assert absent == ["SVHN", "CIFAR-100", "LSUN CR", "Imagenet-"]
+    assert "radius=0.1" in color["sets"]["Adv. Samples"]["description"]
+    assert "radius=0.3" in numbers["sets"]["Adv. Samples"]["description"]
+
+
+def test_noise_of_the_test_is_not_that_of_the_training(run):
+    numbers = run[1]["table-1-mnist"]["numbers"]
+    assert f"seed={UNSEEN}" in numbers["sets"]["Noise"]["description"]
+    trained = loaded(run[0], "ACET").notes["loss"]
+    assert "paper_noise" in trained
+    assert f"seed={UNSEEN}" not in trained
+
+
+def test_tables_and_claims_are_written(run):
+    folder, parts = run
+    table = Comparison.load(folder / "table-1-mnist" / "table.json")
+    assert "published" in table.markdown()
+    for name in ("txt", "md", "tex"):
+        assert (folder / "table-1-mnist" / f"table.{name}").stat().st_size > 500
+    summary = (folder / "summary.md").read_text()
+    assert "stand in for it" in summary
+    assert "Baselines the paper has no column for" in summary
+    assert "hardly learned anything" in summary
+    claims = [claim for part in parts.values() for claim in part["claims"]]
+    assert len(claims) == 9 + 5 + 4 + 4 + 1
+    for claim in claims:
+        assert claim["verdict"] == "open"  # a quick run judges nothing
+        assert any(letter.isdigit() for letter in claim["measured"])
+    named_ = [row["what"] for row in parts["table-1-mnist"]["comparisons"]]
+    assert named_[0] == "MNIST, plain: test error, %"
+    assert "MNIST, ACET on Adv. Noise: AUROC" in named_
+    note = parts["table-1-mnist"]["comparisons"][0]["note"]
+    assert note.endswith("300 training images, 2 of 100 epochs")
+
+
+def test_a_block_without_training_images_is_printed_as_published(run):
+    part = run[1]["table-1-svhn"]
+    assert "nescio data download svhn" in part["text"]
+    assert "| LSUN CR | 0.722 | 0.945 | 0.324 | 0.364 |" in part["text"]
+    assert part["numbers"]["published"]["errors"]["plain"] == 3.53
+
+
+def test_networks_learned_the_squares(run):
+    numbers = run[1]["table-1-mnist"]["numbers"]["predictors"]
+    assert numbers["plain"]["rows"]["MNIST"]["error"]["value"] < 0.3
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(run, tmp_path, monkeypatch):
+    """The table breaks off at its seventh cell; the second run measures only the rest."""
+    calls, compare = [], cells.compare
+
+    def failing(*args, **options):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return compare(*args, **options)
+
+    monkeypatch.setattr(cells, "compare", failing)
+    again = {"settings": QUICKLY, "only": ["table-1-cifar10"], "show": False}
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(named("relu-overconfidence"), tmp_path, **again)
+    assert len(list((tmp_path / "table-1-cifar10" / "cells").iterdir())) == 6
+    run_experiment(named("relu-overconfidence"), tmp_path, **again)
+    assert len(calls) == 1 + 3 * 9  # three columns; the seventh call was made twice
+    parts = json.loads((tmp_path / "results.json").read_text())["parts"]
+    there, here = (p["table-1-cifar10"]["numbers"] for p in (run[1], parts))
+    assert there["predictors"] == here["predictors"]
+
+
+def test_what_is_kept_is_made_again_for_another_key(tmp_path):
+    path = tmp_path / "cell.json"
+    made = []
+
+    def make():
+        made.append(1)
+        return {"value": len(made)}
+
+    assert cells.kept(path, {"weights": "a"}, make) == {"value": 1}
+    assert cells.kept(path, {"weights": "a"}, make) == {"value": 1}
+    assert cells.kept(path, {"weights": "b"}, make) == {"value": 2}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_seconds_are_written_only_for_a_training_in_one_go(tmp_path):
+    net = nets.small_cnn((1, 8, 8), 2, width=1)
+    model = Model(net, {}, losses.nll().head)
+    assert cells.timed_training(lambda: model, tmp_path / "new").seconds >= 0
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "checkpoint.safetensors").touch()
+    assert cells.timed_training(lambda: model, tmp_path / "old").seconds is None
+    assert cells.timed_training(lambda: model, tmp_path / "old").seconds is None
+
+
+def test_a_predictor_remembers_its_answers(run, monkeypatch):
+    model = loaded(run[0], "plain")
+    asked = []
+    outputs = Model.outputs
+    monkeypatch.setattr(Model, "outputs", lambda *a, **k: asked.append(1) or outputs(*a, **k))
+    predictor = cells.Remembering(model)
+    x = torch.rand(3, 1, 28, 28)
+    first, second = predictor(x), predictor(x.clone())
+    assert torch.equal(first.logits, second.logits)
+    assert torch.equal(first.logits, model(x).logits)
+    assert len(asked) == 2  # one of these was ours
+    assert predictor.answer(x.requires_grad_()).logits.requires_grad
+
+
+def dead_network():
+    """Of two pixels: class 0 by the first, class 1 by the second; dead where both are below 0.5."""
+    first = torch.nn.Linear(2, 2)
+    first.weight.data, first.bias.data = 8 * torch.eye(2), torch.full((2,), -4.0)
+    last = torch.nn.Linear(2, 2)
+    last.weight.data, last.bias.data = torch.eye(2), torch.zeros(2)
+    net = torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), last)
+    from nescio.nets.stack import stack
+
+    return Model(net, stack([net]), losses.nll().head)
+
+
+def test_dead_units_are_seen_and_passed():
+    """No gradient at (0.3, 0.3), yet (0.6, 0) is nearer than 0.3 and has the odds of 0.8."""
+    model = dead_network()
+    x = torch.tensor([0.3, 0.3, 0.9, 0.1]).reshape(2, 1, 1, 2)
+    assert without_gradient(model, x) == 0.5
+    assert without_gradient(model, (255 * x).to(torch.uint8)) == 0.5
+    from nescio.data.ood import another
+    from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
+
+    attack = AdversarialNoise(another(x[:1], "low"), 1, steps=100, options={"start": "input"})
+    assert torch.equal(attack.near(model).x, x[:1])  # the paper's attack cannot move
+    made = stronger_noise(attack).make(model, None)
+    top = model(made).probs.amax().item()
+    assert top == pytest.approx(torch.tensor([0.8, 0.0]).softmax(0)[0].item(), abs=1e-3)
+    in_dist = blocks.InData((x, torch.tensor([0, 0])), (x, torch.tensor([0, 0])), 2)
+    samples = stronger_samples(AdversarialSamples(2), 30).make(model, in_dist)
+    assert len(samples) == 1  # (0.9, 0.1) stays class 0 within 0.3
+    assert samples.flatten().tolist()[1] == pytest.approx(0.6, abs=1e-3)
+
+
+def test_claims_take_the_attack_that_works_best():
+    found = as_found("MNIST")
+    for column in METHODS:
+        rows = found["predictors"][column]["rows"]
+        for row in ("Adv. Noise", "Adv. Samples"):
+            numbers = {"mean_max_confidence": 0.95, "auroc": 0.4, "fpr_at_95_tpr": 0.9}
+            rows[f"{row}{LEAK}"] = {key: {"value": v} for key, v in numbers.items()}
+    assert noise_row(found) == f"Adv. Noise{LEAK}"
+    assert samples_row(found) == f"Adv. Samples{LEAK}"
+    verdicts = [claim.verdict for claim in claims_of(found)]
+    assert verdicts[2:4] == ["holds", "fails"]
+    assert verdicts[6:8] == ["fails", "fails"]
+    found["predictors"]["ACET"]["rows"][f"Adv. Samples{LEAK}"] = {"samples": 0}
+    assert samples_row(found) == table_1.WRONG
+
+
+def test_a_quick_run_leaves_claims_open():
+    claim = Claim("here", "it holds", "1", verdict="holds")
+    assert judged(QUICKLY, [claim])[0].verdict == "open"
+    assert judged(Settings(), [claim]) == [claim]
+    assert "open" in VERDICTS
+
+
+def test_a_row_without_inputs_has_a_count_of_none(small, tmp_path):
+    """Where a network gets nothing wrong under attack, the row says so."""
+    from nescio_papers.relu_overconfidence.stronger import Stronger
+
+    in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
+    nothing = Stronger("nothing", lambda model, in_dist: torch.zeros(0, 1, 28, 28))
+    args = (replace(QUICKLY, folder=tmp_path), blocks.BLOCKS["MNIST"], "plain")
+    found = cells.cell(*args, cells.Trained(Model(*_untrained()), None), in_dist, "row", nothing)
+    assert found.result["predictors"]["plain"]["rows"]["row"] == {"samples": 0}
+    assert found.result["sets"]["row"] == {"description": "nothing"}
+    assert "row" in found.markdown()
+
+
+def test_file_names_have_no_odd_letters():
+    assert cells.slug("letters without O, I, S, Z") == "letters-without-o-i-s-z"
+    assert cells.slug("Adv. Noise") == "adv-noise"
+
+
+def test_factors_are_those_of_all_rays_at_once(run):
+    folder, parts = run
+    numbers = parts["table-2"]["numbers"]["blocks"]
+    assert list(numbers) == ["MNIST", "CIFAR-10"]
+    from nescio.data import uniform_noise
+
+    for column in METHODS:
+        found = measured(loaded(folder, column), uniform_noise(5, (1, 28, 28), seed=0))
+        one = numbers["MNIST"][column]
+        assert one["rays"] == 5
+        middle = found.exact.sort().values[2].item()
+        assert (one["median"] is None) == math.isinf(middle)
+        assert one["never"] == pytest.approx(found.exact.isinf().double().mean().item())
+        above = (found.clipped > 0.95).double().mean().item()  # NaN where never: not above
+        assert one["overconfident"] == pytest.approx(above)
+        if math.isfinite(middle):
+            assert one["median"] == pytest.approx(middle, rel=1e-9)
+        grid = one["grid"]
+        assert (grid["rays"], grid["compared"]) == (7, 5)
+        near = found.exact[found.exact <= 1e6]
+        if grid["wrong"] == 0 and len(near) == 5:
+            assert grid["median"] >= 0.999 * sorted(near.tolist())[1]
+    assert "SVHN is not at hand" in parts["table-2"]["text"]
+    assert "As published: plain 28.1 and 99.9 %, ACET 49.8 and 50.2 %." in parts["table-2"]["text"]
+
+
+def test_pieces_of_rays_are_joined_with_their_infinities():
+    found = Alphas(
+        exact=torch.tensor([2.0, math.inf, 1.0]).double(),
+        reason=np.array(["", "dead", ""]),
+        radius=torch.tensor([1.0, 0.0, 3.0]).double(),
+        start=torch.tensor([0.2, 0.3, 0.4]).double(),
+        clipped=torch.tensor([0.99, math.nan, 0.5]).double(),
+    )
+    from nescio.core import finite
+
+    pieces = [finite(table_2._plain(found)), finite(table_2._plain(found))]
+    whole = table_2._joined(json.loads(json.dumps(pieces)))
+    assert whole.exact.tolist() == [2.0, math.inf, 1.0] * 2
+    assert whole.clipped.isnan().tolist() == [False, True, False] * 2
+    assert whole.reason.tolist() == ["", "dead", ""] * 2
+
+
+def test_rays_are_taken_up_again_piece_by_piece(run, small, tmp_path, monkeypatch):
+    """Seven rays in pieces of three: the second piece breaks off, and is all that is missing."""
+    monkeypatch.setattr(table_2, "PIECE", 3)
+    monkeypatch.setattr(budgets, "QUICK", replace(TINY, rays={"MNIST": 7}))
+    settings = replace(QUICKLY, folder=tmp_path)
+    found = cells.Trained(loaded(run[0], "plain"), None)
+    asked = []
+
+    def breaking(model, x):
+        asked.append(len(x))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return measured(model, x)
+
+    monkeypatch.setattr(table_2, "measured", breaking)
+    args = (settings, blocks.BLOCKS["MNIST"], "plain", found, (1, 28, 28))
+    with pytest.raises(KeyboardInterrupt):
+        table_2.alphas_of(*args)
+    alphas = table_2.alphas_of(*args)
+    assert asked == [3, 3, 3, 1]
+    from nescio.data import uniform_noise
+
+    whole = measured(found.model, uniform_noise(7, (1, 28, 28), seed=0))
+    assert torch.allclose(alphas.exact, whole.exact, rtol=1e-9)
+
+
+def columns(**medians):
+    """Made-up columns of table 2."""
+    return {
+        name: {
+            "median": value,
+            "never": float(math.isinf(value)),
+            "overconfident": 0.9 if name == "plain" else 0.1,
+            "beyond": 0.0,
+            "grid": {},
+            "rays": 10,
+        }
+        for name, value in medians.items()
+    }
+
+
+def test_claims_on_factors_follow_the_numbers():
+    sure = table_2._claims({"MNIST": columns(plain=1.5, CEDA=10.0, ACET=2e6)})
+    assert [claim.verdict for claim in sure] == ["holds", "holds", "holds", "holds"]
+    never = table_2._claims({"MNIST": columns(plain=1.5, CEDA=1.0, ACET=math.inf)})
+    assert [claim.verdict for claim in never] == ["partly", "partly", "holds", "holds"]
+    assert "never on 100 % of 10 inputs" in never[2].measured
+    other = table_2._claims({"CIFAR-10": columns(plain=9.9, CEDA=9.9, ACET=9.9)})
+    assert [claim.verdict for claim in other] == ["holds", "fails", "open", "holds"]
+
+
+def test_figures_show_noise_and_what_became_of_it(run):
+    folder, parts = run
+    part = parts["figures"]
+    assert list(part["figures"]) == ["figure-2.png", "figure-4.png", "figure-3.png"]
+    for name, caption in part["figures"].items():
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert caption.endswith(".")
+    shown = part["numbers"]["MNIST"]["confidence"]["plain"]
+    assert len(shown["noise"]) == len(shown["near"]) == 4
+    assert all(near >= at - 1e-6 for at, near in zip(shown["noise"], shown["near"], strict=True))
+    assert part["numbers"]["samples"]["plain"]["images"] == 12
+
+
+def test_pictures_are_half_uniform_and_half_permuted(small):
+    in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
+    model = Model(*_untrained())
+    shown = figures.pictures("MNIST", in_dist, {"plain": cells.Trained(model, None)}, QUICKLY)
+    noise = blocks.paper_noise(in_dist.train[0], seed=UNSEEN)
+    assert torch.equal(shown.noise, noise(torch.tensor([0, 2, 1, 3])))
+    assert (shown.near["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
+    nearest = figures.distances(shown, in_dist)
+    known = in_dist.train[0].double() / 255
+    apart = (shown.noise.double()[:, None] - known[None]).flatten(2).norm(dim=2).amin(1)
+    assert nearest["noise"] == pytest.approx(apart.median().item(), rel=1e-4)
+
+
+def _untrained():
+    from nescio.nets.stack import stack
+
+    net = nets.small_cnn((1, 28, 28), 10, width=2)
+    return net, stack([net]), losses.nll().head
+
+
+def test_the_caption_of_figure_4_is_judged_by_shares():
+    low, high = {"low": 0.6, "mean": 0.3}, {"low": 0.1, "mean": 0.9}
+    verdict = {
+        "holds": {"plain": high, "CEDA": high, "ACET": low},
+        "partly": {"plain": high, "CEDA": low, "ACET": low},
+        "fails": {"plain": high, "CEDA": high, "ACET": high},
+    }
+    for expected, found in verdict.items():
+        assert figures._most_low(found).verdict == expected
+
+
+def test_an_interval_of_three_seeds_is_that_of_student():
+    values = [0.1, 0.3, 0.2]
+    found = acet_cost.interval(values)
+    expected = stats.t.interval(0.95, 2, loc=0.2, scale=stats.sem(values))
+    assert (found["low"], found["high"]) == pytest.approx(expected)
+    assert found["mean"] == pytest.approx(0.2)
+    assert acet_cost.interval([0.5]) == {"mean": 0.5, "low": 0.5, "high": 0.5}
+
+
+def test_costs_are_ratios_to_plain_epochs_of_the_same_turn():
+    ours, forty = acet_cost.WAYS
+    found = acet_cost.ratios({"plain": [1.0, 2.0, 1.0], ours: [3.0, 8.0, 5.0], forty: [30.0] * 3})
+    assert found[ours] == {"median": 4.0, "low": 3.0, "high": 5.0}
+    assert found[forty] == {"median": 30.0, "low": 15.0, "high": 30.0}
+
+
+def test_both_ways_of_acet_are_judged_and_timed(run):
+    folder, parts = run
+    numbers = parts["acet-cost"]["numbers"]
+    assert {way: len(each) for way, each in numbers["each"].items()} == dict.fromkeys(
+        acet_cost.WAYS, 2
+    )
+    gap = numbers["differences"]["mean_max_confidence"]
+    each = [
+        a["mean_max_confidence"] - b["mean_max_confidence"]
+        for a, b in zip(*numbers["each"].values(), strict=True)
+    ]
+    assert gap["mean"] == pytest.approx(sum(each) / 2)
+    assert all(len(values) == 2 for values in numbers["seconds"].values())
+    notes = loaded(folder, "ACET, 40 steps 1", "acet-cost").notes
+    assert notes["epochs"] == 1
+    assert "steps=40" in notes["loss"]
+
+
+def test_without_data_every_part_says_how_to_get_them(monkeypatch, tmp_path):
+    monkeypatch.delenv("NESCIO_DATA", raising=False)
+    settings = replace(QUICKLY, folder=tmp_path)
+    for name, block in blocks.BLOCKS.items():
+        found = table_1.part_of(name)(settings)
+        assert f"nescio data download {block.data}" in found.text
+        assert found.numbers["published"]["errors"] == dict(TABLE_1[name].errors)
+    for part in (table_2, figures, acet_cost):
+        found = part.run(settings)
+        assert "nescio data download mnist" in found.text
+        assert not found.claims
+
+
+def test_damaged_files_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
+    (tmp_path / "fashion-mnist").mkdir()
+    (tmp_path / "fashion-mnist" / "train-images-idx3-ubyte").write_bytes(b"no images")
+    found = blocks.ood_test(blocks.GRAY["FMNIST"], 5)
+    assert isinstance(found, Absent)
+    assert "idx3-ubyte" in found.why
+
+
+def test_emnist_takes_the_place_of_its_stand_ins(small, monkeypatch):
+    in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
+    there = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
+    monkeypatch.setattr(blocks, "ood_test", lambda source, most: there)
+    rows = blocks.probes(blocks.BLOCKS["MNIST"], in_dist, TINY, QUICKLY)
+    assert "EMNIST" in rows
+    assert blocks.EMNIST_STRICT in rows
+    assert "letters" not in rows
+
+
+def test_out_sets_of_another_shape_are_refused(small):
+    in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
+    model = Model(*_untrained())
+    wrong = torch.zeros(5, 3, 32, 32, dtype=torch.uint8)
+    found = cells.Trained(model, None)
+    with pytest.raises(NescioError, match="color"):
+        cells.cell(QUICKLY, blocks.BLOCKS["MNIST"], "plain", found, in_dist, "color", wrong)

@@ -1,0 +1,109 @@
+"""The lecture's failure prediction on made-up images, with networks that train in seconds."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nescio.core import NescioError
+from nescio.evaluation.compare import Absent
+from nescio.evaluation.compare.failure_comparison import BASELINE, FailureComparison
+from nescio_papers import Settings
+from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.robust_deep_learning import failure
+
+TINY = replace(
+    failure.QUICK, train=120, test=50, epochs={"MNIST": 3, "CIFAR-10": 1}, width=8, heads=(4,),
+    passes=2, resamples=4,
+)  # fmt: skip
+SCORES = {
+    BASELINE, failure.COOLED, failure.MC, f"{failure.MC}: entropy", failure.ENSEMBLE,
+    f"{failure.ENSEMBLE}: entropy", failure.STAGE_ONE, failure.PUBLISHED, failure.CROSSED,
+    failure.RESIDUAL, failure.TRUST, failure.PLAIN, failure.RECOMMENDED, failure.ORACLE,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(image_files, tmp_path_factory):
+    folder = image_files(tmp_path_factory.mktemp("data"), train=150, test=50, letters=104)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_DATA", str(folder))
+        patch.setattr(failure, "QUICK", TINY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(small, tmp_path_factory):
+    settings = Settings(quick=True, folder=tmp_path_factory.mktemp("run"))
+    return settings, failure.run(settings)
+
+
+def test_every_score_is_there_for_every_seed(found):
+    part = found[1].numbers["MNIST"]
+    assert set(part["scores"]) == SCORES
+    assert part["seeds"] == len(part["error"]) == 2
+    assert "gains" not in part["scores"][BASELINE]
+    for name in SCORES - {BASELINE}:
+        assert len(part["scores"][name]["gains"]) == 2
+    json.dumps(found[1].numbers, allow_nan=False)
+
+
+def test_gains_are_differences_of_the_means(found):
+    part = found[1].numbers["MNIST"]
+    base = part["scores"][BASELINE]["metrics"]["ap_error"]["value"]
+    for name in SCORES - {BASELINE}:
+        one = part["scores"][name]
+        gain = sum(g["value"] for g in one["gains"]) / 2
+        assert gain == pytest.approx(one["metrics"]["ap_error"]["value"] - base)
+
+
+def test_noise_that_cannot_be_learnt_is_not_judged_in_a_quick_run(found, monkeypatch):
+    settings, findings = found
+    assert "do not speak for the labels" in findings.numbers["CIFAR-10"]["absent"]
+    assert "CIFAR-10 was not judged" in findings.text
+    monkeypatch.setattr(failure, "FULL", TINY)
+    monkeypatch.setattr(failure, "BLOCKS", {"CIFAR-10": failure.BLOCKS["CIFAR-10"]})
+    with pytest.raises(NescioError, match="do not speak for the labels"):
+        failure.run(replace(settings, quick=False))
+
+
+def test_what_is_kept_is_not_made_again(found, monkeypatch):
+    settings, first = found
+    monkeypatch.setattr(failure, "_compared", None)
+    monkeypatch.setattr(failure, "BLOCKS", {"MNIST": failure.BLOCKS["MNIST"]})
+    again = failure.run(settings)
+    assert again.numbers["MNIST"] == first.numbers["MNIST"]
+    assert first.text.startswith(again.text)
+
+
+def test_the_recommended_score_is_the_detector_that_a_user_makes(found):
+    settings, _ = found
+    block = failure.BLOCKS["MNIST"]
+    in_dist = failure.images(block, TINY)
+    model, crossed = failure.networks_of(settings, block, in_dist)
+    net = model.member(1)
+    seen = failure.observe(net, in_dist.train, progress=False)
+    test = failure.observe(net, in_dist.test, progress=False)
+    kept = FailureComparison.load(settings.folder / "failure" / "mnist" / "seed-1")
+    plain = failure.recommended(seen)(test)
+    assert kept.scores[failure.PLAIN] == pytest.approx(plain.numpy(), rel=1e-4, abs=1e-4)
+    learnt = failure.recommended(seen, crossed=crossed.member(1))(test)
+    assert kept.scores[failure.RECOMMENDED] == pytest.approx(learnt.numpy(), rel=1e-4, abs=1e-4)
+
+
+def test_the_page_has_tables_pictures_and_claims(found):
+    findings = found[1]
+    assert len(findings.figures) == len(findings.captions) == 3
+    assert {claim.verdict for claim in findings.claims} == {"open"}  # a quick run judges nothing
+    for name in SCORES:
+        assert name in findings.text
+    claims = failure._claims("MNIST", findings.numbers["MNIST"])
+    assert len(claims) == 3
+    assert all(claim.verdict in VERDICTS for claim in claims)
+
+
+def test_data_that_are_not_there_are_named(monkeypatch):
+    monkeypatch.setattr(failure, "all_images", lambda name, **_: Absent(f"no {name}"))
+    findings = failure.run(Settings(quick=True))
+    assert findings.numbers["MNIST"] == {"absent": "no mnist"}
+    assert "CIFAR-10 is not at hand: no cifar10." in findings.text

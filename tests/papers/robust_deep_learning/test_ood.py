@@ -1,0 +1,182 @@
+"""The lecture's parts on made-up image files, with networks that train in seconds."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from nescio import nets
+from nescio.evaluation import DetectorComparison
+from nescio.evaluation.compare import Absent
+from nescio.models.model import Model
+from nescio_papers import Settings, named, run_experiment
+from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.robust_deep_learning import all_detectors, exposure, networks, ood, sets
+from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, NOISE, QUICK
+
+QUICKLY = Settings(quick=True)
+TINY = replace(
+    QUICK, train=120, test=40, out=40, batch=30, seeds=2, passes=3, resamples=10, tuning=20
+)
+
+
+@pytest.fixture(scope="module")
+def folder_of_data(image_files, tmp_path_factory):
+    return image_files(tmp_path_factory.mktemp("data"), train=150, test=50, letters=104)
+
+
+@pytest.fixture(scope="module")
+def small(folder_of_data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_DATA", str(folder_of_data))
+        patch.setattr(sets, "QUICK", TINY)
+        build = nets.small_cnn
+        patch.setattr(
+            networks.nets,
+            "small_cnn",
+            lambda shape, classes, dropout: build(shape, classes, width=2, dropout=dropout),
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    run_experiment(named("robust-deep-learning"), folder, settings=QUICKLY, show=False)
+    return folder, json.loads((folder / "results.json").read_text())["parts"]
+
+
+def test_out_sets_that_are_shown_are_not_those_of_the_test(small):
+    block = BLOCKS["MNIST"]
+    in_dist = sets.in_data(block, TINY)
+    assert in_dist.shape == (1, 28, 28)
+    assert (len(in_dist.train[0]), len(in_dist.test[0])) == (120, 40)
+    tested = sets.ood_data(block, in_dist, TINY, seed=0)
+    assert list(tested) == [*block.ood, NOISE]
+    assert isinstance(tested[sets.KANA], Absent)
+    assert "nescio data download kuzushiji_mnist" in tested[sets.KANA].why
+    for name in (sets.STRICT, sets.FASHION, sets.GRAY):
+        shown = sets.shown_data(block, name, in_dist, TINY, seed=0)
+        images = (255 * shown.take(shown.size)).round().to(torch.uint8).flatten(1)
+        both = torch.cat([images, tested[name].flatten(1)]).unique(dim=0)
+        assert len(both) == len(images) + len(tested[name])
+    noise, count = tested[NOISE]
+    shown = sets.shown_data(block, NOISE, in_dist, TINY, seed=0)
+    assert not torch.isclose(noise.take(count)[:40], shown.take(40), atol=0.01).all((1, 2, 3)).any()
+
+
+def test_letters_serve_half_each(small):
+    block = BLOCKS["MNIST"]
+    in_dist = sets.in_data(block, TINY)
+    tested = sets.ood_data(block, in_dist, replace(TINY, test=1000), seed=0)[sets.STRICT]
+    shown = sets.shown_data(block, sets.STRICT, in_dist, replace(TINY, out=1000), seed=0)
+    assert len(tested) + shown.size == 104 - 16
+
+
+def test_color_out_sets_have_the_shape_of_the_in_data(small):
+    block = BLOCKS["CIFAR-10"]
+    in_dist = sets.in_data(block, TINY)
+    tested = sets.ood_data(block, in_dist, TINY, seed=0)
+    there = {name: x for name, x in tested.items() if torch.is_tensor(x)}
+    assert set(there) == {sets.FASHION, sets.LETTERS}
+    assert {tuple(x.shape[1:]) for x in there.values()} == {(3, 32, 32)}
+
+
+def test_the_example_has_the_lectures_scores_and_all_detectors(run):
+    folder, parts = run
+    numbers = parts["ood"]["numbers"]["example"]
+    assert set(ood.LECTURE) <= set(numbers["detectors"])
+    assert {"knn", "vim", "energy"} <= set(numbers["detectors"])
+    assert numbers["sets"][sets.KANA]["absent"]
+    assert numbers["groups"]["near"] == [sets.STRICT]
+    text = (folder / "summary.md").read_text()
+    assert "Kuzushiji-MNIST is not at hand" in text
+    assert "nescio data download kuzushiji_mnist" in text
+    assert "was tuned on drawn shapes (20 inputs) by auroc" in text
+    assert {"ood-roc.png", "ood-histograms.png", "exposure.png"} <= {
+        p.name for p in folder.iterdir()
+    }
+    assert {claim["verdict"] for claim in parts["ood"]["claims"]} <= set(VERDICTS)
+    assert len(parts["ood"]["claims"]) == 5
+
+
+def test_a_cell_of_the_matrix_is_what_scikit_learn_finds(run, small):
+    folder, parts = run
+    block = BLOCKS["MNIST"]
+    in_dist = sets.in_data(block, TINY)
+    name = "mnist--fashion-mnist"
+    model = Model.load(folder / "exposure" / name)
+    assert "outlier_exposure" in model.notes["loss"]
+    ood = sets.ood_data(block, in_dist, TINY, seed=0)[sets.GRAY]
+    scores = []
+    for x in (in_dist.test[0], ood):
+        logits = model.outputs(x)[0].double()
+        others = logits.scatter(1, logits.argmax(1, keepdim=True), -torch.inf)
+        scores.append((others.logsumexp(1) - logits.amax(1)).numpy())
+    truth = np.r_[np.zeros(len(scores[0])), np.ones(len(scores[1]))]
+    rows = parts["ood"]["numbers"]["exposure"]["blocks"]["MNIST"]["rows"]
+    found = rows[sets.FASHION][sets.GRAY]["value"]
+    assert found == pytest.approx(roc_auc_score(truth, np.concatenate(scores)), abs=1e-6)
+    assert set(rows) == {exposure.PLAIN, sets.STRICT, sets.FASHION, sets.GRAY, NOISE}
+    assert all(
+        set(cells) == {sets.STRICT, sets.FASHION, sets.GRAY, NOISE} for cells in rows.values()
+    )
+
+
+def test_gains_are_told_apart_by_what_was_shown():
+    def cells(a, b):
+        values = {"a": a, "b": b}.items()
+        return {n: {"value": v, "low": v - 0.03, "high": v + 0.03} for n, v in values}
+
+    rows = {exposure.PLAIN: cells(0.9, 0.8), "a": cells(0.99, 0.7), "b": cells(0.85, 0.95)}
+    own, other = exposure.gains(rows)
+    assert own == pytest.approx([0.09, 0.15])
+    assert other == pytest.approx([-0.1, -0.05])
+    claim = exposure._claim("MNIST", {"rows": rows})
+    assert claim.verdict == "holds"
+    assert "1 of 2 others got worse" in claim.measured  # 0.85 and 0.9 are too near
+
+
+def test_all_detectors_are_averaged_over_trainings(run):
+    folder, parts = run
+    for name in BLOCKS:
+        numbers = parts["detectors"]["numbers"][name]
+        assert numbers["seeds"] == len(numbers["accuracy"]) == 2
+        assert {"knn", "gaussian_mixture", all_detectors.COMBINED} <= set(numbers["detectors"])
+        assert not numbers["left_out"]
+    kept = [DetectorComparison.load(path) for path in (folder / "detectors").glob("mnist--*")]
+    assert len(kept) == 2
+    values = [one.auroc("knn", sets.FASHION) for one in kept]
+    cell = parts["detectors"]["numbers"]["MNIST"]["detectors"]["knn"]["rows"][sets.FASHION]["auroc"]
+    assert cell["value"] == pytest.approx(np.mean(values))
+    assert cell["deviation"] == pytest.approx(np.std(values, ddof=1))
+    assert kept[0].result["layers"] == [all_detectors.EARLY, all_detectors.LAST]
+    assert kept[0].result["detectors"]["knn"]["layers"] == [all_detectors.LAST]
+
+
+def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
+    folder, _ = run
+    path = folder / "detectors.json"
+    before = json.loads(path.read_text())
+    path.unlink()
+    monkeypatch.setattr(all_detectors, "compare_detectors", None)  # nothing is measured again
+    run_experiment(named("robust-deep-learning"), folder, settings=QUICKLY, show=False)
+    assert json.loads(path.read_text())["numbers"] == before["numbers"]
+
+
+def test_without_any_data_the_commands_are_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
+    found = ood.run(QUICKLY)
+    assert "nescio data download mnist" in found.text
+    assert "nescio data download cifar10" in found.text
+    assert not found.figures
+    assert "nescio data download fashion_mnist" in all_detectors.run(QUICKLY).text
+
+
+def test_the_full_budget_is_that_of_the_goal():
+    assert FULL.seeds == 3
+    assert FULL.test == 10_000
+    assert sets.budget(Settings()) is FULL
