@@ -50,7 +50,7 @@ def picked(net: Any, output: int | str) -> Picked:
     """A network of the user's that from now on returns one thing of the several it makes."""
     from torch import nn
 
-    from nescio.nets.reading import selected
+    from nescio.nets import selected
 
     if not isinstance(net, nn.Module):
         raise NescioError("--output goes with package.module:factory; a run folder needs none")

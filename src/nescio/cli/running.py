@@ -38,8 +38,8 @@ from nescio.evaluation.compare.scored import observe_given
 from nescio.models import Predictor, mc_dropout
 from nescio.models.mc_dropout import MCDropout
 from nescio.models.model import Model
+from nescio.nets import Output
 from nescio.nets.factory import made_by, rebuild
-from nescio.nets.reading import Output
 from nescio.nets.standardize import is_scaled
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe

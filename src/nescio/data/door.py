@@ -29,9 +29,9 @@ from nescio.data.forms import (
     described,
     prepared,
     raw_batches,
-    several,
     split_labels,
 )
+from nescio.data.forms import several as several
 from nescio.data.readers.stream import Stream, exactly
 
 Batch: TypeAlias = tuple[Inputs, Tensor | None]  # inputs (n, ...), labels (n,)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nescio.core import Bundle, Inputs, NescioError, as_tensor, shape_of, unknown
 from nescio.core import hash_inputs as hash_inputs
-from nescio.data.door import as_network_inputs
-from nescio.data.forms import several
+from nescio.data import door
 
 FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
@@ -240,8 +239,8 @@ def _with_members(name: str, value: Any) -> Tensor:
 
 
 def _inputs(value: Any, samples: int) -> Inputs:
-    if several(value):
-        value = as_network_inputs(value, dtype=None)
+    if door.several(value):
+        value = door.as_network_inputs(value, dtype=None)
     inputs: Inputs = value if isinstance(value, Bundle) else as_tensor(value, "inputs")
     if len(inputs) != samples or (isinstance(inputs, Tensor) and inputs.ndim < 2):
         raise NescioError(

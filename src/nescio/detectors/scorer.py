@@ -13,7 +13,7 @@ from nescio.detectors.activations import View, check_finite, check_widths, mean_
 from nescio.detectors.observe.layers import place
 from nescio.detectors.observe.network import Network, linear_layer, networks
 from nescio.detectors.observe.pooling import Pool, check_pool
-from nescio.nets.reading import Output
+from nescio.nets import Output
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector

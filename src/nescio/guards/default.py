@@ -17,7 +17,7 @@ from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe.layers import Call, last_linear, place, traced
 from nescio.detectors.observe.network import Network
 from nescio.detectors.observe.pooling import Pool
-from nescio.nets.reading import Output
+from nescio.nets import Output
 
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbors are searched among, at most

@@ -20,7 +20,6 @@ from torch import nn
 from nescio.core import NescioError, digest, in_order
 from nescio.core.progress import progress as bar
 from nescio.data import door
-from nescio.data.forms import several
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
@@ -169,7 +168,7 @@ def _stream(source: Any) -> Stream:
         return source
     if isinstance(source, (str, Path)):
         return open_stream(source)
-    if several(source):
+    if door.several(source):
         return array_stream(door.as_network_inputs(source, finite=False))
     is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
     return array_stream(source) if is_array else door.loaded_stream(source)

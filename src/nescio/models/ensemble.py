@@ -10,7 +10,7 @@ from nescio.core import Head, NescioError, Prediction, answer
 from nescio.core.registry import predictors
 from nescio.models.model import Model
 from nescio.models.predictor import Predictor, as_head, plain
-from nescio.nets.reading import Output, returning
+from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
 

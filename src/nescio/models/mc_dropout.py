@@ -17,8 +17,7 @@ from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Model, check_logits
 from nescio.models.predictor import as_head, check_passes
-from nescio.nets.dropout import MaskPerPass
-from nescio.nets.reading import (
+from nescio.nets import (
     Output,
     at_rest,
     called,
@@ -28,6 +27,7 @@ from nescio.nets.reading import (
     returning,
     selected,
 )
+from nescio.nets.dropout import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
 SAMPLES = 512  # at most so many in one go

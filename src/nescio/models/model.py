@@ -22,8 +22,8 @@ from nescio.core import (
 )
 from nescio.core.registry import heads
 from nescio.data import door
+from nescio.nets import entering, reads_tokens, refusing_shapes
 from nescio.nets.factory import made_by, rebuild
-from nescio.nets.reading import entering, reads_tokens, refusing_shapes
 from nescio.nets.stack import Stack
 from nescio.nets.standardize import is_scaled, scaled
 from nescio.version import VERSION

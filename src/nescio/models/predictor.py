@@ -7,7 +7,7 @@ from torch import nn
 from nescio.core import Head, NescioError, Prediction, categorical
 from nescio.core.registry import heads, predictors
 from nescio.models.model import Model
-from nescio.nets.reading import Output, returning
+from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
 

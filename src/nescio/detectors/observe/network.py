@@ -12,8 +12,7 @@ from nescio.core import Inputs, NescioError, categorical
 from nescio.detectors.observe.layers import Place, place, reading
 from nescio.detectors.observe.pooling import Pool, pooled
 from nescio.models.model import Model, check_logits
-from nescio.nets.fast_images import QuickImages
-from nescio.nets.reading import (
+from nescio.nets import (
     Output,
     at_rest,
     called,
@@ -22,6 +21,7 @@ from nescio.nets.reading import (
     refusing_shapes,
     selected,
 )
+from nescio.nets.fast_images import QuickImages
 
 HALVES = (torch.float16, torch.bfloat16)
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}

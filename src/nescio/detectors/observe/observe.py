@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from nescio.core import Bundle, Inputs, NescioError, digest, keep_freed
 from nescio.core.progress import progress as bar
 from nescio.data import door
-from nescio.data.door import Batch
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (
     BEFORE,
@@ -32,7 +31,7 @@ from nescio.detectors.observe.network import (
 )
 from nescio.detectors.observe.pooling import Pool, check_pool, named
 from nescio.detectors.observe.store import Column, Room, Stores
-from nescio.nets.reading import Output, located
+from nescio.nets import Output, located
 
 FEW = 4  # samples of the dry run
 MEMORY = 2_000_000_000  # bytes
@@ -220,7 +219,7 @@ def _check_alike(seen: Sequence[Seen]) -> None:
             )
 
 
-def _columns(seen: Sequence[Seen], first: Batch, *, inputs: bool) -> tuple[Column, ...]:
+def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[Column, ...]:
     """What is kept, in the order of the files."""
     (x, y), members = first, len(seen)
     rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}

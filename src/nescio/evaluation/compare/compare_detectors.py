@@ -29,7 +29,7 @@ from nescio.metrics.as_arrays import check_level
 from nescio.metrics.ranking import Positive, is_ood
 from nescio.metrics.resampling import check
 from nescio.models import Predictor, plain
-from nescio.nets.reading import Output
+from nescio.nets import Output
 from nescio.version import VERSION
 
 MEASURES = ("log_odds", "predictive_entropy", "mutual_information")
