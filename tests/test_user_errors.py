@@ -31,8 +31,8 @@ class Pair(nn.Module):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: models.plain(Pair())(X), "one tensor of outputs"),
-        (lambda: models.mc_dropout(Pair())(X), "one tensor of outputs"),
+        (lambda: models.plain(Pair())(X), "a tuple of 2; say which.*output="),
+        (lambda: models.mc_dropout(Pair())(X), "a tuple of 2; say which.*output="),
         (lambda: models.plain(nn.Linear(4, 2))(X), r"inputs of shape \(3,\)"),
         (lambda: models.plain(nn.Linear(3, 1))(X), "one logit for each class"),
         (lambda: models.plain(nn.Linear(3, 2))((255 * X).byte()), "uint8"),

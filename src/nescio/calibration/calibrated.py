@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from nescio.calibration.map import Apply, Map, State, as_classification, fit, fits, maps
 from nescio.core import (
     Classification,
-    NescioError,
     Prediction,
     Saved,
     answer,
@@ -23,6 +22,7 @@ from nescio.core import (
 )
 from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
+from nescio.data import door
 from nescio.models import Member, Predictor, networks, plain
 from nescio.models.predictor_folder import check_model, save_settings, settings_of
 
@@ -121,14 +121,13 @@ def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator[P]]:
 
 
 def calibrated(
-    name: str, predictor: Predictor | nn.Module, data: tuple[Any, Any], **options: Any
+    name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
 ) -> Calibrated:
-    """A predictor with the calibration of a name, fitted on calibration data `(x, y)`."""
+    """A predictor with the calibration of a name, fitted on calibration data."""
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise NescioError("calibration needs calibration data as a pair (x, y)")
-    prediction = as_classification(predictor(data[0]))
-    labels = as_targets(data[1], len(prediction), task="classification")
+    x, y = door.read(data, name="calibration data")
+    prediction = as_classification(predictor(x))
+    labels = as_targets(y, len(prediction), task="classification")
     return Calibrated(predictor, fit(name, prediction, labels, **options))
 
 

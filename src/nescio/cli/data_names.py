@@ -29,8 +29,8 @@ from nescio.data.readers import (
     row_of,
 )
 from nescio.data.readers.arrays import arrays_of
+from nescio.data.readers.csv import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
-from nescio.data.table import is_number, number
 from nescio.models import innermost
 from nescio.training.loop import Pair
 
@@ -235,7 +235,7 @@ def _labeled_rows(
         )
     options["keep"] = [*listed(options.get("keep")), target]
     stream = open_stream(path, **_by_name(given, options, columns))
-    _, x = next(stream.blocks(ALL))
+    x: Tensor = next(stream.blocks(ALL))[1]
     assert stream.kept is not None
     words = np.char.strip(stream.kept(0, len(x))[target])
     return x, torch.from_numpy(_classes(given, target, words, names))

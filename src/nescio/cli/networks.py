@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from nescio.cli.options import note
 from nescio.core import NescioError, load
-from nescio.detectors.observe.network import selected
 from nescio.models import innermost
+from nescio.nets import selected
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:

@@ -3,6 +3,12 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.bundle import Bundle as Bundle
+from nescio.core.bundle import Inputs as Inputs
+from nescio.core.bundle import Shape as Shape
+from nescio.core.bundle import joined as joined
+from nescio.core.bundle import only_tensor as only_tensor
+from nescio.core.bundle import shape_of as shape_of
 from nescio.core.checks import Array as Array
 from nescio.core.checks import as_batch as as_batch
 from nescio.core.checks import as_inputs as as_inputs

@@ -7,18 +7,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.core.bundle import Bundle, Inputs
 from nescio.core.checks import as_batch
 
 WORDS = 1 << 20  # words of inputs hashed at a time
 GOLDEN = -7046029254386353131  # 2^64 over the golden ratio, as int64
 
 
-def hash_inputs(inputs: Tensor) -> Tensor:
+def hash_inputs(inputs: Inputs) -> Tensor:
     """A number for each input `(N,)` int64, equal for equal inputs, whatever the batch.
 
     Floats count as float32, bytes as their share of 255, -0 as 0, so an image has one number in
-    all its forms. It recognizes data; it does not withstand a forger.
+    all its forms; the order of a mapping's keys does not count. It recognizes data; it does not
+    withstand a forger.
     """
+    if isinstance(inputs, Bundle):
+        parts = (part.reshape(len(part), -1) for _, part in sorted(inputs.parts.items()))
+        return _hash(torch.stack(list(map(hash_inputs, parts)), 1))
     if not inputs.numel():
         return torch.zeros(len(inputs), dtype=torch.int64)
     size = max(1, WORDS // inputs[0].numel())

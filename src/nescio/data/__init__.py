@@ -1,6 +1,7 @@
 """Data sets, inputs moved away from them, and noise that is nowhere near them."""
 
 from nescio.data import corruptions as corruptions
+from nescio.data import door as door
 from nescio.data.corruptions import scaling as scaling
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.encoding import Columns as Columns

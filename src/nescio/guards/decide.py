@@ -1,7 +1,7 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from nescio.core import (
     Categorical,
     Classification,
     Head,
+    Inputs,
     NescioError,
     NotFiniteWarning,
     RangeWarning,
@@ -60,6 +61,8 @@ class Guard:
     ) -> Decisions:
         """Decide for inputs `(N, ...)`, in parts of bounded memory.
 
+        x: inputs as the network reads them: an array, a tuple or mapping of arrays, or a loader of
+        such batches, whose labels are left out.
         groups: one per sample, for a guard made with groups.
         batch_level: decide *ood* for all of them together: see `Decisions.batch`.
         """
@@ -69,17 +72,19 @@ class Guard:
                 "make it from the network: nescio.guard(net, ...)"
             )
         tokens = Network(self.nets[0]).reads_tokens
-        x = read_inputs(x, self.range, tokens=tokens)
-        belongs = self._groups(groups, len(x))
-        known, size = self.range, self.batch_size
-        parts = [
-            self._part(part, None if belongs is None else belongs[part.rows])
-            for part in watch(
-                self.members, self.detector, self.layers, x, known=known, batch_size=size
-            )
-        ]
-        if not parts:
-            raise NescioError("there are no inputs to decide about; give at least one")
+        batches: Iterable[Inputs] = read_inputs(x, self.range, tokens=tokens)
+        belongs = None
+        if self.by == "groups" or groups is not None:
+            batches = list(batches)
+            belongs = self._groups(groups, sum(map(len, batches)))
+        options: dict[str, Any] = {"known": self.range, "batch_size": self.batch_size}
+        parts: list[Decisions] = []
+        start = 0
+        for batch in batches:
+            for part in watch(self.members, self.detector, self.layers, batch, **options):
+                group = None if belongs is None else belongs[start + part.rows]
+                parts.append(self._part(part, group))
+            start += len(batch)
         found = Decisions.join(parts)
         self._warn(found)
         return found if batch_level is None else found.batch(batch_level)

@@ -19,10 +19,10 @@ from nescio.conformal import needed, threshold
 from nescio.conformal.exact_quantiles import check_groups
 from nescio.core import NescioError, categorical, check_labels, generator
 from nescio.core.registry import detectors
+from nescio.data import door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.batches import as_batches
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, read_samples
 from nescio.guards.default import default_detector, default_failure, watched_layers
@@ -252,21 +252,10 @@ def _observed(
         raise NescioError(
             f"without a network {name} must be activations, got {type(data).__name__}"
         )
-    pair = data
-    if callable(layers):  # they are found with a few of the inputs
-        pair = _whole(members[0].net, data, options["batch_size"])
-        layers = layers(pair[0])
-    return observe(list(members), pair, layers=layers, inputs=True, **options), layers
-
-
-def _whole(net: nn.Module, data: Any, batch_size: int) -> tuple[Tensor, Tensor | None]:
-    """Calibration data in memory: inputs and labels."""
-    reader = Network(net)
-    kind = torch.float64 if reader.dtype == torch.float64 else torch.float32
-    tokens = reader.reads_tokens
-    parts = list(as_batches(data, batch_size=batch_size, dtype=kind, tokens=tokens))
-    labels = [y for _, y in parts if y is not None]
-    return torch.cat([x for x, _ in parts]), torch.cat(labels) if labels else None
+    batches = door.batches(data, batch_size=options["batch_size"], **Network(members[0].net).reads)
+    if callable(layers):  # they are chosen by means of a few inputs
+        layers = layers(batches.first[0])
+    return observe(list(members), batches, layers=layers, inputs=True, **options), layers
 
 
 def _labels(samples: Activations) -> Tensor:

@@ -1,5 +1,6 @@
 """A guard in one file: tensors and a manifest, atomic, checked when it is read."""
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.core import (
+    Bundle,
+    Inputs,
     NescioError,
     Saved,
     digest,
@@ -32,6 +35,7 @@ from nescio.models.model import describe, rebuilt
 KIND = "guard"
 PLAIN = ("false_alarm", "risk", "confidence", "by", "notes", "batch_size")
 PROBES = 4  # inputs, drawn from the range of calibration, that a network must answer as before
+PROBE = "probe/inputs"  # their tensor, or where those of several begin
 NEAR = 1e-3  # of the largest logit: machines differ in rounding, networks in more
 
 
@@ -55,7 +59,7 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "groups": list(guard.groups),
         **{name: getattr(guard, name) for name in PLAIN},
         "names": None if guard.names is None else list(guard.names),
-        "shape": None if guard.range is None else list(guard.range.shape),
+        "shape": None if guard.range is None else _written_shape(guard.range),
         "networks": [{**describe(net), "digest": weights_digest(net)} for net in guard.nets],
         "weights": weights,
         "guarantees": list(guard.guarantees),
@@ -68,8 +72,10 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
 def _read(saved: Saved, *, net: Any = None) -> Guard:
     """A guard, whose network is checked against the one it was fitted with."""
     guard = _guard(saved, tuple(_networks(saved, net)))
-    if "probe/inputs" in saved.tensors:
-        _check_probe(guard, saved.tensors["probe/inputs"], saved.tensors["probe/logits"])
+    if "probe/logits" in saved.tensors:
+        several = saved.under(f"{PROBE}/")
+        probe = Bundle(several) if several else saved.tensors[PROBE]
+        _check_probe(guard, probe, saved.tensors["probe/logits"])
     return guard
 
 
@@ -98,7 +104,11 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
         parts |= {"range/low": guard.range.low, "range/high": guard.range.high}
         if guard.nets:
             probe = _probe(guard.nets[0], guard.range)
-            parts |= {"probe/inputs": probe, "probe/logits": _answers(guard, probe)}
+            answers = _answers(guard, probe)
+            if answers.isfinite().all():  # tokens that are nobody's data may have no answer
+                several = probe.parts if isinstance(probe, Bundle) else {"": probe}
+                parts |= {f"{PROBE}/{name}".rstrip("/"): part for name, part in several.items()}
+                parts["probe/logits"] = answers
     if guard.hashes is not None:
         parts["hashes"] = guard.hashes
     return parts
@@ -119,7 +129,7 @@ def _guard(saved: Saved, nets: tuple[nn.Module, ...]) -> Guard:
         nets=nets,
         sets=None if sets is None else Sets.from_manifest(sets, saved.under("sets/")),
         names=None if names is None else tuple(names),
-        range=shape and Range(tuple(shape), tensors["range/low"], tensors["range/high"]),
+        range=shape and _range(shape, tensors["range/low"], tensors["range/high"]),
         hashes=tensors.get("hashes"),
         **{name: manifest[name] for name in PLAIN},
     )
@@ -167,23 +177,52 @@ def weights_digest(net: nn.Module) -> str:
     return digest(*(name for name, _ in state), *(tensor for _, tensor in state))
 
 
-def _probe(net: nn.Module, known: Range) -> Tensor:
-    """Inputs in the range of calibration that are nobody's data."""
-    draws = torch.rand(PROBES, *known.shape, dtype=torch.float64, generator=generator(0, "probe"))
-    low, high = (end if len(known.shape) == 1 else end[0] for end in (known.low, known.high))
+def _written_shape(known: Range) -> Any:
+    """The shape of an input as JSON; of several tensors, with their number types."""
+    if isinstance(known.shape, dict):
+        return {name: [known.kinds[name], *shape] for name, shape in known.shape.items()}
+    return list(known.shape)
+
+
+def _range(written: Any, low: Tensor, high: Tensor) -> Range:
+    if not isinstance(written, Mapping):
+        return Range(tuple(written), low, high)
+    shape = {name: tuple(one[1:]) for name, one in written.items()}
+    return Range(shape, low, high, {name: one[0] for name, one in written.items()})
+
+
+def _probe(net: nn.Module, known: Range) -> Inputs:
+    """Inputs in the range of calibration that are nobody's data; whole numbers where they were."""
+    shape = (len(known.low),) if isinstance(known.shape, dict) else known.shape
+    draws = torch.rand(PROBES, *shape, dtype=torch.float64, generator=generator(0, "probe"))
+    low, high = (end if len(shape) == 1 else end[0] for end in (known.low, known.high))
     probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
-    if Network(net).reads_tokens:
-        return probe.long()
-    return probe.float()
+    if isinstance(known.shape, dict):
+        return _several(probe, known.shape, known.kinds)
+    return probe.long() if Network(net).reads_tokens else probe.float()
+
+
+def _several(
+    probe: Tensor, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str]
+) -> Bundle:
+    """Rows of numbers as the tensors that they stand for."""
+    ordered = sorted(shapes.items())
+    columns = probe.split([math.prod(shape) for _, shape in ordered], 1)
+    parts = {}
+    for (name, shape), part in zip(ordered, columns, strict=True):
+        kind: torch.dtype = getattr(torch, kinds[name])
+        numbers = part if kind.is_floating_point else part.round()
+        parts[name] = numbers.reshape(PROBES, *shape).to(kind)
+    return Bundle(parts)
 
 
 @torch.no_grad()
-def _answers(guard: Guard, probe: Tensor) -> Tensor:
+def _answers(guard: Guard, probe: Inputs) -> Tensor:
     output = guard.detector.about.get("output")
     return torch.stack([reader(member, output).answer(probe).cpu() for member in guard.members])
 
 
-def _check_probe(guard: Guard, probe: Tensor, wanted: Tensor) -> None:
+def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:
     found = _answers(guard, probe)
     room = NEAR * max(1.0, float(wanted.abs().max()))
     gap = float((found - wanted).abs().max()) if found.shape == wanted.shape else float("inf")

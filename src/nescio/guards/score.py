@@ -19,6 +19,7 @@ from torch import nn
 
 from nescio.core import NescioError, NescioWarning, digest, in_order
 from nescio.core.progress import progress as bar
+from nescio.data import door
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
@@ -89,7 +90,9 @@ def score(
 ) -> Summary:
     """Write the decisions of a guard about all inputs into a file, in their order.
 
-    source: an array (N, ...), a path (see `nescio.data.readers.open_stream`), or a stream.
+    source: an array (N, ...), a tuple or mapping of arrays, a path (see
+      `nescio.data.readers.open_stream`), a stream, or a DataLoader or other iterable of batches;
+      the last cannot be recognized, so a stopped run begins anew.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
     batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
       the detector keeps, memory does not grow with the number of inputs.
@@ -162,7 +165,12 @@ def fingerprint(guard: Guard) -> str:
 def _stream(source: Any) -> Stream:
     if isinstance(source, Stream):
         return source
-    return open_stream(source) if isinstance(source, (str, Path)) else array_stream(source)
+    if isinstance(source, (str, Path)):
+        return open_stream(source)
+    if door.several(source):
+        return array_stream(door.as_network_inputs(source, finite=False))
+    is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
+    return array_stream(source) if is_array else door.loaded_stream(source)
 
 
 def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
@@ -184,7 +192,7 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
         if stream.columns is not None:
             hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
         elif stream.files is not None and len(guard.range.shape) == 3:
-            colors, height, width = guard.range.shape
+            colors, height, width = map(int, guard.range.shape)
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {stream.name}:size={size}:mode={mode}"

@@ -7,6 +7,5 @@ from nescio.models.members import innermost as innermost
 from nescio.models.members import networks as networks
 from nescio.models.model import Model as Model
 from nescio.models.predictor import Predictor as Predictor
-from nescio.models.predictor import evaluating as evaluating
 from nescio.models.predictor import plain as plain
 from nescio.models.weight_samples import weight_samples as weight_samples

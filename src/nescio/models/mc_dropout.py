@@ -5,22 +5,31 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.dropout` says how.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from nescio.core import Head, NescioError, Prediction, as_inputs, generator
+from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
+from nescio.data import door
 from nescio.models.members import Member, networks
-from nescio.models.model import check_logits, refusing_shapes
-from nescio.models.predictor import Predictor, as_head, check_passes, evaluating, plain
+from nescio.models.model import check_logits
+from nescio.models.predictor import Predictor, as_head, check_passes, plain
 from nescio.models.predictor_folder import save_settings
+from nescio.nets import (
+    Output,
+    at_rest,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    returning,
+    selected,
+)
 from nescio.nets.dropout import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
@@ -30,13 +39,19 @@ REFUSED = "mc_dropout reads an nn.Module with weights, or a model"
 
 @predictors.register
 def mc_dropout(
-    net: nn.Module | Predictor, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
+    net: nn.Module | Predictor,
+    *,
+    passes: int = 100,
+    seed: int = 0,
+    head: Head | str | None = None,
+    output: Output = None,
 ) -> "MCDropout":
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
     net: a network, or a model; of a model with M networks, each gives `passes` members.
     head: how the outputs of a network are read, a head or its name; None for class logits. A model
       has its head.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     check_passes(passes)
     if not isinstance(net, nn.Module) and not callable(getattr(net, "networks", None)):
@@ -45,7 +60,8 @@ def mc_dropout(
     if not all(m.is_bare and next(m.net.parameters(), None) is not None for m in members):
         raise NescioError(REFUSED)
     if isinstance(net, nn.Module):
-        return MCDropout(inner=net, head=as_head(head, net), passes=passes, seed=seed)
+        inner = returning(net, output)
+        return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
         raise NescioError("a model has a head of its own; leave head= out, or give its network")
     return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
@@ -87,19 +103,18 @@ class MCDropout:
         check_logits(outputs, self.head)
         return self.head(outputs)
 
-    def answer(self, x: Tensor) -> Prediction:
+    def answer(self, x: Inputs) -> Prediction:
         """The prediction with gradients with respect to the inputs; passes together if they fit."""
         first = next(self.nets[0].parameters())
-        x, parts = x.to(first.device, first.dtype), []
+        x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
+        parts = []
         for net in self.nets:
-            frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
-            call = partial(functional_call, net, frozen)
-            with evaluating(net):
+            with at_rest(net):
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
                 parts += [
-                    self._run(call, x, range(t, min(t + together, self.passes)))[0]
+                    self._run(net, x, range(t, min(t + together, self.passes)))[0]
                     for t in range(0, self.passes, together)
                 ]
         outputs = torch.cat(parts)
@@ -110,14 +125,16 @@ class MCDropout:
     def outputs(self, x: Any) -> Tensor:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
-        x = as_inputs(x, dtype=first.dtype)
+        tokens = reads_tokens(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
         parts = []
         for net in self.nets:
-            with evaluating(net), refusing_shapes(x):
-                parts.append(self._sample(net, x.to(first.device)))
+            with at_rest(net), refusing_shapes(x):
+                ready = entering(x, first.device, first.dtype, tokens=tokens)
+                parts.append(self._sample(net, ready))
         return torch.cat(parts).to(x.device)
 
-    def _sample(self, net: nn.Module, x: Tensor) -> Tensor:
+    def _sample(self, net: nn.Module, x: Inputs) -> Tensor:
         samples, passes = self._sizes(net, x)
         chunks = [
             torch.cat(
@@ -130,9 +147,9 @@ class MCDropout:
         ]
         return torch.cat(chunks, dim=1)
 
-    def _sizes(self, net: nn.Module, x: Tensor) -> tuple[int, int]:
+    def _sizes(self, net: nn.Module, x: Inputs) -> tuple[int, int]:
         """Samples and passes in one go, from a trial; one pass where they cannot run together."""
-        probe = x[:2] if len(x) > 1 else torch.cat([x, x])
+        probe = x[:2] if len(x) > 1 else x[[0, 0]]
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
         if not mode.drawn:
@@ -145,7 +162,7 @@ class MCDropout:
                 "the answer for a sample depends on the others of its batch; the samples "
                 "must be the first axis wherever dropout acts"
             )
-        limit = BYTES // x.element_size()
+        limit = BYTES // next(net.parameters()).element_size()
         samples = max(1, min(SAMPLES, limit // max(mode.before, mode.widest)))
         wide = self._together(net, probe, truth)
         if wide is None:
@@ -153,7 +170,7 @@ class MCDropout:
         passes = min(self.passes, max(1, limit // wide))
         return max(1, min(samples, limit // (wide * passes))), passes
 
-    def _together(self, net: nn.Module, probe: Tensor, first: Tensor) -> int | None:
+    def _together(self, net: nn.Module, probe: Inputs, first: Tensor) -> int | None:
         """Numbers per sample when passes run together; None where that does not give the same."""
         count = range(min(2, self.passes))
         truth = torch.cat([first, *(self._run(net, probe, range(t, t + 1))[0] for t in count[1:])])
@@ -163,16 +180,12 @@ class MCDropout:
             return None
         return mode.widest if _close(together, truth) else None
 
-    def _run(
-        self, net: Callable[[Tensor], Tensor], x: Tensor, passes: range
-    ) -> tuple[Tensor, MaskPerPass]:
+    def _run(self, net: nn.Module, x: Inputs, passes: range) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
-            outputs = net(x.clone())  # in-place layers must not reach the caller's inputs
-        outputs = mode.expanded(outputs)
-        if not isinstance(outputs, Tensor):
-            raise NescioError("a network must return one tensor of outputs")
+            result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
+        outputs: Tensor = mode.expanded(selected(result))
         return outputs.unflatten(0, (len(passes), len(x))), mode
 
 

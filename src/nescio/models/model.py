@@ -1,10 +1,9 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    Bundle,
     Head,
+    Inputs,
     NescioError,
     Prediction,
     Saved,
-    as_batch,
-    as_inputs,
     readers,
     save_tensors,
     write_json,
 )
 from nescio.core.files import MODEL
 from nescio.core.registry import heads
+from nescio.data import door
 from nescio.models.members import Member
+from nescio.nets import entering, reads_tokens, refusing_shapes
 from nescio.nets.factory import made_by, rebuild
 from nescio.nets.stack import Stack
 from nescio.nets.standardize import is_scaled, scaled
@@ -82,22 +83,24 @@ class Model:
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
         """Raw outputs `(M, N, O)`, computed `batch_size` samples at a time, where `x` lives.
 
-        uint8 images `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
+        `(N, C, H, W)` are converted a batch at a time; 255 is 1.
         """
-        x = as_inputs(x, dtype=self.dtype, keep_bytes=True)
+        x = door.as_network_inputs(x, dtype=self.dtype, tokens=reads_tokens(self.net))
         with refusing_shapes(x):
-            batches = (as_batch(part, self.dtype) for part in x.to(self.device).split(batch_size))
-            chunks = [
-                self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
-                for part in batches
-            ]
+            chunks = [self._forward(part).to(x.device) for part in x.split(batch_size)]
         return torch.cat(chunks, dim=1).contiguous()
 
-    def answer(self, x: Tensor) -> Prediction:
+    def _forward(self, x: Inputs) -> Tensor:
+        """Raw outputs `(M, N, O)` in one go."""
+        x = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
+        repeated = partial(_expanded, members=self.members)
+        wide = x.map(repeated) if isinstance(x, Bundle) else repeated(x)
+        return self.architecture(self.tensors, wide)
+
+    def answer(self, x: Inputs) -> Prediction:
         """The prediction in one go, with gradients with respect to the inputs."""
-        x = x.to(self.device, self.dtype)
-        wide = x.expand(self.members, *x.shape)
-        return self.head(self.architecture(self.tensors, wide))
+        return self.head(self._forward(x))
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
         outputs = self.outputs(x, batch_size=batch_size)
@@ -198,25 +201,6 @@ def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Mod
     return scaled(inner, one, one)
 
 
-@contextmanager
-def refusing_shapes(x: Tensor) -> Iterator[None]:
-    """Say which inputs a network did not take, in one line."""
-    try:
-        yield
-    except NescioError:
-        raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        line = str(error).strip().split("\n")[0]
-        if "nference tensor" in line:
-            raise NescioError(
-                "the network's weights were made or loaded under torch.inference_mode, so nothing "
-                "about it has a gradient; make or load it outside"
-            ) from error
-        raise NescioError(
-            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {line}"
-        ) from error
-
-
 def check_logits(outputs: Tensor, head: Head) -> None:
     """Refuse maps, and probabilities where logits are expected."""
     if outputs.ndim != 3:
@@ -236,6 +220,10 @@ def check_logits(outputs: Tensor, head: Head) -> None:
             "the network's outputs are probabilities already (a softmax at its end?); nescio "
             "reads logits: leave the softmax out, or give their logarithm"
         )
+
+
+def _expanded(x: Tensor, *, members: int) -> Tensor:
+    return x.expand(members, *x.shape)
 
 
 def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

@@ -1,7 +1,5 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import nn
@@ -9,6 +7,7 @@ from torch import nn
 from nescio.core import Head, NescioError, Prediction, categorical
 from nescio.core.registry import heads, predictors
 from nescio.models.model import Model
+from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
 
@@ -22,18 +21,6 @@ class Predictor(Protocol):
     """
 
     def __call__(self, x: Any, /) -> Prediction: ...
-
-
-@contextmanager
-def evaluating(net: nn.Module) -> Iterator[None]:
-    """Put every layer of `net` into evaluation mode for a block, then back as it was."""
-    modes = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def as_head(head: Head | str | None, net: nn.Module) -> Head:
@@ -71,11 +58,13 @@ def check_passes(passes: object) -> None:
 
 
 @predictors.register
-def plain(net: nn.Module, *, head: Head | str | None = None) -> Model:
+def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = None) -> Model:
     """The answer of one network in evaluation mode: a model with one member.
 
     head: how outputs are read, a head or its name; None for class logits.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     if not isinstance(net, nn.Module):
         raise NescioError(f"plain reads an nn.Module, got {type(net).__name__}")
+    net = returning(net, output)
     return Model(net, stack([net]), as_head(head, net))

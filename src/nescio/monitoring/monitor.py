@@ -8,7 +8,9 @@ probability at most false_alarm.
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from nescio.core import DamagedError, NescioError, Saved, derive, readers, save_tensors
 from nescio.data import random_access
 from nescio.guards import Guard
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import numbers
 from nescio.monitoring.bets import COUNT, grow
 from nescio.monitoring.ranks import BLOCK, p_values
 
@@ -105,8 +107,13 @@ class Monitor:
         """The number of scores, and the highest `log_martingale` since the point before."""
         return self.peaks.points(self.count)
 
-    def update(self, scores: Numbers) -> "Monitor":
-        """The monitor after more scores, one or many; larger is further out."""
+    def update(self, scores: Any) -> "Monitor":
+        """The monitor after more scores; larger is further out.
+
+        scores: one, an array, or an iterable of arrays, such as the scores of a loader's batches.
+        """
+        if _is_stream(scores):
+            return reduce(Monitor.update, scores, self)
         if np.size(scores) == 0:
             return self
         values, now = _scores("scores", scores), self
@@ -127,7 +134,7 @@ class Monitor:
 
 
 def monitor(
-    calibration_scores: Numbers | Guard,
+    calibration_scores: Any,
     *,
     false_alarm: float = 0.01,
     bins: int = 256,
@@ -150,6 +157,9 @@ def monitor(
     """
     if isinstance(calibration_scores, Guard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
+    if _is_stream(calibration_scores):
+        parts = [_scores("calibration_scores", part) for part in calibration_scores]
+        calibration_scores = np.concatenate(parts or [np.empty(0)])
     scores = _scores("calibration_scores", calibration_scores)
     _check(false_alarm, bins, shard, shards)
     if len(scores) < LEAST * shards:
@@ -235,7 +245,13 @@ def _edges(scores: Floats, bins: int) -> Floats:
     return np.unique(np.append(chosen, np.nextafter(ordered[-1], np.inf)))
 
 
-def _scores(name: str, scores: Numbers) -> Floats:
+def _is_stream(scores: Any) -> bool:
+    """Whether scores come in arrays one after the other."""
+    array = isinstance(scores, (list, tuple, str)) or hasattr(scores, "__array__")
+    return isinstance(scores, Iterable) and not array
+
+
+def _scores(name: str, scores: Any) -> Floats:
     values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
     values = np.ascontiguousarray(values, np.float64)
     if np.isnan(values).any():

@@ -13,7 +13,6 @@ from nescio.core import (
     NescioError,
     Schedule,
     as_batch,
-    as_inputs,
     as_targets,
     check_labels,
     check_same_run,
@@ -22,10 +21,12 @@ from nescio.core import (
     load,
     load_manifest,
     make_folder,
+    only_tensor,
     schedule_named,
     seeded,
 )
 from nescio.core.files import CHECKPOINT, MODEL
+from nescio.data import door
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
@@ -38,12 +39,10 @@ from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
 from nescio.training.optimizers import optimizer as fresh
 
-Data = tuple[Any, Any]
-
 
 def train(
     make_net: Callable[[], nn.Module],
-    data: Data,
+    data: Any,
     *,
     loss: Loss | Step | None = None,
     members: int | Sequence[int] = 1,
@@ -53,7 +52,7 @@ def train(
     learning_rate: float = 1e-3,
     schedule: str | Schedule = "constant",
     clip: float | None = None,
-    validation: Data | None = None,
+    validation: Any = None,
     patience: int | None = None,
     standardize: bool = False,
     bootstrap: bool = False,
@@ -67,8 +66,9 @@ def train(
 
     make_net: a factory, called once per member; each call draws its own initial weights.
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
-    data, validation: `(x, y)`; tensors or arrays. Labels are integers, regression targets floats.
-    Images `(N, C, H, W)` of uint8 stay bytes until the batch; 255 is 1.
+    data, validation: `(x, y)`, a torch Dataset or DataLoader, or other batches of such pairs, read
+    into memory at the start. Labels are integers, regression targets floats. Images `(N, C, H, W)`
+    of uint8 stay bytes until the batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -158,7 +158,7 @@ def _whole(name: str, value: Any) -> int:
         raise NescioError(f"{name} must be a whole number, got {value!r}") from error
 
 
-def _check_options(config: Mapping[str, Any], validation: Data | None) -> None:
+def _check_options(config: Mapping[str, Any], validation: Any) -> None:
     for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
         value = config[name]
         if value is not None and not value > 0:
@@ -187,7 +187,7 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
 
 
 def _check_pairs(
-    data: Data, validation: Data | None, net: nn.Module, head: Head
+    data: Any, validation: Any, net: nn.Module, head: Head
 ) -> tuple[Pair, Pair | None]:
     pair = _check_data(data, net, head, "training data")
     if validation is None:
@@ -196,13 +196,11 @@ def _check_pairs(
     return pair, (x.to(pair[0].device), y.to(pair[0].device))
 
 
-def _check_data(data: Data, net: nn.Module, head: Head, name: str) -> Pair:
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise NescioError(f"{name} must be a pair (x, y)")
+def _check_data(data: Any, net: nn.Module, head: Head, name: str) -> Pair:
     dtype = _dtype(net)
-    x = as_inputs(data[0], f"{name}: inputs", dtype=dtype, keep_bytes=True)
-    y = as_targets(data[1], len(x), task=head.task, dtype=dtype).to(x.device)
-    return x, y
+    x, y = door.read(data, name=name, dtype=dtype)
+    x = only_tensor(x, "train")
+    return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)
 
 
 def _dtype(net: nn.Module) -> torch.dtype:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio import nets
-from nescio.core import NescioError, as_batch, heads
+from nescio.core import NescioError, as_batch, heads, only_tensor
 from nescio.detectors.activations import Activations, View, hash_inputs
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.failure.cross_fit import CrossFit
@@ -93,7 +93,7 @@ def confidnet(
         whole, recipe = _joined(tuned, member, head)
         whole = train_networks(
             partial(deepcopy, whole),
-            (as_batch(train.inputs), target),
+            (as_batch(only_tensor(train.inputs, "stage two")), target),
             epochs=tuning_epochs,
             learning_rate=tuning_rate,
             run=_folder(run, 2, member),
@@ -135,7 +135,8 @@ def _by_encoder(view: View, state: State, net: dict[str, Any], widths: Sequence[
     whole = nn.Sequential(*encoder, *_head(width, tuple(widths), residual=False)).eval()
     with torch.no_grad():
         whole = whole.to(view.logits.device)
-    outputs: Tensor = torch.func.functional_call(whole, weights, (as_batch(view.inputs),))
+    x = as_batch(only_tensor(view.inputs, "ConfidNet"))
+    outputs: Tensor = torch.func.functional_call(whole, weights, (x,))
     return outputs[:, 0]
 
 

@@ -1,22 +1,30 @@
 """A network that is only read: its logits, and what chosen places hold, with gradients if asked."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, NescioError, as_batch, categorical
+from nescio.core import Head, Inputs, NescioError, categorical
 from nescio.detectors.observe.layers import Place, place, reading
 from nescio.detectors.observe.pooling import Pool, pooled
 from nescio.models import Member
 from nescio.models import networks as members_of
-from nescio.models.model import check_logits, refusing_shapes
+from nescio.models.model import check_logits
+from nescio.nets import (
+    Output,
+    at_rest,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+)
 from nescio.nets.fast_images import QuickImages
 
-Output = int | str | Callable[[Any], Tensor] | None
 HALVES = (torch.float16, torch.bfloat16)
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
 
@@ -45,9 +53,15 @@ class Network:
     @property
     def reads_tokens(self) -> bool:
         """Whether whole numbers enter as they are."""
-        return any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) for m in self.net.modules())
+        return reads_tokens(self.net)
 
-    def __call__(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    @property
+    def reads(self) -> dict[str, Any]:
+        """What `nescio.data.door` needs to know of the numbers that the network reads."""
+        kind = torch.float64 if self.dtype == torch.float64 else torch.float32
+        return {"dtype": kind, "tokens": self.reads_tokens}
+
+    def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
         rows: dict[str, Tensor] = {}
 
@@ -58,7 +72,7 @@ class Network:
             logits = self.answer(x)
         return logits, {spot.name: rows[spot.name] for spot in self.places}
 
-    def answer(self, x: Tensor) -> Tensor:
+    def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
         found = self.raw(x)
         logits = selected(found, self.output)
@@ -70,7 +84,7 @@ class Network:
         logits = logits.float() if logits.dtype in HALVES else logits
         return logits if self.head is None else self.head.center(logits)
 
-    def raw(self, x: Tensor) -> Any:
+    def raw(self, x: Inputs) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
         with (
             at_rest(self.net),
@@ -78,21 +92,21 @@ class Network:
             refusing_shapes(x),
             QuickImages() if self._is_quicker(x) else nullcontext(),
         ):
-            return self.net(self._batch(x))
+            return called(self.net, self._batch(x))
 
-    def _is_quicker(self, x: Tensor) -> bool:
+    def _is_quicker(self, x: Inputs) -> bool:
         """Whether `QuickImages` helps: with gradients, or where maps are pooled."""
-        if x.ndim != 4 or self.device.type != "cpu":
+        if not isinstance(x, Tensor) or x.ndim != 4 or self.device.type != "cpu":
             return False
         pools = (isinstance(layer, nn.MaxPool2d) for layer in self.net.modules())
         return x.requires_grad or any(pools)
 
-    def _batch(self, x: Tensor) -> Tensor:
+    def _batch(self, x: Inputs) -> Inputs:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
-        whole = not (x.is_floating_point() or x.dtype == torch.uint8)
-        batch = x.to(self.device)
-        batch = batch if whole and self.reads_tokens else as_batch(batch, self.dtype)
-        return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
+        batch: Inputs = entering(x, self.device, self.dtype, tokens=self.reads_tokens)
+        if isinstance(x, Tensor) and isinstance(batch, Tensor):
+            return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
+        return batch.clone()
 
 
 def networks(source: Any) -> list[Member]:
@@ -135,23 +149,6 @@ def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Networ
     return Network(member.net, output, pool, head=head)
 
 
-@contextmanager
-def at_rest(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode and frozen weights for a block; then all as it was."""
-    modes = [(module, module.training) for module in net.modules() if module.training]
-    flags = [weight for weight in net.parameters() if weight.requires_grad]
-    with ExitStack() as stack:
-        for module, mode in modes:
-            stack.callback(setattr, module, "training", mode)
-        for weight in flags:
-            stack.callback(weight.requires_grad_, True)
-        if modes:
-            net.eval()
-        for weight in flags:
-            weight.requires_grad_(False)
-        yield
-
-
 def linear_layer(name: str, net: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
     """Weight `(C, F)` and bias `(C,)` of a linear layer; without a bias it is zero."""
     layer = place(name, net).layer
@@ -180,43 +177,6 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
             f"the network is in {kind}, and its device cannot run one of its layers so: {error}; "
             "use net.float()"
         ) from error
-
-
-def selected(found: Any, output: Output) -> Tensor:
-    """The logits in what a network returns."""
-    try:
-        chosen = found if output is None else _pick(found, output)
-    except (KeyError, IndexError, AttributeError, TypeError) as error:
-        raise NescioError(
-            f"output={output!r} does not fit what the network returns, {_what(found)}"
-        ) from error
-    if not isinstance(chosen, Tensor):
-        which = "" if output is None else f", and output={output!r} is {_what(chosen)}"
-        raise NescioError(
-            f"the network returns {_what(found)}{which}; say which tensor holds the logits: "
-            "output= takes an index, a key or a function of what it returns"
-        )
-    return chosen
-
-
-def _pick(found: Any, output: Any) -> Any:
-    if callable(output):
-        return output(found)
-    if isinstance(output, str) and not isinstance(found, Mapping):
-        return getattr(found, output)
-    if isinstance(found, Tensor):
-        raise TypeError("one tensor")
-    return found[output]
-
-
-def _what(found: Any) -> str:
-    if isinstance(found, Tensor):
-        return f"a tensor of shape {tuple(found.shape)}"
-    if isinstance(found, Mapping):
-        return f"a dictionary with {', '.join(map(repr, found))}"
-    if isinstance(found, (tuple, list)):
-        return f"a {type(found).__name__} of {len(found)}"
-    return f"a {type(found).__name__}"
 
 
 def _tensors(net: nn.Module) -> Iterator[Tensor]:

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.core import NescioError, finite, unknown
 from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import OODSource
-from nescio.detectors.observe.network import Output, networks
+from nescio.detectors.observe.network import networks
 from nescio.detectors.observe.pooling import Pool
 from nescio.evaluation.compare.areas import Areas, mean_areas
 from nescio.evaluation.compare.contestants import contestants
@@ -29,6 +29,7 @@ from nescio.metrics.as_arrays import check_level
 from nescio.metrics.ranking import Positive, is_ood
 from nescio.metrics.resampling import check
 from nescio.models import Predictor, plain
+from nescio.nets import Output
 from nescio.version import VERSION
 
 MEASURES = ("log_odds", "predictive_entropy", "mutual_information")
@@ -172,7 +173,7 @@ def _predictors(given: Any, chosen: Any) -> dict[str, Predictor]:
 def _scored(found: Observed, detectors: Any, members: int) -> tuple[list[Scored], dict[str, str]]:
     """Every detector's scores, and why some were left out."""
     first = next(iter(found.sets.values())).inputs
-    vectors = first is not None and first.ndim == 2 and first.is_floating_point()
+    vectors = isinstance(first, Tensor) and first.ndim == 2 and first.is_floating_point()
     scored, missing = [], {}
     for one in contestants(detectors, members=members, vectors=vectors):
         try:
