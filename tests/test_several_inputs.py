@@ -144,7 +144,7 @@ def test_a_guard_decides_about_tokens(guarded, transformer, tokens, tmp_path, fa
     with pytest.warns(UserWarning, match="90 of 90 inputs hold numbers outside the range"):
         guarded(wild)
     path = guarded.save(tmp_path / "guard.safetensors")
-    loaded = nescio.guards.Guard.load(path, net=transformer)
+    loaded = nescio.load(path, net=transformer)
     backwards = dict(reversed(without(batch).items()))  # the order of keys means nothing
     assert torch.equal(loaded(backwards).score, decisions.score)
     assert loaded(backwards).in_range.all()
@@ -152,7 +152,7 @@ def test_a_guard_decides_about_tokens(guarded, transformer, tokens, tmp_path, fa
     changed = deepcopy(transformer)
     changed.second.eps = 10.0
     with pytest.raises(NescioError, match="answers a probe differently"):
-        nescio.guards.Guard.load(path, net=changed)
+        nescio.load(path, net=changed)
     with pytest.raises(NescioError, match="the guard was calibrated on {'"):
         guarded(batch["input_ids"])
 
@@ -170,7 +170,7 @@ def test_a_guard_of_two_inputs_leaves_nan_apart(two_inputs, pairs, tmp_path):
     keep = torch.arange(30) != 4
     torch.testing.assert_close(found.score[keep], expected.score[keep])
     path = made.save(tmp_path / "guard.safetensors")
-    loaded = nescio.guards.Guard.load(path, net=two_inputs)
+    loaded = nescio.load(path, net=two_inputs)
     torch.testing.assert_close(loaded(pairs(30, 2)[0]).score, expected.score)
 
 

@@ -187,4 +187,4 @@ def test_a_file_whose_manifest_lacks_something_is_refused(kind, tmp_path):
 def test_a_detector_is_read_onto_a_device(tmp_path):
     path, value, answer = saved_detector(tmp_path)
     again = nescio.load(path, device="cpu")
-    assert torch.equal(answer(replace(again, made=value.about)), answer(value))
+    assert torch.equal(answer(replace(again, about=value.about)), answer(value))

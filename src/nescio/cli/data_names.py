@@ -162,7 +162,8 @@ def inputs_named(text: str, columns: Columns = None) -> Tensor:
     """Inputs alone: x of an .npz, a table, or the test inputs of a data set."""
     given = named(text)
     if given.table:
-        return next(stream_named(text, columns).blocks(ALL))[1]
+        x: Tensor = next(stream_named(text, columns).blocks(ALL))[1]
+        return x
     return given.read()[0] if given.whole_file else labeled(text)[0]
 
 
