@@ -86,7 +86,7 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
             "audit", "--rays", str(RAYS), "--attack-steps", str(ATTACK_STEPS), out="audit"
         ),
         "nescio guard": _command(
-            "guard", *of_net, "--data", "held.npz", *guarantees, out="new.safetensors"
+            "guard", *of_net, "--calibration", "held.npz", *guarantees, out="new.safetensors"
         ),
         "nescio score": _command(
             "score", "made.safetensors", "test.npz", "--net", *of_net[:3], out="decisions.csv"

@@ -9,8 +9,9 @@ from torch import nn
 
 import nescio
 from nescio import NescioError, calibration, losses, models, nets, train
-from nescio.cli.network_files import load_weights
-from nescio.cli.running import audit_files, inputs_named
+from nescio.cli.audit import audit_files
+from nescio.cli.data_names import inputs_named
+from nescio.cli.networks import load_weights
 
 X = torch.randn(40, 3)
 Y = (X[:, 0] > 0).long()
@@ -30,8 +31,8 @@ class Pair(nn.Module):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: models.plain(Pair())(X), "one tensor of outputs"),
-        (lambda: models.mc_dropout(Pair())(X), "one tensor of outputs"),
+        (lambda: models.plain(Pair())(X), "a tuple of 2; say which.*output="),
+        (lambda: models.mc_dropout(Pair())(X), "a tuple of 2; say which.*output="),
         (lambda: models.plain(nn.Linear(4, 2))(X), r"inputs of shape \(3,\)"),
         (lambda: models.plain(nn.Linear(3, 1))(X), "one logit for each class"),
         (lambda: models.plain(nn.Linear(3, 2))((255 * X).byte()), "uint8"),
@@ -103,16 +104,17 @@ def test_weights_files_of_all_kinds(tmp_path: Path) -> None:
             load_weights(net, tmp_path / f"{name}.pt")
 
 
-def test_a_run_is_audited_on_what_it_was_not_trained_on(tmp_path: Path) -> None:
+def test_a_run_is_audited_on_what_it_was_not_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(tmp_path / "all.npz")
     np.savez(path, x=X.numpy(), y=Y.numpy())
     parts = nescio.data.load(path)
     model = train(lambda: nets.mlp(3, 2), parts.train, epochs=1, run=tmp_path / "run")
-    notes: list[str] = []
-    found = audit_files(model, path, note=notes.append)
+    found = audit_files(model, path)
     assert found.findings.samples == len(parts.test[0])
-    assert "only its 4 test samples" in notes[0]
-    fresh = audit_files(nn.Linear(3, 2), path, note=notes.append)
+    assert "only its 4 test samples" in capsys.readouterr().err
+    fresh = audit_files(nn.Linear(3, 2), path)
     assert fresh.findings.samples == 40
 
 
@@ -139,14 +141,14 @@ def test_a_temperature_is_not_fitted_to_the_tested_samples(tmp_path: Path) -> No
     model = train(lambda: nets.mlp(3, 2), parts.train, epochs=1, run=tmp_path / "run")
     for net in (nn.Linear(3, 2), model):
         for other in (path, str(tmp_path / "again.npz")):
-            with pytest.raises(NescioError, match="are one file, .* give other cases, or ready"):
-                audit_files(net, path, validation_path=other)
+            with pytest.raises(NescioError, match="are one file, .* give other samples, or ready"):
+                audit_files(net, path, validation_name=other)
     some_wrong = torch.where(torch.arange(len(Y)) % 5 == 0, 1 - Y, Y)
     ready = {f"{letter}_{part}": values[13 * k : 13 * k + 13].numpy()
              for k, part in enumerate(("train", "validation", "test"))
              for letter, values in (("x", X), ("y", some_wrong))}  # fmt: skip
     np.savez(tmp_path / "parts.npz", **ready)
-    options: dict = {"rays": 0, "attack_steps": 0, "validation_path": str(tmp_path / "parts.npz")}
+    options: dict = {"rays": 0, "attack_steps": 0, "validation_name": str(tmp_path / "parts.npz")}
     good = nn.Linear(3, 2)
     with torch.no_grad():
         good.weight.copy_(torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
@@ -154,23 +156,24 @@ def test_a_temperature_is_not_fitted_to_the_tested_samples(tmp_path: Path) -> No
     assert list(found.findings.predictors) == ["network", "temperature"]
 
 
-def test_one_file_that_trains_and_tests_is_split_as_it_says(tmp_path: Path) -> None:
+def test_one_file_that_trains_and_tests_is_split_as_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(tmp_path / "all.npz")
     np.savez(path, x=X.numpy(), y=Y.numpy())
-    notes: list[str] = []
     options: dict = {"rays": 0, "attack_steps": 0, "epochs": 1, "recipe": ["ceda"]}
     for name in (path, f"{path}:seed=1"):
-        audit_files(nets.mlp(3, 2), name, train_path=name, note=notes.append, **options)
-        assert notes[-2] == f"{name} serves both: 32 samples train, 4 test"
+        audit_files(nets.mlp(3, 2), name, train_name=name, **options)
+        assert f"{name} serves both: 32 samples train, 4 test" in capsys.readouterr().err
 
 
 def test_too_few_samples_to_train_on_some_and_test_on_others(tmp_path: Path) -> None:
     path = str(tmp_path / "few.npz")
     np.savez(path, x=X[:9].numpy(), y=Y[:9].numpy())
     with pytest.raises(NescioError, match="few.npz, of 9 samples; it takes ten"):
-        audit_files(nets.mlp(3, 2), path, train_path=path, recipe=["ceda"])
+        audit_files(nets.mlp(3, 2), path, train_name=path, recipe=["ceda"])
     with pytest.raises(NescioError, match="are one file"):
-        audit_files(nets.mlp(3, 2), path, validation_path=path)
+        audit_files(nets.mlp(3, 2), path, validation_name=path)
 
 
 def test_labels_far_above_the_number_of_samples_are_refused(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_intercepts_of_many_classes_are_recovered():
 def test_a_class_without_held_out_samples_is_an_error():
     logits = torch.randn(1, 50, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(50) % 2
-    with pytest.raises(NescioError, match="1 of 3 classes have no held-out case"):
+    with pytest.raises(NescioError, match="1 of 3 classes have no calibration sample"):
         fit_platt(Categorical(logits), labels)
 
 
@@ -77,7 +77,7 @@ def test_a_class_that_is_ruled_out_is_an_error_and_no_silent_slope_of_1():
     prediction, labels = binary()
     padded = torch.cat([prediction.logits, torch.zeros(1, 500, 1)], -1)
     padded[0, 40, 2] = -math.inf
-    with pytest.raises(NescioError, match="1 case.s. have a class of probability 0"):
+    with pytest.raises(NescioError, match="1 sample.s. have a class of probability 0"):
         fit_platt(Categorical(padded), torch.where(torch.arange(500) < 20, 2, labels))
 
 

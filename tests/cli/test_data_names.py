@@ -8,16 +8,10 @@ import pytest
 import torch
 
 from nescio import NescioError, data
-from nescio.cli.data_names import (
-    augments,
-    dataset_named,
-    inputs_named,
-    labeled,
-    named,
-    ood_data,
-    outliers,
-    settings,
-)
+from nescio.cli.data_names import dataset_named, inputs_named, labeled, named
+from nescio.cli.ood_names import ood_data, outliers
+from nescio.cli.train import augments
+from nescio.core.registry import options_for, recipes
 from nescio.data import ood
 
 
@@ -171,13 +165,17 @@ def test_augmentations_by_name() -> None:
 
 
 def test_settings_are_what_the_defaults_are() -> None:
-    read = settings("acet", {"steps": "5", "radius": "0.1", "keep": "no", "ood": "faded"})
+    read = options_for(
+        recipes["acet"],
+        {"steps": "5", "radius": "0.1", "keep": "no", "ood": "faded"},
+        {"ood": outliers},
+    )
     assert read == {"steps": 5, "radius": 0.1, "keep": False, "ood": ood.faded}
     assert type(read["steps"]) is int
     for key, text, said in (
-        ("steps", "2.5", "must be a number"),
-        ("keep", "maybe", "must be 1 or 0"),
+        ("steps", "2.5", "expected a whole number"),
+        ("keep", "maybe", "expected 1 or 0"),
         ("size", "3", "no option 'size'; its options: ood=None, weight=1.0"),
     ):
         with pytest.raises(NescioError, match=said):
-            settings("acet", {key: text})
+            options_for(recipes["acet"], {key: text})

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from nescio.cli.network_files import factory_named, likely, load_network
+from nescio.cli.networks import factory_named, likely, load_network
 from nescio.core import NescioError
 
 MODULE = """

@@ -10,7 +10,6 @@ from scipy.optimize import brentq
 
 import nescio
 from nescio.conformal import (
-    Intervals,
     binomial_interval,
     interval_coverage,
     normalized,
@@ -199,4 +198,4 @@ def test_sets_are_no_intervals(tmp_path):
     logits, labels = torch.randn(50, 3), torch.arange(50) % 3
     path = nescio.conformal.threshold(logits, labels).save(tmp_path / "sets.safetensors")
     with pytest.raises(NescioError, match="holds a prediction sets"):
-        Intervals.load(path)
+        nescio.load(path, kind="prediction intervals")

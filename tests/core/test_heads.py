@@ -169,7 +169,7 @@ def test_options_must_be_positive(name, value):
 
 @pytest.mark.parametrize("make", [heads.gaussian, heads.double_exponential])
 def test_an_odd_number_of_outputs_cannot_be_split(make):
-    with pytest.raises(NescioError, match="two outputs a target"):
+    with pytest.raises(NescioError, match="two outputs per target"):
         make()(torch.zeros(1, 2, 3))
 
 

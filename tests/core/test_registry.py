@@ -21,7 +21,7 @@ PARTS = [
     for kind, registry in ALL.items()
     for name in registry
 ]
-DECORATORS = ("register", "measure", "network", "source")
+DECORATORS = ("register", "measure", "network", "source", "calibration")
 
 
 def alpha(): ...

@@ -102,7 +102,7 @@ def test_what_is_refused(tmp_path):
         "": "is empty",
         "a,b\n": "header but no rows",
         "a,a\n1,2\n": "two columns of one name",
-        "a,b\n1,2\n3\n": "row 3 of .* has 1 values, expected 2",
+        "a,b\n1,2\n3\n": "row 1 .line 3 of the file. has 1 values, expected 2",
     }.items():
         path = tmp_path / "t.csv"
         path.write_text(text)

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import combine_pvalues
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import combined, energy, knn, load, mahalanobis, measured, msp
+from nescio.detectors import combined, energy, knn, mahalanobis, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.combined import _calibrated, surprise
 from nescio.metrics import auroc

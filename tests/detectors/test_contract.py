@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import nescio
-from nescio import detectors
+from nescio import detectors, load
 from nescio.core import NescioError, load_manifest, load_tensors, save_tensors
 from nescio.core.registry import detectors as registry
-from nescio.detectors import Detector, load
+from nescio.detectors import Detector
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import SIGN
 from nescio.metrics import auroc
@@ -248,26 +248,13 @@ def test_a_fitted_nan_is_refused():
         Detector(name="react", states=({"limit": torch.tensor([1.0, torch.nan])},))
 
 
-def test_a_damaged_file_is_refused_wherever_the_damage_is(toy, tmp_path):
+def test_a_file_that_does_not_fit_together_is_refused(toy, tmp_path):
     path = detectors.knn(toy.train()).save(tmp_path / "knn.safetensors")
-    whole = path.read_bytes()
     tensors, manifest = load_tensors(path, "detector")
-    turned = bytearray(whole)
-    turned[-200] ^= 1
-    for content in (bytes(turned), whole[:-10], whole[:50], b""):
-        path.write_bytes(content)
-        with pytest.raises(NescioError, match="damaged"):
-            load(path)
-    for key, value in {"options": {}, "layers": ["early"], "networks": 2, "about": {}}.items():
+    for key, value in {"networks": 0, "sign": "smaller", "layers": None, "name": "knnn"}.items():
         save_tensors(path, tensors, {**manifest, key: value})
-        with pytest.raises(NescioError, match="damaged"):
+        with pytest.raises(NescioError, match="damaged|another sign|unknown detector"):
             load(path)
-    save_tensors(path, {}, manifest)
-    with pytest.raises(NescioError, match="damaged"):
-        load(path)
-    save_tensors(path, tensors, {**manifest, "kind": "sketch"})
-    with pytest.raises(NescioError, match="holds a sketch, expected a detector"):
-        load(path)
 
 
 def test_raw_inputs_are_refused_with_what_to_do():

@@ -6,8 +6,9 @@ import torch
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import gaussian_mixture, load
+from nescio.detectors import gaussian_mixture
 from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nescio import load
 from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
-from nescio.detectors import gower, load
+from nescio.detectors import gower
 from nescio.detectors.activations import Activations
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}

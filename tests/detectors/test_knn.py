@@ -5,8 +5,9 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import knn, load
+from nescio.detectors import knn
 from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 

@@ -6,8 +6,9 @@ import torch
 from scipy.spatial.distance import cdist
 from sklearn.covariance import empirical_covariance, shrunk_covariance
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import load, mahalanobis
+from nescio.detectors import mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 

@@ -5,11 +5,11 @@ import importlib
 import pytest
 import torch
 
-from nescio import Categorical, Dirichlet, Gaussian, measures
+from nescio import Categorical, Dirichlet, Gaussian, load, measures
 from nescio.core import NescioError, applicable, fixed_variance
 from nescio.core.heads import dirichlet, gaussian
 from nescio.core.registry import measures as registry
-from nescio.detectors import load, measured
+from nescio.detectors import measured
 from nescio.detectors.activations import Activations
 
 LOGITS = torch.randn(3, 40, 4, generator=torch.Generator().manual_seed(0))

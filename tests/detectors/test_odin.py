@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import load, msp, odin, tuned_odin
+from nescio.detectors import msp, odin, tuned_odin
 from nescio.detectors.activations import Activations
 from nescio.detectors.odin import step
 from nescio.metrics import auroc, fpr_at_tpr

@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from nescio.detectors import load, mahalanobis, relative_mahalanobis
+from nescio import load
+from nescio.detectors import mahalanobis, relative_mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from scipy.stats import gaussian_kde
 
+from nescio import load
 from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
-from nescio.detectors import load, smoothed_density
+from nescio.detectors import smoothed_density
 from nescio.detectors.activations import Activations
 
 density = importlib.import_module("nescio.detectors.smoothed_density")  # beside the function

@@ -5,8 +5,9 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
+from nescio import load
 from nescio.core import NescioError
-from nescio.detectors import load, vim
+from nescio.detectors import vim
 from nescio.detectors.activations import Activations
 from nescio.metrics import auroc
 

@@ -118,21 +118,26 @@ def test_the_limit_is_what_the_network_says_very_far_away():
 def test_the_last_piece_is_the_gradient_far_away():
     net = mlp(4).double()
     o, d = torch.randn(2, 20, 4, dtype=torch.float64)
-    far = far_field(net, o, d, piece=True)
+    far = far_field(net, o, d, last_region=True)
     x = (o + 2 * (far.radius[:, None] + 1) * d).requires_grad_()
     rows = [torch.autograd.grad(net(x)[:, c].sum(), x)[0] for c in range(3)]
-    assert torch.allclose(far.piece.V, torch.stack(rows, 1), atol=1e-12)
-    assert torch.allclose(torch.einsum("ncd,nd->nc", far.piece.V, x) + far.piece.a, net(x))
+    assert torch.allclose(far.last_region.V, torch.stack(rows, 1), atol=1e-12)
+    assert torch.allclose(
+        torch.einsum("ncd,nd->nc", far.last_region.V, x) + far.last_region.a, net(x)
+    )
 
 
 def test_the_assumptions_of_the_papers():
     V = torch.tensor([[[1.0, 0.0], [1.0, 2.0], [0.5, 1.0]]])
     net = linear(V[0].tolist(), [0.0, 0.0, 0.0])
-    along = [far_field(net, *along_axis(torch.ones(1, 2), d), piece=True).piece for d in (0, 1)]
+    along = [
+        far_field(net, *along_axis(torch.ones(1, 2), d), last_region=True).last_region
+        for d in (0, 1)
+    ]
     assert all(piece.zero_entries.all() for piece in along)
     assert [piece.duplicate_slopes.item() for piece in along] == [True, False]
     assert [piece.tied_top.item() for piece in along] == [True, False]
-    back = far_field(net, *along_axis(-torch.ones(1, 2), 0), piece=True).piece
+    back = far_field(net, *along_axis(-torch.ones(1, 2), 0), last_region=True).last_region
     assert back.duplicate_slopes.item()
     assert not back.tied_top.item()
 
@@ -141,10 +146,10 @@ def test_members_are_analysed_one_by_one():
     nets = [mlp(seed) for seed in range(3)]
     model = nescio.models.ensemble(nets)
     d = torch.randn(7, 4)
-    far = far_field(model, *through_origin(d), piece=True)
+    far = far_field(model, *through_origin(d), last_region=True)
     assert far.slope.shape == (3, 7, 3)
     assert far.kind.shape == (3, 7)
-    assert far.piece.V.shape == (3, 7, 3, 4)
+    assert far.last_region.V.shape == (3, 7, 3, 4)
     for member, net in enumerate(nets):
         own = far_field(net, *through_origin(d))
         assert torch.equal(far.slope[member], own.slope)
@@ -181,12 +186,12 @@ def test_the_exact_mode_decides_what_rounding_leaves_open():
 def test_blocks_do_not_change_the_result(monkeypatch):
     net = mlp(6)
     d = torch.randn(40, 4)
-    whole = far_field(net, *through_origin(d), piece=True)
+    whole = far_field(net, *through_origin(d), last_region=True)
     monkeypatch.setattr(sys.modules["nescio.geometry.rays.far_field"], "BYTES", 16 * 20 * 7)
-    parts = far_field(net, *through_origin(d), piece=True)
+    parts = far_field(net, *through_origin(d), last_region=True)
     assert torch.allclose(whole.slope, parts.slope, rtol=1e-14, atol=0)
     assert torch.allclose(whole.radius, parts.radius, rtol=1e-12)
-    assert torch.allclose(whole.piece.V, parts.piece.V, rtol=1e-12, atol=1e-15)
+    assert torch.allclose(whole.last_region.V, parts.last_region.V, rtol=1e-12, atol=1e-15)
     assert np.array_equal(whole.kind, parts.kind)
 
 

@@ -313,7 +313,7 @@ def test_odin_steps_by_the_signs_of_the_gradient(count: int, heat: float) -> Non
         ]
         origin, direction = torch.tensor(rng.integers(-2, 3, (2, 5, 3))).double()
         source = ensemble(members) if count > 1 else members[0]
-        field = MODULE._with_members(source, origin, direction, piece=True)
+        field = MODULE._with_members(source, origin, direction, last_region=True)
         steps = MODULE._odin_step(MODULE._read(field, heat, None))
         for i in range(len(origin)):
             truth = by_many_digits(members, origin[i], direction[i], heat)

@@ -122,7 +122,7 @@ def test_boundaries_of_merged_pieces_are_the_same():
     net = network((2, 8, 6, 3), 3)
     plain, joined = regions(net, BOX), regions(net, BOX, merge=True)
     assert torch.equal(plain.boundaries.segments, joined.boundaries.segments)
-    assert torch.equal(joined.group[plain.boundaries.piece], joined.boundaries.piece)
+    assert torch.equal(joined.group[plain.boundaries.region], joined.boundaries.region)
 
 
 def test_marks_of_merged_pieces():

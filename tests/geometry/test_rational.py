@@ -124,19 +124,19 @@ def test_float64_equals_the_exact_far_field_of_other_layers(make: type[nn.Module
 
 def near(net: nn.Module, origin: Tensor, direction: Tensor) -> None:
     found, exact = (
-        far_field(net, origin, direction, piece=True),
+        far_field(net, origin, direction, last_region=True),
         exact_far_field(net, origin, direction),
     )
     rounded = exact.rounded()
     pairs = [(getattr(found, n), getattr(rounded, n)) for n in ("slope", "intercept", "limit")]
-    pairs += [(getattr(found.piece, n), getattr(rounded.piece, n)) for n in ("V", "a")]
+    pairs += [(getattr(found.last_region, n), getattr(rounded.last_region, n)) for n in ("V", "a")]
     for value, truth in pairs:
         scale = max(float(truth.abs().max()), 1.0)
         assert (value - truth).abs().max() <= 1e-12 * scale
     torch.testing.assert_close(found.radius, rounded.radius, rtol=1e-9, atol=1e-12)
     assert (found.kind == exact.kind).all()
     for name in ("zero_entries", "tied_top"):
-        assert (getattr(found.piece, name) == getattr(rounded.piece, name)).all()
+        assert (getattr(found.last_region, name) == getattr(rounded.last_region, name)).all()
 
 
 def test_members_have_an_axis_and_their_own_answers() -> None:

@@ -131,7 +131,7 @@ def test_the_limit_map_asks_for_two_inputs() -> None:
 def test_results_print_in_a_line() -> None:
     net = nn.Sequential(nn.Linear(2, 1, bias=False), nn.ReLU(), nn.Linear(1, 2))
     found = geometry.regions(net, [(-1, 1), (-1, 1)])
-    assert repr(found) == "Regions(2 pieces, 2 without end, box ((-1.0, 1.0), (-1.0, 1.0)))"
+    assert repr(found) == "Regions(2 regions, 2 without end, box ((-1.0, 1.0), (-1.0, 1.0)))"
     proof = geometry.certificate(nescio.nets.rbf(2, 2, centers=3))
     assert repr(proof).startswith("Certificate(radius ")
     assert len(repr(proof)) < 80

@@ -437,7 +437,7 @@ def test_polygons_are_a_lazy_sequence_and_counter_clockwise():
         area = (polygon[:, 0] * after[:, 1] - polygon[:, 1] * after[:, 0]).sum() / 2
         assert area.item() == pytest.approx(found.areas[i].item(), rel=1e-9, abs=1e-12)
     assert torch.equal(found.polygons[-1], found.polygons[len(found) - 1])
-    with pytest.raises(IndexError, match="piece"):
+    with pytest.raises(IndexError, match="region 47 of 47"):
         found.polygons[len(found)]
 
 
@@ -445,7 +445,7 @@ def test_polygons_are_a_lazy_sequence_and_counter_clockwise():
 def test_blocks_hold_the_same_pieces(box):
     net = network((2, 12, 10, 8, 3), 2)
     whole = regions(net, box)
-    blocks = list(stream_regions(net, box, pieces=23))
+    blocks = list(stream_regions(net, box, block=23))
     assert all(len(block) <= 23 for block in blocks)
     assert sum(len(block) for block in blocks) == len(whole)
     assert len(blocks) > 5
@@ -463,7 +463,7 @@ def test_blocks_of_a_pooling_network(images):
     box = [(0.0, 0.6), (-0.3, 0.3)]
     whole = regions(net, box, plane=x)
     assert len(whole) > 100
-    blocks = list(stream_regions(net, box, plane=x, pieces=16))
+    blocks = list(stream_regions(net, box, plane=x, block=16))
     assert sum(len(block) for block in blocks) == len(whole)
     assert sum(int(b.unbounded.sum()) for b in blocks) == int(whole.unbounded.sum())
 
@@ -544,7 +544,9 @@ def test_errors_say_what_to_do():
         regions(net, plane=[[0.0, 0.0], [1.0, 1.0]])
     with pytest.raises(NescioError, match="on the plane"):
         regions(net, BOX).locate([[1.0, 2.0, 3.0]])
-    with pytest.raises(NescioError, match="positive"):
-        stream_regions(net, BOX, pieces=0)
+    with pytest.raises(NescioError, match="at least one linear region"):
+        stream_regions(net, BOX, block=0)
     with pytest.raises(NescioError, match="one network"):
+        stream_regions(ensemble([net, net]), BOX)
+    with pytest.raises(NescioError, match="a str shows no networks"):
         stream_regions("net", BOX)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nescio import heads, losses, models, nets
 from nescio.calibration import scaled as scaled_by
 from nescio.core import NescioError, generator
-from nescio.geometry.pieces import affine
+from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.far_field import far_field
 from nescio.geometry.tracing.instances import instances
 from nescio.models.model import Model
@@ -629,7 +629,7 @@ def test_the_network_is_left_as_it_was():
     modes = [module.training for module in net.modules()]
     x = torch.randn(3, 2, 9, 8)
     kept = x.clone()
-    far_field(net, x, x, piece=True)
+    far_field(net, x, x, last_region=True)
     affine(net, x, half_spaces=True)
     assert torch.equal(x, kept)
     assert [module.training for module in net.modules()] == modes

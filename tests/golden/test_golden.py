@@ -31,6 +31,7 @@ WRITE = os.environ.get("NESCIO_WRITE_GOLDEN") == "1"
 RENAMED: dict[str, str] = {
     "cases": "samples",
     "made": "about",
+    "guard_format": "format",
     "outside": "ood",
     "doubt": "failure_score",
     "optimiser": "optimizer",
@@ -38,6 +39,7 @@ RENAMED: dict[str, str] = {
     "normalise": "normalize",
     "randomise": "randomize",
     "generalised_entropy": "generalized_entropy",
+    "promises": "guarantee_samples",
     "audit:samples": "calibration",
     "audit-several:samples": "calibration",
     "audit-images:samples": "calibration",
@@ -48,6 +50,7 @@ RENAMED_WORDS: dict[str, str] = {
     "outside": "ood",
     "inside": "in_dist",
     "doubt": "failure_score",
+    "no promise": "no guarantee",
     "generalised_entropy": "generalized_entropy",
 }
 SENTENCE = 25  # characters from which a text is prose: only its numbers are compared
@@ -323,7 +326,7 @@ def run_guard(folder: Path, **options: Any) -> dict[str, Any]:
         warnings.simplefilter("always")
         found = made(inputs)
         path = made.save(folder / "guard.safetensors")
-        again = nescio.Guard.load(path, net=stored("moons"))(inputs)
+        again = nescio.load(path, net=stored("moons"))(inputs)
         together = made(inputs, batch_level=0.1)
     assert torch.equal(found.decision, again.decision)
     return {

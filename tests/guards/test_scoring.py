@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+import nescio
 from nescio import nets
 from nescio.core import NescioError
 from nescio.data.readers import array_stream, open_stream
@@ -372,7 +373,7 @@ class Slow(Guard):
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made, inputs):
     np.save(tmp_path / "x.npy", inputs)
     made.save(tmp_path / "g.safetensors", weights=True)
-    loaded = Guard.load(tmp_path / "g.safetensors")
+    loaded = nescio.load(tmp_path / "g.safetensors")
     slow = Slow(**{name: getattr(made, name) for name in made.__dataclass_fields__})
     names = [tmp_path / name for name in ("x.npy", "d.csv")]
     process = multiprocessing.get_context("fork").Process(

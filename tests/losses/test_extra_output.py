@@ -101,7 +101,7 @@ def test_the_extra_output_learns_where_the_labels_are_noise(name, tmp_path):
     unsure = -outputs[..., -1] if name == "learned_confidence" else outputs[..., -1] - rest
     for member in unsure:
         assert nescio.metrics.auroc(member[~noisy], member[noisy]) > 0.9
-    again = nescio.Model.load(model.save(tmp_path).parent)
+    again = nescio.load(model.save(tmp_path).parent)
     assert again.head.name == "with_score"
     assert torch.equal(again.outputs(x), model.outputs(x))
 

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nescio
 from nescio import metrics
 from nescio.core import NescioError, save_tensors
 from nescio.metrics import Sketch, sketch
@@ -138,32 +139,24 @@ def test_counts_beyond_64_bits_stay_exact():
 def test_a_sketch_is_saved_and_loaded(tmp_path):
     made = sketch(*groups(), bits=16)
     made.save(tmp_path / "shard.safetensors")
-    again = Sketch.load(tmp_path / "shard.safetensors")
+    again = nescio.load(tmp_path / "shard.safetensors")
     assert equal(again, made)
     assert again.bits == 16
     assert again.auroc == made.auroc
 
 
-def test_foreign_and_damaged_files_are_refused(tmp_path):
+def test_files_that_hold_other_tensors_are_refused(tmp_path):
     path = tmp_path / "shard.safetensors"
-    with pytest.raises(NescioError, match="no file"):
-        Sketch.load(path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(NescioError, match="damaged, or no safetensors file"):
-        Sketch.load(path)
     tensors = {name: torch.tensor([1, 2]) for name in module.PARTS}
-    save_tensors(path, tensors, {"kind": "model"})
-    with pytest.raises(NescioError, match="holds a model, expected a sketch"):
-        Sketch.load(path)
     save_tensors(path, {"bins": torch.tensor([1])}, {"kind": "sketch", "bits": 16})
     with pytest.raises(NescioError, match="is damaged: a sketch holds bins"):
-        Sketch.load(path)
+        nescio.load(path)
     save_tensors(path, tensors, {"kind": "sketch"})
     with pytest.raises(NescioError, match="`bits` must be"):
-        Sketch.load(path)
+        nescio.load(path)
     save_tensors(path, tensors | {"bins": torch.tensor([2, 1])}, {"kind": "sketch", "bits": 16})
     with pytest.raises(NescioError, match="needs rising bins"):
-        Sketch.load(path)
+        nescio.load(path)
 
 
 @pytest.mark.parametrize(

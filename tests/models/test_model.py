@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import nescio
 from nescio import Categorical, Gaussian, Model, NescioError, heads, losses, nets, train
 from nescio.core import save_tensors
 from nescio.models import plain
@@ -53,7 +54,7 @@ def test_arrays_are_inputs_too(model: Model, data) -> None:
 
 def test_save_and_load_give_the_same_model(model: Model, data, tmp_path: Path) -> None:
     model.save(tmp_path / "a")
-    again = Model.load(tmp_path / "a")
+    again = nescio.load(tmp_path / "a")
     assert torch.equal(again(data[0]).logits, model(data[0]).logits)
     assert torch.equal(again.history.train, model.history.train)
     assert again.history.best == model.history.best
@@ -69,7 +70,7 @@ def test_head_options_are_saved(tmp_path: Path) -> None:
     loss = losses.nll(heads.gaussian(floor=0.5))
     make = lambda: nets.mlp(1, 2, widths=(4,))  # noqa: E731
     train(make, (x, x), loss=loss, epochs=1).save(tmp_path)
-    again = Model.load(tmp_path)
+    again = nescio.load(tmp_path)
     prediction = again(x)
     assert isinstance(prediction, Gaussian)
     assert prediction.variance.min() >= 0.5
@@ -91,10 +92,10 @@ def test_a_network_of_the_user_must_be_passed(data, tmp_path: Path) -> None:
     model = train(Own, data, epochs=1, standardize=True)
     model.save(tmp_path)
     with pytest.raises(NescioError, match="pass the network"):
-        Model.load(tmp_path)
-    assert torch.equal(Model.load(tmp_path, net=Own())(data[0]).logits, model(data[0]).logits)
+        nescio.load(tmp_path)
+    assert torch.equal(nescio.load(tmp_path, net=Own())(data[0]).logits, model(data[0]).logits)
     with pytest.raises(NescioError, match="does not fit the network"):
-        Model.load(tmp_path, net=Own(5))
+        nescio.load(tmp_path, net=Own(5))
 
 
 def test_a_network_changed_after_it_was_made_is_not_rebuilt(data, tmp_path: Path) -> None:
@@ -106,8 +107,8 @@ def test_a_network_changed_after_it_was_made_is_not_rebuilt(data, tmp_path: Path
     model = train(make, data, epochs=1)
     model.save(tmp_path)
     with pytest.raises(NescioError, match="changed after nescio made it"):
-        Model.load(tmp_path)
-    assert torch.equal(Model.load(tmp_path, net=make())(data[0]).logits, model(data[0]).logits)
+        nescio.load(tmp_path)
+    assert torch.equal(nescio.load(tmp_path, net=make())(data[0]).logits, model(data[0]).logits)
 
 
 def test_buffers_that_are_not_saved_with_a_network_belong_to_the_member(data) -> None:
@@ -134,16 +135,16 @@ def test_probabilities_and_maps_are_not_taken_for_logits(data) -> None:
 def test_a_damaged_manifest_is_refused(model: Model, tmp_path: Path) -> None:
     save_tensors(tmp_path / "model.safetensors", dict(model.tensors), {"kind": "model"})
     with pytest.raises(NescioError, match="damaged manifest"):
-        Model.load(tmp_path)
+        nescio.load(tmp_path)
 
 
 def test_damaged_and_missing_files_are_refused(model: Model, tmp_path: Path) -> None:
     path = model.save(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(NescioError, match="damaged"):
-        Model.load(tmp_path)
+        nescio.load(tmp_path)
     with pytest.raises(NescioError, match="no file"):
-        Model.load(tmp_path / "nothing")
+        nescio.load(tmp_path / "nothing")
 
 
 def test_plain_copies_the_network_and_never_changes_it(data) -> None:

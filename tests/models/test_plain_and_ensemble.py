@@ -6,7 +6,7 @@ from torch import nn
 
 from nescio import heads
 from nescio.core import Categorical, Gaussian, NescioError
-from nescio.models import ensemble, evaluating, plain
+from nescio.models import ensemble, plain
 
 X = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
 
@@ -83,14 +83,3 @@ def test_networks_of_other_architectures_and_predictors_are_pooled():
     torch.testing.assert_close(pooled.logits[3], narrow(x))
     with pytest.raises(NescioError, match="do not fit together"):
         ensemble([narrow, nn.Linear(4, 2)])(x)
-
-
-def test_evaluating_restores_every_mode_also_after_an_error():
-    one = net().train()
-    one[1].eval()
-    with evaluating(one):
-        assert not any(module.training for module in one.modules())
-    with pytest.raises(RuntimeError, match="stop"), evaluating(one):
-        raise RuntimeError("stop")
-    assert [module.training for module in one] == [True, False, True, True, True]
-    assert one.training

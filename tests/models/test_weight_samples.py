@@ -122,9 +122,9 @@ def test_drawn_networks_can_be_saved_by_themselves(tmp_path, standardize):
     )
     drawn = weight_samples(one, passes=3)
     drawn.save(tmp_path)
-    assert torch.equal(nescio.Model.load(tmp_path)(X).logits, drawn(X).logits)
+    assert torch.equal(nescio.load(tmp_path)(X).logits, drawn(X).logits)
     one.save(tmp_path)
-    assert torch.equal(nescio.Model.load(tmp_path)(X).logits, one(X).logits)
+    assert torch.equal(nescio.load(tmp_path)(X).logits, one(X).logits)
 
 
 def test_a_trained_recipe_is_loaded_as_it_was(tmp_path):
@@ -135,7 +135,7 @@ def test_a_trained_recipe_is_loaded_as_it_was(tmp_path):
     moons = nescio.data.half_moons()
     loaded = nescio.load(tmp_path / "r")
     x = moons.test[0]
-    truth = weight_samples(nescio.Model.load(tmp_path / "r"), passes=7, seed=0)
+    truth = weight_samples(nescio.load(tmp_path / "r" / "model.safetensors"), passes=7, seed=0)
     assert loaded(x).members == 7
     assert torch.equal(loaded(x).logits, truth(x).logits)
     assert measures.mutual_information(loaded(x)).max() > 0

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nescio
+from nescio import load
 from nescio.core import NescioError, save_tensors
-from nescio.monitoring import load, merge, monitor
+from nescio.monitoring import merge, monitor
 from nescio.monitoring.bets import COUNT, grow
 from nescio.monitoring.monitor import CELLS, Peaks
 

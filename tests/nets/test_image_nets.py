@@ -9,7 +9,7 @@ from torch import nn
 
 from nescio import nets
 from nescio.core import NescioError
-from nescio.geometry.pieces import affine
+from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.far_field import far_field
 from nescio.nets.resnet import Block
 

@@ -8,10 +8,10 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import nn
 
+import nescio
 from nescio import nets
 from nescio.core import NescioError
 from nescio.data import digits, half_moons
-from nescio.models.model import Model
 from nescio.nets.rbf import find_rbf
 from nescio.training.train import train
 
@@ -119,7 +119,7 @@ def test_it_learns_digits_and_comes_back_from_a_file(tmp_path):
     inputs, labels = data.test
     assert (model(inputs).labels == labels).float().mean() > 0.9
     model.save(tmp_path)
-    again = Model.load(tmp_path)
+    again = nescio.load(tmp_path)
     assert torch.equal(again.outputs(inputs), model.outputs(inputs))
     assert torch.equal(again.member(1).centers, net.centers)
     assert again.member(1).gamma == net.gamma
@@ -130,7 +130,7 @@ def test_a_scaled_network_comes_back_from_a_file(tmp_path):
     make = lambda: nets.centered(nets.standardized(nets.rbf(2, 2, centers=20), x), x)  # noqa: E731
     model = train(make, (x, y), epochs=2, progress=False)
     model.save(tmp_path)
-    assert torch.equal(Model.load(tmp_path).outputs(x), model.outputs(x))
+    assert torch.equal(nescio.load(tmp_path).outputs(x), model.outputs(x))
 
 
 X = torch.randn(5, 2)

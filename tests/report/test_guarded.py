@@ -91,7 +91,7 @@ def test_rows_hold_the_shares(trusted):
 
 def test_how_to_use_it(trusted):
     python, command = guard_usage(trusted.typed)
-    assert "nescio.Guard.load('out/guard.safetensors')" in python
+    assert "nescio.load('out/guard.safetensors')" in python
     assert command == "nescio score out/guard.safetensors inputs.npz --out decisions.csv"
     trusted["guard"] |= {"own_network": True, "net": "mine:make"}
     python, command = guard_usage(trusted.typed)

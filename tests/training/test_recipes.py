@@ -5,10 +5,10 @@ import torch
 
 from nescio import NescioError, data, losses, nets, recipes, train
 from nescio.attacks import Ascent
+from nescio.core.registry import keyword_only
 from nescio.core.registry import recipes as registry
 from nescio.data import ood as ood_sources
 from nescio.evaluation.answers import see
-from nescio.training.recipes import recipe_options
 
 MOONS = data.half_moons()
 OOD = ("ceda", "acet", "outlier_exposure")
@@ -42,7 +42,8 @@ def test_weight_decay_is_an_option_where_there_is_no_prior(name: str) -> None:
     assert "strength=0.01" in decayed.description
     plain = registry[name](**options(name)).loss_for(MOONS.train[0])
     assert "weight_decay" not in plain.description
-    assert recipe_options(name)["weight_decay"] == 0.0
+    defaults = {p.name: p.default for p in keyword_only(registry[name])}
+    assert defaults["weight_decay"] == 0.0
 
 
 def test_on_images_in_the_unit_range_a_recipe_is_the_loss_itself() -> None:

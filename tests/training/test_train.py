@@ -257,7 +257,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(stop: signal.Signals, tmp_path: 
         process.wait(timeout=60)
         assert not (broken / "model.safetensors").exists(), "the run was too short to be stopped"
     assert run_script(broken, 120).wait(timeout=120) == 0
-    one, other = nescio.Model.load(whole), nescio.Model.load(broken)
+    one, other = nescio.load(whole), nescio.load(broken)
     for key, tensor in one.tensors.items():
         assert torch.equal(tensor, other.tensors[key])
     assert torch.equal(one.history.train, other.history.train)
@@ -418,7 +418,7 @@ def test_a_killed_run_goes_on_with_what_its_loss_has_kept(tmp_path: Path) -> Non
     assert start(broken).wait(timeout=120) == 0
     assert start(whole).wait(timeout=120) == 0
     make = nn.Sequential(nn.Flatten(), nets.mlp(16, 2, widths=(16,), dropout=0.1))
-    one, other = (nescio.Model.load(folder, net=make) for folder in (whole, broken))
+    one, other = (nescio.load(folder, net=make) for folder in (whole, broken))
     for key, tensor in one.tensors.items():
         assert torch.equal(tensor, other.tensors[key])
     assert torch.equal(one.history.train, other.history.train)

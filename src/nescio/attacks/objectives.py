@@ -21,7 +21,8 @@ from nescio.core import (
 )
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
-from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.models.model import Model, check_logits
+from nescio.nets import refusing_shapes
 from nescio.nets.stack import stack
 
 Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> (N,)

@@ -16,7 +16,7 @@ def affine(prediction: Classification, state: State, **_: Any) -> Categorical:
 
 
 def transformed(logits: Tensor, state: State) -> Tensor:
-    """`W z + b`, with W a number `()`, one a class `(C,)` or a matrix `(C, C)`."""
+    """`W z + b`, with W a number `()`, one per class `(C,)` or a matrix `(C, C)`."""
     weight, intercept = (state[name].to(logits) for name in ("weight", "intercept"))
     if weight.ndim == 2:
         check_finite(logits)
@@ -43,7 +43,7 @@ def check_finite(logits: Tensor) -> None:
     if logits.isinf().any():
         lost = int(logits.isinf().any(-1).any(0).sum())
         raise NescioError(
-            f"{lost} case(s) have a class of probability 0, whose logarithm, -inf, can have no "
+            f"{lost} sample(s) have a class of probability 0, whose logarithm, -inf, can have no "
             "weight; give logits, or use temperature, isotonic or histogram"
         )
 
@@ -54,21 +54,21 @@ def refuse_perfect(logits: Tensor, labels: Tensor) -> None:
     own = logits.gather(-1, index)[..., 0]
     if (own == logits.amax(-1)).all():
         raise NescioError(
-            "every held-out case is classified right, so the likelihood grows without end as the "
-            "temperature goes to 0; use more, or harder, held-out data"
+            "every calibration sample is classified right, so the likelihood grows without end as "
+            "the temperature goes to 0; use more, or harder, calibration data"
         )
     if lost := int((own == -math.inf).all(0).sum()):
         raise NescioError(
-            f"{lost} held-out case(s) have labels of probability 0, so the likelihood is 0 "
+            f"{lost} calibration sample(s) have labels of probability 0, so the likelihood is 0 "
             "whatever is fitted; give logits, or check the labels"
         )
 
 
 def refuse_missing(classes: int, labels: Tensor) -> None:
-    """Where a class has no held-out case, nothing is known of its own numbers."""
+    """Where a class has no calibration sample, nothing is known of its numbers."""
     missing = classes - len(labels.unique())
     if missing:
         raise NescioError(
-            f"{missing} of {classes} classes have no held-out case, so their own numbers would run "
-            "away; use temperature scaling or more held-out data"
+            f"{missing} of {classes} classes have no calibration sample, so their numbers would "
+            "run away; use temperature scaling or more calibration data"
         )

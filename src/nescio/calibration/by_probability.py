@@ -22,7 +22,7 @@ def fit_rows(
     *,
     keep_argmax: bool,
 ) -> Fitted:
-    """`x` and `y` of one map a class, or of one for all; rows are filled up with their last."""
+    """`x` and `y` of one map per class, or of one for all; rows are filled up with their last."""
     probs = wide_probs(prediction).flatten(0, -2).cpu().numpy()
     truth = np.zeros_like(probs)
     truth[np.arange(len(probs)), labels.flatten().cpu().numpy()] = 1

@@ -9,45 +9,43 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.calibration.by_probability import Floats, apply_rows, fit_rows
-from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import Map, State, fits, maps
+from nescio.calibration.calibrated import calibration
+from nescio.calibration.map import State
 from nescio.core import Categorical, Classification
-from nescio.core.registry import calibrators
 from nescio.metrics.binning import check_bins, equal_counts
-from nescio.models import Predictor
 
 
-@calibrators.register
+def _applied(
+    prediction: Classification, state: State, *, keep_argmax: bool, **_: Any
+) -> Categorical:
+    ends, shares = state["x"], state["y"]
+    if ends.shape != shares.shape:
+        raise ValueError("each bin has one share")
+
+    def read(probs: Tensor) -> Tensor:
+        return shares.gather(1, torch.searchsorted(ends, probs).clamp(max=ends.shape[1] - 1))
+
+    return apply_rows(prediction, read, keep_argmax=keep_argmax)
+
+
+@calibration(_applied)
 def histogram(
-    predictor: Predictor | nn.Module,
-    data: tuple[Any, Any],
-    *,
-    bins: int = 15,
-    keep_argmax: bool = True,
-) -> Calibrated:
-    """The share of held-out samples of the class in each bin of its probability.
+    prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = True
+) -> State:
+    """The share of calibration samples of the class in each bin of its probability.
 
-    keep_argmax: one map for all classes, with bins of equal width. False: one a class, with bins of
-      equal counts (equal probabilities share one); the most probable class may change.
+    keep_argmax: one map for all classes, with bins of equal width. False: one per class, with bins
+      of equal counts (equal probabilities share one); the most probable class may change.
 
-    Each bin of n samples counts one made-up case at its own mean probability, but at least
+    Each bin of n samples counts one made-up sample at its mean probability, but at least
     1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
     """
-    return calibrated("histogram", predictor, data, bins=bins, keep_argmax=keep_argmax)
-
-
-@fits.named("histogram")
-def _fitted(
-    prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = True
-) -> Map:
     check_bins(bins)
     shares = partial(_shares, bins=bins, rising=keep_argmax)
-    state = fit_rows(prediction, labels, shares, keep_argmax=keep_argmax)
-    options = {"bins": bins, "keep_argmax": keep_argmax}
-    return Map("histogram", options, state, prediction.classes)
+    return fit_rows(prediction, labels, shares, keep_argmax=keep_argmax)
 
 
 def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[Floats, Floats]:
@@ -69,17 +67,3 @@ def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[F
 
         shares = IsotonicRegression().fit(ends, shares, count).predict(ends)
     return ends, shares
-
-
-@maps.named("histogram")
-def _applied(
-    prediction: Classification, state: State, *, keep_argmax: bool, **_: Any
-) -> Categorical:
-    ends, shares = state["x"], state["y"]
-    if ends.shape != shares.shape:
-        raise ValueError("each bin has one share")
-
-    def read(probs: Tensor) -> Tensor:
-        return shares.gather(1, torch.searchsorted(ends, probs).clamp(max=ends.shape[1] - 1))
-
-    return apply_rows(prediction, read, keep_argmax=keep_argmax)

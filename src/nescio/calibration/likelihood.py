@@ -76,7 +76,9 @@ def fit_weights(
     fitted = state(found.x)
     far = not np.isfinite(found.x).all() or float(fitted["weight"].abs().max()) > 1e4
     if far or np.abs(found.jac).max() > FLAT:
-        raise NescioError("the fit did not converge; use temperature scaling or more held-out data")
+        raise NescioError(
+            "the fit did not converge; use temperature scaling or more calibration data"
+        )
     refuse_perfect(transformed(logits.double(), fitted), labels)
     return fitted
 

@@ -1,7 +1,6 @@
 """A fitted calibration: a prediction to a prediction whose probabilities can be believed."""
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,29 +13,30 @@ from nescio.core import (
     Array,
     Categorical,
     Classification,
+    DamagedError,
     NescioError,
     Prediction,
     Registry,
+    Saved,
     as_tensor,
     check_labels,
-    digest,
-    load_tensors,
+    readers,
     save_tensors,
 )
-from nescio.version import VERSION
 
 KIND = "calibration"
+ABOUT = ("name", "options", "classes")
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
-Fit = Callable[..., "Map"]  # (prediction, labels, **options)
+Fit = Callable[..., State]  # (prediction, labels, **options)
 Apply = Callable[..., Categorical]  # (prediction, state, **options)
 
-fits = Registry(KIND)  # how a map of a name is fitted
-maps = Registry(KIND)  # how a fitted map of a name acts
+fits = Registry(KIND)  # by name: what is fitted
+maps = Registry(KIND)  # by name: how it is applied
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Map:
-    """A calibration that can be called and saved; made by `nescio.calibration.fit`."""
+    """A calibration that can be called and saved; fitted by `nescio.calibration.fit`."""
 
     name: str
     options: Mapping[str, Any]  # JSON
@@ -78,7 +78,7 @@ class Map:
 
     @property
     def slope(self) -> float:
-        """The one number that logits are multiplied by: of temperature and Platt scaling."""
+        """What all logits are multiplied by, in temperature and Platt scaling."""
         weight = self.state.get("weight")
         if weight is None or weight.ndim:
             raise NescioError(f"{self.name} has no one slope; temperature and platt have")
@@ -86,7 +86,7 @@ class Map:
 
     @property
     def intercept(self) -> tuple[float, ...]:
-        """What is added to the logits, a class, after they are multiplied."""
+        """What is added to the logits after they are multiplied, one number per class."""
         if "intercept" not in self.state:
             raise NescioError(f"{self.name} adds no intercept to logits")
         return tuple(self.state["intercept"].tolist())
@@ -104,32 +104,19 @@ class Map:
     def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Map":
         """The map that `manifest()` and `state` are of."""
         try:
-            return cls(manifest["name"], manifest["options"], dict(state), int(manifest["classes"]))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, NescioError):
-                raise
-            raise NescioError(f"the manifest of a calibration is damaged: {error!r}") from error
+            return cls(**{name: manifest[name] for name in ABOUT}, state=dict(state))
+        except (KeyError, TypeError) as error:
+            raise DamagedError(f"the manifest of a calibration is damaged: {error!r}") from error
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file, with the manifest inside."""
-        about = {"kind": KIND, "nescio": VERSION, **self.manifest(), "digest": self._digest()}
-        save_tensors(Path(path), self.state, about)
+        save_tensors(Path(path), self.state, {"kind": KIND, **self.manifest()})
         return Path(path)
 
-    def _digest(self) -> str:
-        """A fingerprint of all that makes the answers, so that a wrong byte is seen."""
-        text = json.dumps([self.manifest(), sorted(self.state)], sort_keys=True).encode()
-        numbers = (self.state[name] for name in sorted(self.state))
-        return digest(torch.tensor(list(text), dtype=torch.uint8), *numbers)
 
-
-def load(path: str | Path) -> Map:
-    """Read a map that `save` wrote; a foreign or damaged file is refused."""
-    tensors, manifest = load_tensors(Path(path), KIND)
-    found = Map.from_manifest(manifest, tensors)
-    if manifest.get("digest", found._digest()) != found._digest():  # older files have none
-        raise NescioError(f"{path} is damaged: its numbers are not those that were saved")
-    return found
+@readers.named(KIND)
+def _read(saved: Saved) -> Map:
+    return Map.from_manifest(saved.manifest, saved.tensors)
 
 
 def fit(
@@ -140,7 +127,7 @@ def fit(
     probs: bool = False,
     **options: Any,
 ) -> Map:
-    """The calibration of a name, fitted on the predictions and labels of held-out samples.
+    """The calibration of a name, fitted on the predictions and labels of calibration samples.
 
     prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
         are probabilities.
@@ -157,16 +144,19 @@ def fit(
     counts = wanted.flatten().bincount(minlength=given.classes)
     if (counts > 0).sum() < 2:
         raise NescioError(
-            f"the {wanted.numel()} held-out labels are of "
-            f"{'one class' if wanted.numel() else 'no class'}; calibration needs held-out "
+            f"the {wanted.numel()} calibration labels are of "
+            f"{'one class' if wanted.numel() else 'no class'}; calibration needs "
             "samples of several classes"
         )
-    known = list(inspect.signature(fits[name]).parameters)[2:]
-    if wrong := sorted(options.keys() - known):
+    parameters = list(inspect.signature(fits[name]).parameters.values())[2:]
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+    if wrong := sorted(options.keys() - defaults):
         raise NescioError(
-            f"{name} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
+            f"{name} has no option {', '.join(wrong)}; its options: {', '.join(defaults) or 'none'}"
         )
-    return fits[name](given, wanted, **options)  # type: ignore[no-any-return]
+    options = {**defaults, **options}
+    state = fits[name](given, wanted, **options)
+    return Map(name=name, options=options, state=state, classes=given.classes)
 
 
 def as_classification(prediction: Prediction | Array, *, probs: bool = False) -> Classification:

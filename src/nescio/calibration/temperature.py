@@ -1,23 +1,21 @@
 """Temperature scaling (Guo et al., 2017): divide all logits by one number.
 
-The number minimizes the likelihood loss of the mixture on held-out data, by Newton's method with
+The number minimizes the likelihood loss of the mixture on calibration data, by Newton's method with
 closed-form derivatives, guarded by a bracket.
 """
 
 import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.calibration.affine import affine, logits_of, refuse_perfect
-from nescio.calibration.calibrated import Calibrated, calibrated
-from nescio.calibration.map import Map, fits, maps
+from nescio.calibration.calibrated import calibration
+from nescio.calibration.map import State
 from nescio.core import Classification, NescioError, one_thread
-from nescio.core.registry import calibrators
-from nescio.models import Predictor
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
 CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
@@ -31,17 +29,11 @@ class Point(NamedTuple):
     before: tuple[float, float] | None = None
 
 
-@calibrators.register
-def temperature(predictor: Predictor | nn.Module, data: tuple[Any, Any]) -> Calibrated:
-    """One temperature for all logits, fitted on held-out `(x, y)`; the order of classes stays."""
-    return calibrated("temperature", predictor, data)
-
-
-@fits.named("temperature")
-def _fitted(prediction: Classification, labels: Tensor) -> Map:
+@calibration(affine)
+def temperature(prediction: Classification, labels: Tensor) -> State:
+    """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays."""
     slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
-    shift = torch.zeros(prediction.classes, dtype=torch.float64)
-    return Map("temperature", {}, {"weight": slope, "intercept": shift}, prediction.classes)
+    return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
 
 
 def fit_temperature(prediction: Classification, labels: Tensor) -> float:
@@ -51,7 +43,7 @@ def fit_temperature(prediction: Classification, labels: Tensor) -> float:
     logits, labels = logits.flatten(1, -2), labels.flatten().to(logits.device)
     low, high = _bracket(logits, labels)
     start, every = Point(0.5 * (low + high)), len(labels) // FEW
-    if every > 1:  # some cases, then all in single precision: that is near, and costs little
+    if every > 1:  # some samples, then all in single precision: that is near, and costs little
         few = _newton(logits[:, ::every], labels[::every], (low, start, high), torch.float32)
         start = Point(few.place) if abs(few.place) < 0.9 * LIMIT else start
         start = _newton(logits, labels, (low, start, high), torch.float32)
@@ -159,6 +151,3 @@ def _moments(z: Tensor, slope: float) -> tuple[Tensor, Tensor, Tensor]:
     if first.isnan().any():  # 0 x infinity: a class that is ruled out adds nothing
         return _moments(z.clamp(min=-1e30), slope)
     return parts, first.double() / parts, weights.mul_(z).sum(-1).double() / parts
-
-
-maps.named("temperature")(affine)

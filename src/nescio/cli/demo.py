@@ -1,4 +1,4 @@
-"""The embedded default of `nescio audit` and `nescio compare`: a small network on 8x8 digits."""
+"""What `nescio audit` and `nescio compare` do without a network: a small one on 8x8 digits."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,11 +9,11 @@ from torch import nn
 
 from nescio import data, nets
 from nescio.calibration import temperature
-from nescio.cli.remedies import remedies_named, train_remedy
+from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError
 from nescio.data.ood import overlaid, patches, permuted, uniform
 from nescio.evaluation import Audit, Comparison, audit, compare
-from nescio.evaluation.audit.audit import RAYS, STEPS, check_attack
+from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import Predictor, mc_dropout, plain
 from nescio.training.train import train
 
@@ -25,18 +25,16 @@ def audit_digits(
     seed: int = 0,
     members: int = 5,
     epochs: int = EPOCHS,
-    rays: int = RAYS,
     recipe: Sequence[str] = (),
     run: str | Path | None = None,
-    attack_steps: int = STEPS,
-    attack_radius: float | None = None,
     progress: bool | None = None,
+    **audit_options: Any,
 ) -> Audit:
     """Train a small convolutional ensemble on digits and audit one member and all remedies.
 
     recipe: recipes to train as well, such as "acet", in folders within `run`.
     """
-    check_attack(attack_steps, attack_radius)
+    check_attack(audit_options.get("attack_steps", STEPS), audit_options.get("attack_radius"))
     remedies = remedies_named(recipe, taken=["deep ensemble"])
     digits = data.digits(seed=seed)
     options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}
@@ -46,7 +44,7 @@ def audit_digits(
     assert digits.test is not None
     net = ensemble.member(0)
     predictors: dict[str, nn.Module | Predictor] = {"single network": plain(net)}
-    with suppress(NescioError):  # a network without an error on held-out data has no temperature
+    with suppress(NescioError):  # a network without an error on validation data has no temperature
         predictors["temperature"] = temperature(net, digits.validation)
     predictors["MC dropout"] = mc_dropout(net, passes=PASSES, seed=seed)
     predictors["deep ensemble"] = ensemble
@@ -57,9 +55,7 @@ def audit_digits(
         digits.test,
         train=digits.train,
         validation=digits.validation,
-        rays=rays,
-        attack_steps=attack_steps,
-        attack_radius=attack_radius,
+        **audit_options,
         seed=seed,
         progress=progress,
     )
@@ -75,7 +71,7 @@ def compare_digits(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Comparison:
-    """Train a small network on digits and compare detectors on what is made of other digits."""
+    """Train a small network on digits and compare detectors on OOD inputs made of digits."""
     digits = data.digits(seed=seed)
     assert digits.test is not None
     options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}

@@ -1,181 +1,176 @@
-"""`nescio guard`: from a network and held-out data to a guard file."""
+"""`nescio guard`: from a network and calibration data to a guard file."""
 
-import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nescio.cli.networks import NET_OF_RUN, OUTPUT, WEIGHTS, named_networks, output_named
-from nescio.cli.warnings_shown import warnings_said
-from nescio.core import NescioError
+from nescio.cli import options as opt
+from nescio.cli.data_names import input_columns, labeled
+from nescio.cli.networks import named_networks, output_named
+from nescio.cli.options import data_option, note, option
+from nescio.core import NescioError, make_folder, write_json
+from nescio.data.readers.stream import listed
+from nescio.detectors import Detector
+from nescio.detectors.activations import Activations
+from nescio.evaluation.compare.subjects import candidates
+from nescio.guards import Guard
+from nescio.guards import guard as make_guard
+from nescio.nets.factory import made_by
+from nescio.nets.standardize import is_scaled
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
 
 
-@click.command()
-@click.argument("network")
-@WEIGHTS
-@NET_OF_RUN
-@click.option("--data", "data_name", required=True, help="Held-out data with labels, to calibrate.")
-@click.option("--train", "train_name", help="Training data: fit the detector on them.")
-@click.option("--test", "test_name", help="Labeled data to try the guard on when it is made.")
-@click.option(
-    "--part",
-    default="test",
-    show_default=True,
-    type=click.Choice(["train", "validation", "test"]),
-    help="Of a data set named in --data.",
-)
-@click.option("--target", help="The column with the class, in a .csv or .parquet.")
-@click.option(
-    "--detector",
-    help="Of `nescio list detectors`, with options as in knn,k=10.  [default: an early layer and "
-    "the last]",
-)
-@click.option(
-    "--failure",
-    help="Of doubtful labels, in the same way.  [default: the recommended score, or the log-odds]",
-)
-@click.option(
-    "--false-alarm",
-    default=0.01,
-    show_default=True,
-    help="How often a usual input may be called outside.",
-)
-@click.option("--risk", default=0.02, show_default=True, help="How many answers may be wrong.")
-@click.option("--confidence", default=0.95, show_default=True, help="How sure the risk is.")
-@click.option("--sets", default=0.1, show_default=True, help="How often a set may miss; 0: none.")
-@click.option("--by-class", is_flag=True, help="Keep the promises for each predicted class.")
-@click.option(
-    "--repeats",
-    is_flag=True,
-    help="Equal inputs are separate samples, as in tables of few values: none of --data is taken "
-    "for a training case.",
-)
-@click.option(
-    "--class-names",
-    help="Names of the classes, in the order of the outputs, with commas between; the --target "
-    "may hold them.",
-)
-@click.option("--layer", multiple=True, help="Read these layers: names or patterns. Repeatable.")
-@OUTPUT
-@click.option("--no-weights", is_flag=True, help="Leave the network's weights out of the file.")
-@click.option("--out", default="guard.safetensors", show_default=True, help="Where to write it.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+# fmt: off
+PARAMETERS = [
+    opt.argument("network"),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    data_option("calibration", "Calibration data with labels; the network was not trained on "
+        "them.", required=True),
+    option("--part", "The part to take, where --calibration is a data set.", default="test",
+        type=click.Choice(["train", "validation", "test"])),
+    data_option("train", "Training data; they fit the detector.  [default: a part of --calibration "
+        "does]"),
+    data_option("data", "Test data with labels, to try the new guard on.  [default: it is not "
+        "tried]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options as "
+        "in knn,k=10.  [default: an early layer and the last one, combined]", metavar="NAME"),
+    option("--failure", "The failure score, named in the same way.  [default: the recommended one, "
+        "or the log-odds where these are clearly better]", metavar="NAME"),
+    option("--false-alarm", "The largest share of inputs like the calibration data that may be "
+        "called OOD.", default=0.01),
+    option("--risk", "The largest share of answers that are wrong.", default=0.02),
+    option("--confidence", "The probability with which the calibration data must show that risk.",
+        default=0.95),
+    option("--sets", "The largest share of prediction sets that miss the class; 0 gives no sets.",
+        default=0.1),
+    option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
+    option("--repeats", "Take equal inputs as separate samples, as in tables of few values: no "
+        "sample of --calibration is then recognized as training data.", is_flag=True),
+    opt.LAYER,
+    opt.OUTPUT,
+    option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
+    option("--out", "The file to write; a .json with the guarantees is written beside it.",
+        default="guard.safetensors"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def guard(
     network: str,
     weights: str | None,
     net_name: str | None,
-    data_name: str,
-    train_name: str | None,
-    test_name: str | None,
+    calibration_name: str,
     part: str,
+    train_name: str | None,
+    data_name: str | None,
     target: str | None,
     no_weights: bool,
     out: str,
     **options: Any,
 ) -> None:
-    """Make a guard: a decision for every input, answer, unsure or outside, with a promise.
+    """Make a guard, which answers or abstains with a guarantee.
 
-    NETWORK is package.module:factory, or a folder that `nescio train` wrote. --data are inputs with
-    labels that it was not trained on: the more of them, the more can be promised. --train fits the
-    detector of strange inputs; without it a part of --data does.
+    For every input it gives an answer, or abstains because it is unsure or the input is OOD.
+    NETWORK is package.module:factory, or a folder that `nescio train` wrote. The more calibration
+    data there are, the more can be guaranteed. --train fits the detector of OOD inputs; without it
+    a part of --calibration does.
 
-    Prints what is promised and on what it rests, and writes the guard and a .json beside it.
-    `nescio score` uses it.
+    Prints the guarantees and their assumptions, and writes the guard. `nescio score` uses it.
 
     \b
-    nescio guard runs/mnist --data mnist --part validation --train mnist --test mnist --risk 0.005
-    nescio guard mymodule:make_net --weights w.safetensors --data held_out.npz --train train.npz
-    nescio guard mymodule:make_net --weights w.pt --data held_out.csv --target class \\
+    nescio guard runs/mnist --calibration mnist --part validation --train mnist --data mnist \\
+        --risk 0.005
+    nescio guard mymodule:make_net --weights w.safetensors --calibration calibration.npz \\
+        --train train.npz
+    nescio guard mymodule:make_net --weights w.pt --calibration calibration.csv --target class \\
         --detector mahalanobis --out guard.safetensors
 
-    Names of data are those of `nescio audit`; .csv and .parquet are possible too, with
-    --target. The columns of --data are kept in the guard: --train, --test and `nescio score` take
-    them by name.
+    DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
+    file: --train, --data and `nescio score` take them by name.
     """
-    from nescio.cli.table_names import detector_named, labeled_data
-    from nescio.core import make_folder, write_json
-    from nescio.data.readers.stream import listed
-    from nescio.guards import guard as make
-
     path = Path(out)
     if path.suffix != ".safetensors":
         raise NescioError(f"--out must end in .safetensors, got {out!r}")
     make_folder(path.parent)  # before the work, not after it
     source = named_networks(network, weights, net_name)
     names = listed(options.pop("class_names")) or None
-    read: dict[str, Any] = {"target": target, "names": names}
-    x, y, columns = labeled_data(data_name, part=part, **read)
-    train = None
-    if train_name is not None:
-        train = labeled_data(train_name, part="train", columns=columns, **read)[:2]
-    elif getattr(source, "seen", None) is None:
-        click.echo(
-            "without --train it was not checked whether --data are training samples", err=True
-        )
-    test = None
-    if test_name is not None:
-        test = labeled_data(test_name, columns=columns, **read)[:2]
-    layers, by_class = list(options.pop("layer")) or None, options.pop("by_class")
-    sets, output = options.pop("sets"), output_named(options.pop("output"))
-    for name in ("detector", "failure"):
-        options[name] = None if options[name] is None else detector_named(options[name])
-    with warnings_said():
-        made = make(
-            source,
-            (x, y),
-            train=train,
-            layers=layers,
-            by="class" if by_class else None,
-            names=names,
-            sets=sets or None,
-            output=output,
-            **options,
-        )
+    read = partial(labeled, target=target, names=names)
+    calibration = read(calibration_name, part)
+    columns = input_columns(calibration_name, target)
+    if train_name is None and getattr(source, "seen", None) is None:
+        note("without --train it was not checked whether --calibration are training samples")
+    train = None if train_name is None else read(train_name, "train", columns=columns)
+    test = None if data_name is None else read(data_name, columns=columns)
+    with opt.warnings_as_notes():
+        made = make_guard(source, calibration, train=train, **_python(options), names=names)
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
-    found = {"guarantees": list(made.guarantees), "groups": _groups(made), **dict(made.notes)}
+    about = {"guarantees": list(made.guarantees), "groups": _groups(made), **dict(made.notes)}
     if test is not None:
-        with warnings_said():
-            found["test"] = made(test[0]).summary(test[1])
-        click.echo(f"tried on {test_name}:")
-        click.echo("\n".join(f"  {n:<14} {_said(n, v)}" for n, v in found["test"].items()))
+        with opt.warnings_as_notes():
+            about["test"] = made(test[0]).summary(test[1])
+        click.echo(f"tried on {data_name}:")
+        for name, value in about["test"].items():
+            shown = f"{value:.2%}" if name in SHARES else f"{value:.6g}"
+            click.echo(f"  {name:<14} {shown}")
     made.save(path, weights=not no_weights)
-    write_json(Path(f"{path}.json"), {**found, "command": ["nescio", *sys.argv[1:]]})
+    write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
     net = ""
-    if no_weights or _is_own(made):
-        net = f" --net {network if ':' in network or not _is_own(made) else net_name}"
+    if no_weights or _is_users(made):
+        net = f" --net {network if ':' in network or not _is_users(made) else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
 
 
-def _said(name: str, value: float) -> str:
-    """A number of a summary as it is read: shares in per cent."""
-    return f"{value:.2%}" if name in SHARES else f"{value:.6g}"
+def _python(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as `nescio.guard` takes them."""
+    layer, by_class = options.pop("layer"), options.pop("by_class")
+    for name in ("detector", "failure"):
+        options[name] = None if options[name] is None else detector_named(options[name])
+    return {
+        **options,
+        "layers": list(layer) or None,
+        "by": "class" if by_class else None,
+        "sets": options["sets"] or None,
+        "output": output_named(options["output"]),
+    }
 
 
-def _groups(made: Any) -> list[dict[str, Any]]:
+def detector_named(text: str) -> Callable[[Activations], Detector]:
+    """What makes the detector that `knn,k=10` stands for, from training activations."""
+    (contestant,) = candidates([text], members=1, vectors=True)
+    return contestant.ready
+
+
+def _groups(made: Guard) -> list[dict[str, Any]]:
     return [
         {
             "group": rule.group,
             "samples": len(rule.scores),
-            "outside_above": rule.limit,
+            "ood_above": rule.limit,
             "answered": rule.coverage.answered,
             "errors": rule.coverage.errors,
             "risk_at_most": rule.coverage.bound,
-            "doubt_at_most": rule.coverage.threshold,
+            "failure_score_at_most": rule.coverage.threshold,
         }
         for rule in made.rules
     ]
 
 
-def _is_own(made: Any) -> bool:
-    """Whether the network is one that no file rebuilds."""
-    from nescio.nets.factory import made_by
-    from nescio.nets.standardize import is_scaled
-
-    return any(made_by(net[1] if is_scaled(net) else net) is None for net in made.nets)
+def _is_users(made: Guard) -> bool:
+    """Whether the network is the user's, which no file can rebuild."""
+    return any(
+        made_by(net[1] if is_scaled(net) else net) is None  # type: ignore[index]
+        for net in made.nets
+    )

@@ -2,16 +2,34 @@
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from nescio.cli.score import NET_OF_GUARD, load_guard
-from nescio.core import NescioError
+from nescio.cli import options as opt
+from nescio.cli.data_names import columns_note, named, stream_named
+from nescio.cli.options import note, option
+from nescio.cli.score import NET_OF_GUARD, WEIGHTS_OF_GUARD, load_guard
+from nescio.core import (
+    NescioError,
+    check_same_run,
+    load,
+    load_tensors,
+    write_atomically,
+    write_json,
+)
+from nescio.data.readers import Stream, array_stream, columns_of, open_stream
+from nescio.guards import Guard, about
+from nescio.guards.score import quiet
+from nescio.monitoring import Monitor
+from nescio.monitoring import monitor as start
+from nescio.monitoring.monitor import said
 
 ALARM = 3  # exit code
 BLOCK = 1 << 16  # scores at a time
@@ -19,20 +37,23 @@ LINES = 1 << 12  # of JSON at a time
 COLUMN = "score"
 
 
-@click.command()
-@click.argument("reference")
-@click.argument("streams", nargs=-1, required=True)
-@click.option("--state", required=True, type=click.Path(), help="File of the monitor; goes on.")
-@NET_OF_GUARD
-@click.option("--weights", type=click.Path(), help="Of --net, where the guard was saved without.")
-@click.option(
-    "--false-alarm",
-    default=0.01,
-    show_default=True,
-    help="Probability of an alarm, ever, if nothing changes.",
-)
-@click.option("--plot", type=click.Path(), help="Draw the capital over the stream: a .png file.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+# fmt: off
+PARAMETERS = [
+    opt.argument("reference"),
+    opt.argument("streams", nargs=-1, required=True),
+    option("--state", "The file of the monitor; the next call goes on from there.", required=True,
+        type=opt.PATH, metavar="FILE"),
+    NET_OF_GUARD,
+    WEIGHTS_OF_GUARD,
+    option("--false-alarm", "The probability of an alarm, ever, if nothing changes.",
+        default=0.01),
+    option("--plot", "Draw the evidence over time: a .png file.", type=opt.PATH, metavar="FILE"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
 def monitor(
     reference: str,
     streams: tuple[str, ...],
@@ -43,95 +64,78 @@ def monitor(
     plot: str | None,
     seed: int,
 ) -> None:
-    """Raise an alarm where inputs drift away from the calibration data.
+    """Raise an alarm when inputs drift from the calibration data.
 
-    REFERENCE is a guard, whose calibration scores say what is usual, or a file of such scores.
-    STREAMS come one after the other: decisions that `nescio score` wrote (their column score is
-    read, of a .csv, .parquet or .jsonl), .npy files of scores, or inputs, which the guard then
-    scores.
+    REFERENCE is a guard, of which the calibration scores are taken, or a file of such scores.
+    STREAMS come one after the other: decisions that `nescio score` wrote (a .csv, .parquet or
+    .jsonl with a column score), .npy files of scores, or inputs, which the guard then scores.
 
     \b
     nescio monitor guard.safetensors monday.csv --state drift.safetensors
     nescio monitor guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png
 
-    The second command resumes where the first stopped; it is up to you to give each file once. If
+    The second command goes on where the first stopped; it is up to you to give each file once. If
     nothing changes, an alarm is ever raised with probability at most --false-alarm, however long
     the stream. Inputs that are not finite count as infinitely far out.
 
     \b
     exit code 0   no alarm so far
-    exit code 3   an alarm, now or before; a new state file starts anew
+    exit code 3   an alarm, now or before; use a new state file to start again
     """
-    from nescio.core import write_json
-    from nescio.monitoring import monitor as start
-    from nescio.monitoring.monitor import said
-
     is_guard = reference.endswith(".safetensors")
-    usual = _calibration(reference) if is_guard else _whole(reference)
-    now = start(usual, false_alarm=false_alarm, seed=seed)
-    path = Path(state)
-    if path.exists():
-        there = _there(path)
-        if (there.source, there.false_alarm, there.seed) != (now.source, false_alarm, seed):
-            raise NescioError(
-                f"{state} belongs to another reference, --false-alarm or --seed; choose another "
-                "--state, or delete that one"
-            )
-        now = there
-    before, without = now.count, 0
+    known = _calibration(reference) if is_guard else _whole(reference)
+    now = _resumed(Path(state), start(known, false_alarm=false_alarm, seed=seed))
+    before, infinite = now.count, 0
     parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
     for blocks in parts:
         for scores in blocks:
             now = now.update(scores)
-            without += int(np.isinf(scores).sum())  # `_far` leaves no other infinity
-    now.save(path)
-    found = {
-        "count": now.count,
-        "log_martingale": now.log_martingale,
-        "threshold": now.threshold,
-        "p_value": now.p_value,
-        "alarm": now.alarm,
-        "false_alarm": now.false_alarm,
-    }
-    write_json(Path(f"{path}.json"), found)
+            infinite += int(np.isinf(scores).sum())  # `_far` leaves no other infinity
+    now.save(Path(state))
+    names = ("count", "log_martingale", "threshold", "p_value", "alarm", "false_alarm")
+    write_json(Path(f"{state}.json"), {name: getattr(now, name) for name in names})
     if plot is not None:
         _draw(now, Path(plot))
     click.echo(f"{now.count} scores, {now.count - before} of them new; p-value of no drift: "
                f"{said(now.p_value)}")  # fmt: skip
-    if without:
-        click.echo(f"{without} of the new rows had no score (inputs that are not finite): they "
+    if infinite:
+        click.echo(f"{infinite} of the new rows had no score (inputs that are not finite): they "
                    "count as infinitely far out")  # fmt: skip
     if now.alarm is None:
-        click.echo(f"no alarm (at most {false_alarm:g} of quiet streams ever raise one)")
+        click.echo(f"no alarm (at most {false_alarm:g} of streams without drift ever raise one)")
         return
     click.echo(f"ALARM at score {now.alarm} of the stream, counted from 0")
     click.get_current_context().exit(ALARM)
 
 
-def _there(path: Path) -> Any:
-    from nescio.monitoring import load
-
+def _resumed(path: Path, new: Monitor) -> Monitor:
+    """The monitor of the state file, if there is one of the same settings."""
+    if not path.exists():
+        return new
     try:
-        return load(path)
+        there: Monitor = load(path, kind="monitor")
     except NescioError:
         if path.suffix == ".safetensors":
             raise
-        raise NescioError(f"{path} is no state of a monitor; choose another --state") from None
+        raise NescioError(f"{path} is not a monitor's state; choose another --state") from None
+    runs = [
+        {"reference": one.source, "--false-alarm": one.false_alarm, "--seed": one.seed}
+        for one in (there, new)
+    ]
+    check_same_run(path, runs[0], runs[1])
+    return there
 
 
 def _calibration(path: str) -> NDArray[np.float64]:
-    """The scores of a guard on the samples of its promises, as single precision holds them."""
-    from nescio.core import load_tensors
-    from nescio.guards import about
-
+    """The scores of a guard on its calibration samples, in single precision."""
     about(path)
     tensors, _ = load_tensors(Path(path), "guard")
-    found = [
+    scores = [
         t.float()
         for name, t in sorted(tensors.items())
         if name.startswith("rules/") and name.endswith("/scores")
     ]
-    return np.concatenate([scores.double().numpy() for scores in found])
+    return np.concatenate([part.double().numpy() for part in scores])
 
 
 def _whole(path: str) -> NDArray[np.float64]:
@@ -142,48 +146,39 @@ def _scores(
     text: str, guard: str | None, net_name: str | None, weights: str | None
 ) -> Iterator[NDArray[np.float64]]:
     """Scores of a file, block by block, in single precision, as files of text hold them."""
-    from nescio.cli.data_names import named
-    from nescio.cli.table_names import said_columns, stream_named
-    from nescio.data.readers import array_stream, columns_of, is_table, open_stream
-
-    found = named(text)
-    source = found.source
+    given = named(text)
+    source = given.source
     if source.endswith((".jsonl", ".ndjson")):
         return _lines(Path(source))
     if source.endswith(".npy") and Path(source).exists():
         values = _array(Path(source))
         if values.ndim == 1:
             return _rows(array_stream(np.asarray(values, np.float32)[:, None]))
-    if is_table(source):
-        kept = {name: value for name, value in found.options.items() if name == "header"}
-        if COLUMN in (columns_of(source, **kept) or ()):
-            return _rows(open_stream(source, columns=COLUMN, **kept))
+    if given.table and COLUMN in (columns_of(source, **given.header) or ()):
+        return _rows(open_stream(source, columns=COLUMN, **given.header))
     if guard is None:
         raise NescioError(
             f"{source} holds no scores: expected a column {COLUMN!r}, or an .npy (N,)"
         )
     made = load_guard(guard, net_name, weights)
-    stream = stream_named(text, columns=made.notes.get("columns"))
-    note = said_columns(stream, made.notes.get("columns"))
-    if note is not None:
-        click.echo(note, err=True)
+    stream = stream_named(text, made.notes.get("columns"))
+    if (said_columns := columns_note(stream, made.notes.get("columns"))) is not None:
+        note(said_columns)
     return _decided(made, stream)
 
 
-def _rows(stream: Any) -> Iterator[NDArray[np.float64]]:
+def _rows(stream: Stream) -> Iterator[NDArray[np.float64]]:
     return (_far(block[:, 0]) for _, block in stream.blocks(BLOCK))
 
 
-def _decided(made: Any, stream: Any) -> Iterator[NDArray[np.float64]]:
-    from nescio.guards.score import quiet
-
+def _decided(made: Guard, stream: Stream) -> Iterator[NDArray[np.float64]]:
     with quiet():
         for _, x in stream.blocks(BLOCK):
             yield _far(made(x).score)
 
 
 def _far(scores: Any) -> NDArray[np.float64]:
-    """In single precision; what has no score is infinitely far out, what is has a large number."""
+    """In single precision; NaN becomes infinite, and infinite scores the largest number."""
     values: NDArray[np.float64] = scores.float().double().nan_to_num(nan=np.inf).cpu().numpy()
     return values
 
@@ -199,9 +194,7 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
-    """Scores of decisions that were written as JSON, one a line; null is none."""
-    import torch
-
+    """Scores of decisions that were written as JSON, one per line; null has no score."""
     first = 0
     try:
         with path.open("rb") as file:
@@ -219,10 +212,7 @@ def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
         raise NescioError(f"{path} holds no scores; expected at least one line")
 
 
-def _draw(now: Any, path: Path) -> None:
-    from io import BytesIO
-
-    from nescio.core import write_atomically
+def _draw(now: Monitor, path: Path) -> None:
     from nescio.report.plots.monitor_plot import martingale
 
     room = BytesIO()

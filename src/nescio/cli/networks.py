@@ -1,71 +1,29 @@
-"""The network that a command works on."""
+"""The network that a command works on: a factory with weights, or the folder of a run."""
 
-from dataclasses import dataclass, replace
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
+import torch
+from torch import Tensor, nn
 
-from nescio.core import NescioError
-
-WEIGHTS = click.option(
-    "--weights", type=click.Path(), help="State dict: .safetensors, or .pt / .pth."
-)
-NET_OF_RUN = click.option(
-    "--net", "net_name", help="package.module:factory of a run folder trained on your own network."
-)
-OUTPUT = click.option(
-    "--output",
-    help="Where the logits are in what NETWORK returns: an index or a key, as in logits.",
-)
-
-
-def output_named(text: str | None) -> int | str | None:
-    """An index or a key of what a network returns; digits are an index."""
-    return int(text) if text is not None and text.isdigit() else text
-
-
-@dataclass(frozen=True)
-class Picked:
-    """A network that returns its logits alone, and what was done to it."""
-
-    net: Any
-    output: int | str
-    hook: int
-
-    def restored(self, guard: Any) -> Any:
-        """A guard of this network, for the network as its factory makes it."""
-        for net in guard.nets:
-            net._forward_hooks.pop(self.hook, None)
-        found = (guard.detector, guard.failure)
-        fitted = (
-            None if one is None else replace(one, about={**one.about, "output": self.output})
-            for one in found
-        )
-        detector, failure = fitted
-        return replace(guard, detector=detector, failure=failure)
-
-
-def picked(net: Any, output: int | str) -> Picked:
-    """A network of the user's that from now on returns one thing of the several it makes."""
-    from torch import nn
-
-    from nescio.detectors.observe.network import selected
-
-    if not isinstance(net, nn.Module):
-        raise NescioError("--output goes with package.module:factory; a run folder needs none")
-    handle = net.register_forward_hook(lambda _, __, found: selected(found, output))
-    return Picked(net, output, handle.id)
+from nescio.cli.options import note
+from nescio.core import NescioError, load
+from nescio.models import innermost
+from nescio.nets import selected
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
     """A network of the user's, or the predictor in a run folder."""
-    from nescio.calibration.saving import load
-    from nescio.cli.network_files import likely, load_network
-
     if ":" in network:
         if weights is None:
-            click.echo("no --weights: the network is used as its factory makes it", err=True)
+            note("no --weights: the network is used as its factory makes it")
         return load_network(network, weights)
     if not Path(network).exists():
         raise NescioError(
@@ -82,18 +40,140 @@ def named_networks(network: str, weights: str | None, net_name: str | None) -> A
 
     A model of a run folder knows the data it was trained on.
     """
-    from nescio.calibration import Calibrated
-    from nescio.cli.network_files import load_network
-    from nescio.models.mc_dropout import MCDropout
-    from nescio.models.model import Model
-
-    found = named_predictor(network, weights, net_name)
-    inner: Any = found.predictor if isinstance(found, Calibrated) else found
-    sampled = isinstance(inner, MCDropout)
-    if ":" not in network and (sampled or inner.seen is None):
-        net = None if net_name is None else load_network(net_name)
-        trained = Model.load(network, net=net)
-        inner = trained if sampled else replace(inner, seen=trained.seen)
-    if sampled or isinstance(found, Calibrated):
-        click.echo("the networks alone are guarded: no passes, no earlier calibration", err=True)
+    predictor = named_predictor(network, weights, net_name)
+    inner = innermost(predictor)
+    if inner is not predictor:
+        note("only the networks are guarded, without dropout passes and earlier calibration")
     return inner
+
+
+def output_named(text: str | None) -> int | str | None:
+    """An index or a key of what a network returns; digits are an index."""
+    return int(text) if text is not None and text.isdigit() else text
+
+
+@contextmanager
+def returning(net: Any, output: int | str | None) -> Iterator[Callable[[Any], Any]]:
+    """Let a network return only its logits; gives what makes a guard of it one of the whole."""
+    if output is None:
+        yield lambda guard: guard
+        return
+    if not isinstance(net, nn.Module):
+        raise NescioError("--output goes with package.module:factory; a run folder needs none")
+    hook = net.register_forward_hook(lambda _, __, result: selected(result, output))
+
+    def whole(guard: Any) -> Any:
+        for copy in guard.nets:
+            copy._forward_hooks.pop(hook.id, None)
+        fitted = {
+            name: replace(part, about={**part.about, "output": output})
+            for name in ("detector", "failure")
+            if (part := getattr(guard, name)) is not None
+        }
+        return replace(guard, **fitted)
+
+    try:
+        yield whole
+    finally:
+        hook.remove()
+
+
+def factory_named(text: str) -> Callable[[], nn.Module]:
+    """The factory that `package.module:factory` names; the current folder is searched first."""
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name):
+        raise NescioError(f"a network is named package.module:factory, got {text!r}{likely(text)}")
+    if module_name.endswith(".py"):
+        raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
+    _search_here()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise NescioError(
+            f"cannot import {module_name!r}: {error}; run from its folder or install it"
+        ) from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
+        there = ", ".join(n for n in own if callable(own[n])) or "none"
+        raise NescioError(f"{module_name} has no function {name!r}; its functions: {there}")
+    if isinstance(factory, nn.Module):
+        kind = type(factory).__name__
+        raise NescioError(
+            f"{text} is a network, a {kind}; name a function that returns it, such as "
+            f"def make_net(): return {kind}(...)"
+        )
+    made: Callable[[], nn.Module] = factory
+    return made
+
+
+def likely(text: str) -> str:
+    """For a message: what `package.module.factory`, a dot in place of the colon, may have meant."""
+    module_name, _, name = text.rpartition(".")
+    if not all(part.isidentifier() for part in text.split(".")) or not module_name or name == "py":
+        return ""
+    _search_here()
+    try:
+        there = importlib.util.find_spec(module_name) is not None
+    except (ImportError, ValueError):
+        there = False
+    return f"; did you mean {module_name}:{name}?" if there else ""
+
+
+def _search_here() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def load_network(text: str, weights: str | Path | None = None) -> nn.Module:
+    """The network that `package.module:factory` makes, with weights from a file, in eval mode."""
+    try:
+        net = factory_named(text)()
+    except TypeError as error:
+        raise NescioError(f"{text} must be callable without arguments: {error}") from error
+    if not isinstance(net, nn.Module):
+        raise NescioError(f"{text} returned {type(net).__name__}, not an nn.Module")
+    if weights is not None:
+        load_weights(net, Path(weights))
+    return net.eval()
+
+
+def load_weights(net: nn.Module, path: Path) -> None:
+    """Load a state dict from .safetensors, or from .pt / .pth read with weights only."""
+    state = _state_dict(path)
+    wanted = net.state_dict()
+    if not set(state) & set(wanted) and all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): t for name, t in state.items()}  # DataParallel
+    for what, names in (("lacks", set(wanted) - set(state)), ("adds", set(state) - set(wanted))):
+        if names:
+            shown = ", ".join(sorted(names)[:3])
+            raise NescioError(f"{path} does not fit the network: it {what} {len(names)}: {shown}")
+    for name, tensor in wanted.items():
+        if state[name].shape != tensor.shape:
+            raise NescioError(
+                f"{path} does not fit the network: {name} has shape {tuple(state[name].shape)}, "
+                f"the network wants {tuple(tensor.shape)}"
+            )
+    net.load_state_dict(state)
+
+
+def _state_dict(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise NescioError(f"no weights file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # each reader has errors of its own; all mean the same here
+        raise NescioError(
+            f"{path} cannot be read as weights alone. Save a state dict, not a whole network: "
+            "torch.save(net.state_dict(), 'w.pt') or safetensors.torch.save_file(...)"
+        ) from error
+    for key in ("state_dict", "model_state_dict", "model", "net"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
+        raise NescioError(f"{path} holds no state dict; save net.state_dict()")
+    return content

@@ -7,32 +7,36 @@ from typing import Any
 
 import click
 
-from nescio.core import NescioError
+from nescio.cli import options as opt
+from nescio.cli.data_names import columns_note, stream_named
+from nescio.cli.networks import load_network, named_networks
+from nescio.cli.options import note, option
+from nescio.core import NescioError, load, load_tensors
+from nescio.guards import Guard, about
+from nescio.guards.resumable_table import rows_done
+from nescio.guards.score import score as write_decisions
+from nescio.models.model import rebuilt
 
 SHOWN = 5  # files that cannot be read
-NET_OF_GUARD = click.option(
-    "--net",
-    "net_name",
-    help="package.module:factory, or a run folder; not needed for nescio's own networks.",
-)
+# fmt: off
+NET_OF_GUARD = option("--net net_name", "The guarded network, package.module:factory or a run "
+    "folder; not needed for nescio's networks.", metavar="NETWORK")
+WEIGHTS_OF_GUARD = option("--weights", "The weights of --net.  [default: those in the guard file]",
+    type=opt.PATH, metavar="FILE")
+PARAMETERS = [
+    opt.argument("guard"),
+    opt.argument("inputs"),
+    NET_OF_GUARD,
+    WEIGHTS_OF_GUARD,
+    option("--out", "The file to write: .csv, .jsonl or .parquet.", required=True, type=opt.PATH),
+    option("--batch-mb", "How many megabytes of inputs are in memory at a time, per thread.",
+        default=16.0, type=click.FloatRange(min=0, min_open=True)),
+    option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
+]
+# fmt: on
 
 
-@click.command()
-@click.argument("guard")
-@click.argument("inputs")
-@NET_OF_GUARD
-@click.option("--weights", type=click.Path(), help="Of --net, where the guard was saved without.")
-@click.option(
-    "--out", required=True, type=click.Path(), help="Where to write: .csv, .jsonl or .parquet."
-)
-@click.option(
-    "--batch-mb",
-    default=16.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Megabytes of inputs that are held at a time.",
-)
-@click.option("--restart", is_flag=True, help="Begin anew, also where a stopped run could go on.")
+@click.command(params=PARAMETERS)
 def score(
     guard: str,
     inputs: str,
@@ -42,56 +46,50 @@ def score(
     batch_mb: float,
     restart: bool,
 ) -> None:
-    """Decide about every input of a file: answer, unsure or outside.
+    """Answer or abstain for every input of a file.
 
     GUARD is a file that `nescio guard` wrote. INPUTS are an .npy, an .npz with x, a .csv (also .gz,
-    .xz), a .parquet, a folder of images, or a data set. They are read in parts, so files of any
-    size do; the same command goes on where it was stopped, without a row lost or repeated.
+    .xz), a .parquet, a folder of images, or a data set. They are read in parts, so a file of any
+    size works; the same command resumes a run that was stopped, without a row lost or repeated.
 
     \b
     nescio score guard.safetensors new.npz --out decisions.csv
     nescio score guard.safetensors rows.csv:without=id,class --net mymodule:make_net --out d.parquet
     nescio score guard.safetensors photos:size=28:mode=gray --out decisions.jsonl
 
-    After a colon stand options: columns=, without= and keep= of tables, header=no of a .csv, array=
-    of an .npz, size= and mode= of images, or a change such as crop=28. Where the guard was made
-    from a table, its columns are taken by name; columns= of other names takes those instead.
+    Options follow after a colon: columns=, without= and keep= of tables, header=no of a .csv,
+    array= of an .npz, size= and mode= of images, or a change such as crop=28. Where the guard was
+    made from a table, its columns are taken by name; columns= of other names takes those instead.
     rows.csv:keep=patient,date copies these columns beside the decisions.
 
-    One row an input: case, decision, label, probability, p_value, score, doubt, rule (which spoke),
-    in_range, set. The shares are printed, and written beside as .json. A missing value, or an image
-    that cannot be read, is outside.
+    Each input has one row: sample, decision, label, probability, p_value, score, failure_score,
+    rule (which one decided), in_range, set. The shares are printed, and written to a .json file
+    beside. An input with a missing value, or an image that cannot be read, is OOD.
     """
-    from nescio.cli.table_names import said_columns, stream_named
-    from nescio.guards.resumable_table import rows_done
-    from nescio.guards.score import score as decide
-
+    opt.resumable()
     made = load_guard(guard, net_name, weights)
-    stream = stream_named(inputs, columns=made.notes.get("columns"))
+    stream = stream_named(inputs, made.notes.get("columns"))
     done = 0 if restart else rows_done(Path(out))
     going_on = f"going on at row {done}; {out} is not complete yet" if done else None
-    for note in (said_columns(stream, made.notes.get("columns")), going_on):
-        if note is not None:
-            click.echo(note, err=True)
-    found = decide(made, stream, out, batch_bytes=int(batch_mb * (1 << 20)), resume=not restart)
-    click.echo(str(found))
+    for text in (columns_note(stream, made.notes.get("columns")), going_on):
+        if text is not None:
+            note(text)
+    batch_bytes = int(batch_mb * (1 << 20))
+    click.echo(str(write_decisions(made, stream, out, batch_bytes=batch_bytes, resume=not restart)))
     for why in islice(stream.unreadable.values(), SHOWN):
-        click.echo(why, err=True)
+        note(why)
     click.echo(f"decisions: {out}")
 
 
-def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
+def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
     """A guard with its network; weights in the file go into a network of the user's."""
-    from nescio.cli.networks import named_networks
-    from nescio.guards import Guard
-
     manifest = _about(path)
     if net_name is None:
         if weights is not None:
             raise NescioError("--weights goes with --net package.module:factory")
-        own = [one["layers"] for one in manifest["networks"] if one["net"] is None]
-        if own:
-            first = own[0].split("(")[0]
+        users = [one["layers"] for one in manifest["networks"] if one["net"] is None]
+        if users:
+            first = users[0].split("(")[0]
             raise NescioError(
                 f"{path} guards a network of yours, a {first}; say what makes it: "
                 f"--net package.module:factory{'' if manifest['weights'] else ' --weights FILE'}"
@@ -101,36 +99,33 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Any:
                 f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
                 "package.module:factory --weights FILE"
             )
-        return Guard.load(path)
+        loaded: Guard = load(path)
+        return loaded
     if ":" in net_name and weights is None and manifest["weights"]:
-        return Guard.load(path, net=_filled(path, manifest["networks"], net_name))
-    return Guard.load(path, net=named_networks(net_name, weights, None))
+        loaded = load(path, net=_filled(path, manifest["networks"], net_name))
+    else:
+        loaded = load(path, net=named_networks(net_name, weights, None))
+    return loaded
 
 
 def _about(path: str) -> dict[str, Any]:
     """What a guard file says; another file, as where arguments are swapped, is named as such."""
-    from nescio.guards import about
-
     try:
         return about(path)
     except NescioError:
         if Path(path).suffix == ".safetensors" or not Path(path).exists():
             raise
         raise NescioError(
-            f"{path} is no guard file; the guard comes first, a .safetensors that `nescio guard` "
-            "wrote, then the inputs"
+            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
+            "guard` wrote, then the inputs"
         ) from None
 
 
-def _filled(path: str, about: Sequence[dict[str, Any]], net_name: str) -> list[Any]:
+def _filled(path: str, networks: Sequence[dict[str, Any]], net_name: str) -> list[Any]:
     """Networks of a factory with the weights and the scaling of a guard file."""
-    from nescio.cli.network_files import load_network
-    from nescio.core import load_tensors
-    from nescio.models.model import rebuilt
-
     tensors, _ = load_tensors(Path(path), "guard")
     nets = []
-    for member, one in enumerate(about):
+    for member, one in enumerate(networks):
         begin = f"weights/{member}/"
         net = rebuilt(one, load_network(net_name))
         try:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nescio.conformal.exact_quantiles import State, needed
-from nescio.core import NescioError, Registry, load_tensors, save_tensors
-from nescio.version import VERSION
+from nescio.core import DamagedError, NescioError, Registry, Saved, readers, save_tensors
 
 ASSUMES = (
     "This holds if the calibration samples and the new sample are exchangeable, for example drawn "
@@ -31,6 +30,12 @@ class Fitted(ABC):
 
     kind: ClassVar[str]
     known: ClassVar[Registry]  # names
+
+    def __init_subclass__(cls) -> None:
+        def read(saved: Saved) -> Fitted:
+            return cls.from_manifest(saved.manifest, saved.tensors)
+
+        readers.named(cls.kind)(read)
 
     @property
     @abstractmethod
@@ -52,7 +57,6 @@ class Fitted(ABC):
         """All but the tensors, as JSON."""
         return {
             "kind": self.kind,
-            "nescio": VERSION,
             "name": self.name,
             "options": dict(self.options),
             "guarantee": self.guarantee,
@@ -67,7 +71,7 @@ class Fitted(ABC):
         missing = parts - set(manifest) or tensors - set(state)
         if missing or not isinstance(manifest["options"], Mapping):
             lost = ", ".join(sorted(missing)) or "options"
-            raise NescioError(f"damaged {cls.kind}: {lost} missing")
+            raise DamagedError(f"damaged {cls.kind}: {lost} missing")
         cls.known[manifest["name"]]
         return cls(manifest["name"], dict(manifest["options"]), dict(state))
 
@@ -75,12 +79,6 @@ class Fitted(ABC):
         """Write one safetensors file, with a manifest inside."""
         save_tensors(Path(path), self.state, self.manifest())
         return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; a foreign or damaged file is refused."""
-        state, manifest = load_tensors(Path(path), cls.kind)
-        return cls.from_manifest(manifest, state)
 
 
 def in_words(what: str, where: str, fitted: Fitted, *, exact: bool) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from nescio.conformal.exact_quantiles import check_miscoverage
 from nescio.conformal.prediction_intervals import Intervals, bands, calibrate
 from nescio.core import Array, DoubleExponential, Gaussian, NescioError, Regression, as_tensor
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 CHUNK = 1 << 18  # numbers of a chunk in float64
 HALVINGS = 64
@@ -18,7 +18,7 @@ HALVINGS = 64
 Band = tuple[Tensor, Tensor, Tensor]  # low, high and the unit of the width, (N, D) each
 
 
-@conformals.register
+@conformal_methods.register
 def residual(
     prediction: Regression | Array,
     targets: Any,
@@ -64,7 +64,7 @@ def _as_regression(value: Regression | Array) -> Regression:
     return value.to(torch.float64)
 
 
-@conformals.register
+@conformal_methods.register
 def normalized(
     prediction: Regression,
     targets: Any,
@@ -102,7 +102,7 @@ def _normalized(prediction: Regression) -> Band:
     return mean, mean, spread
 
 
-@conformals.register
+@conformal_methods.register
 def quantile(
     prediction: Regression | tuple[Array, Array],
     targets: Any,

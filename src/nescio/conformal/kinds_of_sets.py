@@ -8,10 +8,10 @@ from torch import Tensor
 
 from nescio.conformal.sets import Sets, calibrate, scores
 from nescio.core import Array, Classification, NescioError
-from nescio.core.registry import conformals
+from nescio.core.registry import conformal_methods
 
 
-@conformals.register
+@conformal_methods.register
 def threshold(
     prediction: Classification | Array,
     labels: Any,
@@ -47,7 +47,7 @@ def _threshold(log_probs: Tensor, _: Tensor | None) -> Tensor:
     return rest.scatter(-1, top, others) - log_probs
 
 
-@conformals.register
+@conformal_methods.register
 def adaptive(
     prediction: Classification | Array,
     labels: Any,
@@ -86,7 +86,7 @@ def _ranked(log_probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:
     return before.scatter(-1, order, before), torch.empty_like(order).scatter(-1, order, rank)
 
 
-@conformals.register
+@conformal_methods.register
 def regularized_adaptive(
     prediction: Classification | Array,
     labels: Any,

@@ -16,6 +16,7 @@ from nescio.core import (
     Array,
     Categorical,
     Classification,
+    FewSamplesWarning,
     NescioError,
     Registry,
     as_tensor,
@@ -160,7 +161,7 @@ def say_small(state: State, options: Mapping[str, Any]) -> None:
     if state["high"].isinf().all() and (state["steps"] == 0).all():
         raise NescioError(too_few(options, int(state["sizes"].max())))
     if message := unlimited(state, options):
-        warnings.warn(message, stacklevel=5)
+        warnings.warn(message, FewSamplesWarning, stacklevel=5)
 
 
 def as_classification(value: Classification | Array) -> Classification:

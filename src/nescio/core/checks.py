@@ -35,8 +35,9 @@ def as_inputs(
     *,
     dtype: torch.dtype = torch.float32,
     keep_bytes: bool = False,
+    finite: bool = True,
 ) -> Tensor:
-    """Inputs `(N, ...)` as floats: not empty, finite, with at least one feature axis.
+    """Inputs `(N, ...)` as floats: not empty, `finite`, with at least one feature axis.
 
     uint8 of shape `(N, C, H, W)` are images with 255 = 1. With `keep_bytes` they stay bytes, to be
     converted a batch at a time by `as_batch`.
@@ -59,9 +60,8 @@ def as_inputs(
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}")
     x = x.to(dtype)
-    finite = x.isfinite()
-    if not finite.all():
-        sample = int((~finite).flatten(1).any(1).nonzero()[0])
+    if finite and not x.isfinite().all():
+        sample = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
         raise NescioError(
             f"{name} contain NaN or infinite values (first in sample {sample}); remove or impute "
             "them"

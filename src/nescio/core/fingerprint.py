@@ -1,4 +1,4 @@
-"""A number for each input, so that data which were seen before are recognized."""
+"""Fingerprints: of each input, so that data are recognized again; of whole contents."""
 
 import hashlib
 from functools import lru_cache
@@ -7,18 +7,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.core.bundle import Bundle, Inputs
 from nescio.core.checks import as_batch
 
 WORDS = 1 << 20  # words of inputs hashed at a time
 GOLDEN = -7046029254386353131  # 2^64 over the golden ratio, as int64
 
 
-def hash_inputs(inputs: Tensor) -> Tensor:
+def hash_inputs(inputs: Inputs) -> Tensor:
     """A number for each input `(N,)` int64, equal for equal inputs, whatever the batch.
 
     Floats count as float32, bytes as their share of 255, -0 as 0, so an image has one number in
-    all its forms. It recognizes data; it does not withstand a forger.
+    all its forms; the order of a mapping's keys does not count. It recognizes data; it does not
+    withstand a forger.
     """
+    if isinstance(inputs, Bundle):
+        parts = (part.reshape(len(part), -1) for _, part in sorted(inputs.parts.items()))
+        return _hash(torch.stack(list(map(hash_inputs, parts)), 1))
     if not inputs.numel():
         return torch.zeros(len(inputs), dtype=torch.int64)
     size = max(1, WORDS // inputs[0].numel())
@@ -41,7 +46,7 @@ def _hash(inputs: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _odd(count: int) -> Tensor:
-    """Odd numbers that share no pattern with data: one a word."""
+    """Odd numbers that share no pattern with data, one per word."""
     numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
     numbers ^= numbers >> np.uint64(30)
     numbers *= np.uint64(0x94D049BB133111EB)
@@ -49,11 +54,15 @@ def _odd(count: int) -> Tensor:
     return torch.from_numpy((numbers | np.uint64(1)).view(np.int64))
 
 
-def digest(*tensors: Tensor) -> str:
-    """A short fingerprint of the contents of tensors."""
+def digest(*parts: Tensor | str) -> str:
+    """A short fingerprint of the contents of tensors and texts, in their order."""
     total = hashlib.blake2b(digest_size=8)
-    for tensor in tensors:
-        total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-        total.update(flat.numpy().data)
+    for part in parts:
+        if isinstance(part, str):
+            total.update(f"text {len(part)}:{part}".encode())
+            continue
+        total.update(f"{part.dtype}{tuple(part.shape)}".encode())
+        if part.numel():
+            flat = part.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            total.update(flat.numpy().data)
     return total.hexdigest()

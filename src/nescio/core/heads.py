@@ -33,6 +33,7 @@ class Head:
     nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
     divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
+    gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
 
     def __call__(self, outputs: Tensor) -> Prediction:
         return self.read(outputs)
@@ -51,6 +52,7 @@ def categorical() -> Head:
         cross_entropy,
         _kl_categorical,
         _categorical_slope,
+        gives_logits=True,
     )
 
 
@@ -83,6 +85,7 @@ def with_score() -> Head:
         lambda outputs: classes_of(outputs).log_softmax(-1),
         lambda outputs, y: cross_entropy(classes_of(outputs), y),
         lambda p, q: _kl_categorical(classes_of(p), classes_of(q)),
+        gives_logits=True,
     )
 
 
@@ -90,7 +93,7 @@ def classes_of(outputs: Tensor) -> Tensor:
     """The outputs that are class logits: all but the last."""
     if outputs.shape[-1] < 3:
         raise NescioError(
-            f"this head reads one output a class and one more, so at least 3, got "
+            f"this head reads one output per class and one more, so at least 3, got "
             f"{outputs.shape[-1]}; give the network an output more than there are classes"
         )
     return outputs[..., :-1]
@@ -203,7 +206,7 @@ def _kl_laplace(m1: Tensor, b1: Tensor, m2: Tensor, b2: Tensor) -> Tensor:
 def _split(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor]:
     if outputs.shape[-1] % 2:
         raise NescioError(
-            f"this head needs two outputs a target (mean, spread), got {outputs.shape[-1]}"
+            f"this head needs two outputs per target (mean, spread), got {outputs.shape[-1]}"
         )
     mean, raw = outputs.chunk(2, dim=-1)
     return mean, F.softplus(raw) + floor

@@ -1,13 +1,17 @@
-"""Named parts: the lists that drive the command line, the report, the docs and the tests."""
+"""Named parts and their options as text: what the command line, reports, docs and tests list."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextlib import suppress
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from nescio.core.errors import NescioError
 
 Part = Callable[..., Any]
 P = TypeVar("P", bound=Part)
+YES_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
@@ -66,18 +70,93 @@ class Registry(Mapping[str, Part]):
         return (self[name].__doc__ or "").strip().split("\n")[0]
 
 
+def parse(text: str) -> tuple[str, dict[str, str]]:
+    """The name and the options of `NAME,OPTION=VALUE,...`; hyphens in names are underscores.
+
+    >>> parse("outlier-exposure,weight=0.5")
+    ('outlier_exposure', {'weight': '0.5'})
+    """
+    name, *words = text.split(",")
+    return name.strip().replace("-", "_"), dict(setting(word, text) for word in words)
+
+
+def setting(word: str, text: str | None = None) -> tuple[str, str]:
+    """The two sides of `NAME=VALUE`; `text` is what the word is a part of."""
+    name, _, value = (side.strip() for side in word.partition("="))
+    if not (name and value):
+        form = "NAME=VALUE, for example members=10" if text is None else "NAME,OPTION=VALUE,..."
+        raise NescioError(f"expected {form}; got {text or word!r}")
+    return name, value
+
+
+def options_for(
+    part: Part, words: Mapping[str, str], readers: Mapping[str, Callable[[str], Any]] | None = None
+) -> dict[str, Any]:
+    """Options of a function as its annotations want them, from text.
+
+    readers: what reads an option that is neither a number, yes or no, nor a word.
+    """
+    known = {p.name: p for p in keyword_only(part)}
+    name = part.__name__
+    options = {}
+    for key, text in words.items():
+        if key not in known:
+            listed = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
+            raise NescioError(f"{name} has no option {key!r}; its options: {listed}")
+        if reader := (readers or {}).get(key):
+            options[key] = reader(text)
+            continue
+        try:
+            options[key] = _read(text, known[key].annotation)
+        except (KeyError, TypeError):
+            raise NescioError(
+                f"{name}: {key}={text} does not fit, the default is {known[key].default}; expected "
+                f"{_kinds(known[key].annotation)}"
+            ) from None
+    return options
+
+
+def keyword_only(part: Part) -> list[inspect.Parameter]:
+    """The options of a function: its keyword-only parameters."""
+    parameters = inspect.signature(part).parameters.values()
+    return [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def _read(text: str, annotation: Any) -> Any:
+    """A text as the first of yes or no, a number and a word that an annotation allows."""
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if bool in kinds:
+        return YES_NO[text.lower()]
+    for kind in (int, float):
+        if kind in kinds:
+            with suppress(ValueError):
+                return kind(text)
+    if str in kinds or get_origin(annotation) is Literal:
+        return text
+    raise TypeError(text)
+
+
+def _kinds(annotation: Any) -> str:
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if bool in kinds:
+        return "1 or 0"
+    if int in kinds and float not in kinds:
+        return "a whole number"
+    return "a number" if float in kinds else "a value that only Python can give"
+
+
 heads = Registry("head")
 measures = Registry("measure")
 metrics = Registry("metric")
 datasets = Registry("data set")
-shifts = Registry("shift")
+corruptions = Registry("corruption")
 ood_sources = Registry("OOD source")
 nets = Registry("network")
 attacks = Registry("attack")
 losses = Registry("loss")
 detectors = Registry("detector")
 calibrators = Registry("calibration")
-conformals = Registry("kind of prediction set")
+conformal_methods = Registry("conformal method")
 predictors = Registry("predictor")
 recipes = Registry("recipe")
 experiments = Registry("experiment")

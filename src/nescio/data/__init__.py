@@ -1,12 +1,12 @@
 """Data sets, inputs moved away from them, and noise that is nowhere near them."""
 
 from nescio.data import corruptions as corruptions
+from nescio.data import door as door
 from nescio.data.corruptions import scaling as scaling
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.encoding import Columns as Columns
 from nescio.data.encoding import Encoded as Encoded
 from nescio.data.encoding import learn_columns as learn_columns
-from nescio.data.encoding import load_columns as load_columns
 from nescio.data.images import as_images as as_images
 from nescio.data.images import color as color
 from nescio.data.images import crop as crop

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import Array, NescioError, as_inputs, derive
-from nescio.core.registry import shifts
+from nescio.core.registry import corruptions
 from nescio.data.random_access import Indices, rows
 
 MOST = 5  # the greatest strength
@@ -76,7 +76,7 @@ def _check(name: str, x: Tensor) -> None:
 REACH = 4  # deviations that the kernel covers each way
 
 
-@shifts.register
+@corruptions.register
 def blur(*, deviation: float = 0.5) -> Shifted:
     """Blur by a Gaussian of standard deviation `deviation` pixels per step; edges are continued."""
     step = positive("deviation", deviation)
@@ -95,7 +95,7 @@ def blur(*, deviation: float = 0.5) -> Shifted:
     return Shifted("blur", f"Gaussian blur of {step:g} pixels a step", change)
 
 
-@shifts.register
+@corruptions.register
 def brightness(*, amount: float = 0.12) -> Shifted:
     """Add `amount` per step to every pixel, cut at 1."""
     step = positive("amount", amount)
@@ -107,7 +107,7 @@ def brightness(*, amount: float = 0.12) -> Shifted:
     return Shifted("brightness", f"{step:g} brighter a step", change)
 
 
-@shifts.register
+@corruptions.register
 def contrast(*, share: float = 0.18) -> Shifted:
     """Bring pixels closer to the mean of their image, by `share` of the distance per step."""
     if not 0 < share <= 0.2:
@@ -124,7 +124,7 @@ def contrast(*, share: float = 0.18) -> Shifted:
 # Columns of a table in a wrong unit (Ulmer and Cina, 2021, section 4).
 
 
-@shifts.register
+@corruptions.register
 def scaling(features: int | Sequence[int] | None = None) -> Scaling:
     """Multiply some features by a factor: one axis, several, or (None) the whole input.
 
@@ -195,7 +195,7 @@ def _check_range(features: list[int], x: Tensor) -> None:
         )
 
 
-@shifts.register
+@corruptions.register
 def feature_scaling(features: int | Sequence[int] | None = None, *, factor: float = 2.0) -> Shifted:
     """Multiply some features, or all (None), by `factor` to the power of the strength."""
     if not 0 < factor < 1e6 or factor == 1:
@@ -212,7 +212,7 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
 # Gaussian noise on every pixel (Hendrycks and Dietterich, 2019).
 
 
-@shifts.register
+@corruptions.register
 def gaussian_noise(*, deviation: float = 0.1, seed: int = 0) -> Shifted:
     """Add noise of standard deviation `deviation` per step, cut to the range of images."""
     step = positive("deviation", deviation)
@@ -237,7 +237,7 @@ def normal(seed: int, indices: Indices, size: int) -> Tensor:
 # Salt and pepper (Hendrycks and Dietterich, 2019).
 
 
-@shifts.register
+@corruptions.register
 def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
     """Set a share of the pixels to 0 or 1, `share` more per step; those of a step stay."""
     if not 0 < share <= 0.2:
@@ -252,7 +252,7 @@ def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
     return Shifted("impulse_noise", f"{100 * share:g} % of pixels lost a step", change)
 
 
-@shifts.register
+@corruptions.register
 def pixelation(*, share: float = 0.16) -> Shifted:
     """Average blocks of pixels; the image has `share` fewer rows and columns of them per step."""
     if not 0 < share < 0.2:
@@ -291,7 +291,7 @@ def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
 # Images turned about their middle (rotated MNIST, as in Ovadia et al., 2019).
 
 
-@shifts.register
+@corruptions.register
 def rotation(*, degrees: float = 15) -> Shifted:
     """Turn images counterclockwise by `degrees` per step; bilinear, zeros at the corners."""
     step = positive("degrees", degrees)
@@ -307,7 +307,7 @@ def rotation(*, degrees: float = 15) -> Shifted:
     return Shifted("rotation", f"turned by {step:g} degrees a step", change)
 
 
-@shifts.register
+@corruptions.register
 def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
     """Move each image by `pixels` per step in a random direction; zeros come in at the edge."""
     step = positive("pixels", pixels)

@@ -6,7 +6,6 @@ categorical one becomes a 0 or 1 for each level, and the same two flags. Where a
 other numbers of the column are 0: nothing is guessed.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, unknown, write_json
+from nescio.core import NescioError, Saved, readers, save_manifest, unknown
 from nescio.data.table import Table, Values
 
 Kind: TypeAlias = Literal["continuous", "ordinal", "categorical"]
@@ -111,22 +110,15 @@ class Columns:
         return Encoded(*map(torch.from_numpy, (x, missing, unseen)))
 
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file; `load_columns` reads it."""
-        write_json(Path(path), {"kind": "columns", "columns": [asdict(c) for c in self.columns]})
+        """Write a JSON file."""
+        save_manifest(Path(path), {"kind": "columns", "columns": [asdict(c) for c in self.columns]})
         return Path(path)
 
 
-def load_columns(path: str | Path) -> Columns:
-    """Columns that `save` wrote."""
-    try:
-        saved = json.loads(Path(path).read_text())
-        if saved["kind"] != "columns":
-            raise KeyError("kind")
-        return Columns(
-            tuple(Column(**{**one, "levels": tuple(one["levels"])}) for one in saved["columns"])
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NescioError(f"{path} does not hold columns of nescio: {error!r}") from None
+@readers.named("columns")
+def _read(saved: Saved) -> Columns:
+    given = saved.manifest["columns"]
+    return Columns(tuple(Column(**{**one, "levels": tuple(one["levels"])}) for one in given))
 
 
 def learn_columns(

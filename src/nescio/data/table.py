@@ -1,20 +1,16 @@
 """A table of named columns with holes: from CSV files, structured arrays or a dict of arrays."""
 
-import csv
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, unknown
+from nescio.data.readers.csv import MISSING, csv_words
 
-MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
 Values = NDArray[Any]
 
 
@@ -71,22 +67,25 @@ class Table:
 
 
 def read_table(
-    source: str | Path | Mapping[str, Any] | NDArray[Any],
+    source: Any,
     *,
     names: Sequence[str] | None = None,
     header: bool | None = None,
     missing: Sequence[str] = MISSING,
 ) -> Table:
-    """A table from a CSV file (plain, .gz or .xz), a dict of arrays or a structured array.
+    """A table from a CSV file (plain, .gz or .xz), a dict of arrays, a structured array or a frame.
 
     names: of the columns, where the file has no header. header: whether the first row holds names;
     None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
     value; blanks around a value do not count. A column whose values are all numbers holds numbers.
+    A frame is a table of pandas or Arrow.
     """
+    if isinstance(source, Table):
+        return source
     if names is not None and header:
         raise NescioError("give names= for a file without a header, or header=True, not both")
     if isinstance(source, (str, Path)):
-        return _read_csv(Path(source), names, False if names is not None else header, missing)
+        source = csv_words(source, names=names, header=header)
     if isinstance(source, np.ndarray):
         if source.dtype.names is None:
             raise NescioError(
@@ -94,41 +93,21 @@ def read_table(
                 'give a dict of arrays: {"age": ages, ...}'
             )
         source = {name: source[name] for name in source.dtype.names}
+    if not isinstance(source, Mapping) and is_frame(source):
+        labels = getattr(source, "column_names", None) or source.columns
+        source = {label: source[label] for label in labels}
     if not isinstance(source, Mapping):
         raise NescioError(
-            "a table is read from the path of a CSV file, a dict of arrays or a structured array, "
-            f"got {type(source).__name__}"
+            "a table is read from the path of a CSV file, a dict of arrays, a structured array or "
+            f"a table of pandas or Arrow, got {type(source).__name__}"
         )
     return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
 
 
-def is_header(cells: Sequence[str]) -> bool:
-    """Whether a first row holds names: one is not a number, or they are 0, 1, 2, ... in order.
-
-    So pandas writes columns without names; with its index a column without a name comes first.
-    A row of one 0 is a number.
-    """
-    counted = list(map(str, range(len(cells))))
-    index = ["", *counted[:-1]]
-    if (len(cells) > 1 and list(cells) == counted) or (len(cells) > 2 and list(cells) == index):
-        return True
-    return not all(map(is_number, cells))
-
-
-def is_number(cell: str) -> bool:
-    """Whether a text is a number, or stands for no value."""
-    try:
-        number(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def number(cell: str) -> float:
-    """The number that a text holds; NaN where it stands for no value."""
-    if "_" in cell:  # Python reads 1_000 as a number, nobody else does
-        raise ValueError(cell)
-    return np.nan if cell in MISSING else float(cell)
+def is_frame(value: Any) -> bool:
+    """Whether it is a table of pandas or Arrow."""
+    names = hasattr(value, "columns") or hasattr(value, "column_names")
+    return names and hasattr(value, "__array__")
 
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
@@ -178,49 +157,3 @@ def _finite(name: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
             "repair it"
         )
     return numbers
-
-
-def _read_csv(
-    path: Path, names: Sequence[str] | None, header: bool | None, missing: Sequence[str]
-) -> Table:
-    try:
-        with _opened(path) as file:
-            rows = list(_lines(path, csv.reader(file), names))
-    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise NescioError(
-            f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
-        ) from None
-    if not rows:
-        raise NescioError(f"{path} is empty; expected a header and rows")
-    first = [cell.strip() for cell in rows[0]]
-    named = is_header(first) if header is None else header
-    known = first if named else list(map(str, names or range(len(first))))
-    body = rows[1:] if named else rows
-    if not body:
-        raise NescioError(f"{path} has a header but no rows; expected at least one")
-    if len(set(known)) < len(known):
-        raise NescioError(f"{path} has two columns of one name: {', '.join(known)}")
-    values = zip(*body, strict=True)
-    return Table({n: column(n, list(v), missing) for n, v in zip(known, values, strict=True)})
-
-
-def _opened(path: Path) -> TextIO:
-    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-    opened: TextIO = openers.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="")
-    return opened
-
-
-def _lines(
-    path: Path, reader: Iterator[list[str]], names: Sequence[str] | None
-) -> Iterator[list[str]]:
-    """Rows of one length, the header among them; empty lines are none."""
-    length = 0 if names is None else len(names)
-    for line, row in enumerate(reader, 1):
-        length = length or len(row)
-        if row and len(row) != length:
-            raise NescioError(
-                f"row {line} of {path} has {len(row)} values, expected {length}: "
-                "quote values that hold commas"
-            )
-        if row:
-            yield row

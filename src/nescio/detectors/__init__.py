@@ -3,7 +3,6 @@
 from nescio.detectors.ash import ash as ash
 from nescio.detectors.combined import combined as combined
 from nescio.detectors.detector import Detector as Detector
-from nescio.detectors.detector import load as load
 from nescio.detectors.dice import dice as dice
 from nescio.detectors.gaussian_mixture import gaussian_mixture as gaussian_mixture
 from nescio.detectors.gower import gower as gower

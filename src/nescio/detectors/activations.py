@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, unknown
+from nescio.core import Bundle, Inputs, NescioError, as_tensor, shape_of, unknown
 from nescio.core import hash_inputs as hash_inputs
+from nescio.data import door
 
 FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
@@ -21,10 +22,10 @@ class View:
 
     logits: Tensor  # (N, C)
     features: Mapping[str, Tensor]  # by layer, (N, F)
-    inputs: Tensor | None  # (N, ...); images may be bytes: nescio.core.checks.as_batch reads both
+    inputs: Inputs | None  # (N, ...); images may be bytes: nescio.core.as_batch reads both
     weight: Tensor | None  # (C, F) of the last linear layer
     bias: Tensor | None  # (C,)
-    answer: Callable[[Tensor], Tensor] | None  # inputs -> logits (N, C), with gradients
+    answer: Callable[[Any], Tensor] | None  # inputs -> logits (N, C), with gradients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,11 +40,11 @@ class Activations:
     logits: Tensor  # (M, N, C)
     features: Mapping[str, Tensor] = field(default_factory=dict)  # by layer, (M, N, F)
     labels: Tensor | None = None  # (N,)
-    inputs: Tensor | None = None  # (N, ...)
+    inputs: Inputs | None = None  # (N, ...)
     weight: Tensor | None = None  # (M, C, F) of the last linear layer
     bias: Tensor | None = None  # (M, C)
     last: str | None = None  # the layer whose features enter the last linear layer
-    answers: Sequence[Callable[[Tensor], Tensor]] = ()  # one a member: inputs -> logits (N, C)
+    answers: Sequence[Callable[[Any], Tensor]] = ()  # one per member: inputs -> logits (N, C)
     about: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
     hashes: Tensor | None = None  # (N,) int64 of the inputs: equal for equal inputs
     checked: bool = False  # whether the numbers are known to be finite
@@ -164,7 +165,7 @@ class Activations:
         """One network's activations, in blocks of bounded size."""
         wanted = {name: self.features[name] for name in self.features if _in(name, layers)}
         wide = self.classes + sum(value.shape[-1] for value in wanted.values())
-        wide += 0 if self.inputs is None else self.inputs[0].numel()
+        wide += 0 if self.inputs is None else self.inputs[:1].numel()
         size = max(256, BLOCK // max(1, wide))
         for start in range(0, self.samples, size):
             part = slice(start, start + size)
@@ -237,11 +238,14 @@ def _with_members(name: str, value: Any) -> Tensor:
     return tensor if tensor.is_floating_point() else tensor.to(torch.float32)
 
 
-def _inputs(value: Any, samples: int) -> Tensor:
-    inputs = as_tensor(value, "inputs")
-    if inputs.ndim < 2 or len(inputs) != samples:
+def _inputs(value: Any, samples: int) -> Inputs:
+    if door.several(value):
+        value = door.as_network_inputs(value, dtype=None)
+    inputs: Inputs = value if isinstance(value, Bundle) else as_tensor(value, "inputs")
+    if len(inputs) != samples or (isinstance(inputs, Tensor) and inputs.ndim < 2):
         raise NescioError(
-            f"inputs must be ({samples}, ...), one row per sample, got {tuple(inputs.shape)}"
+            f"inputs must be ({samples}, ...), one row per sample, got {len(inputs)} of shape "
+            f"{shape_of(inputs)}"
         )
     return inputs
 

@@ -1,7 +1,5 @@
 """A fitted detector: activations to one score per input, larger = further out."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,9 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, Registry, digest, load_tensors, one_thread, save_tensors
+from nescio.core import (
+    DamagedError,
+    NescioError,
+    Registry,
+    Saved,
+    one_thread,
+    readers,
+    save_tensors,
+)
 from nescio.detectors.activations import Activations, View, check_widths
-from nescio.version import VERSION
 
 State = Mapping[str, Tensor]  # what was fitted, by name
 Score = Callable[..., Tensor]  # (view, state, **options) -> (N,)
@@ -108,12 +113,11 @@ class Detector:
             tensors[FITTED_ON] = self.fitted_on
         manifest = {
             "kind": "detector",
-            "nescio": VERSION,
             "torch": torch.__version__,
             "sign": SIGN,
             **self.manifest(),
         }
-        save_tensors(path, tensors, {**manifest, "digest": _digest(manifest, tensors)})
+        save_tensors(path, tensors, manifest)
         return path
 
     def _unreadable(self, result: Tensor, activations: Activations) -> str:
@@ -154,14 +158,6 @@ class Detector:
             )
 
 
-def _digest(manifest: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """A fingerprint of all that makes the scores, so that a wrong byte is detected."""
-    parts = {key: manifest[key] for key in ("name", "options", "layers", "networks", "about")}
-    text = json.dumps([parts, sorted(tensors)], sort_keys=True)
-    numbers = digest(*(tensors[name] for name in sorted(tensors)))
-    return hashlib.blake2b(f"{text}{numbers}".encode(), digest_size=8).hexdigest()
-
-
 def fitted(
     name: str, train: Activations, options: Mapping[str, Any], states: Iterable[State], *layers: str
 ) -> Detector:
@@ -195,24 +191,16 @@ def single(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
-def load(path: str | Path, *, device: torch.device | str = "cpu") -> Detector:
-    """Read a detector that `save` wrote; a foreign or damaged file is refused."""
-    path = Path(path)
-    tensors, manifest = load_tensors(path, "detector")
-    try:
-        if manifest["sign"] != SIGN:
-            raise NescioError(f"{path} holds scores of another sign: {manifest['sign']!r}")
-        if manifest["digest"] != _digest(manifest, tensors):
-            raise NescioError(f"{path} is damaged: it holds other numbers than were saved")
-        states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
-        fitted_on = tensors.pop(FITTED_ON, None)
-        for key, tensor in tensors.items():
-            member, _, name = key.partition("/")
-            states[int(member)][name] = tensor.to(device)
-        if manifest["name"] not in joint:
-            scores[manifest["name"]]  # known?
-        return from_manifest(manifest, tuple(states), fitted_on)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, NescioError):
-            raise
-        raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
+@readers.named("detector")
+def _read(saved: Saved, *, device: torch.device | str = "cpu") -> Detector:
+    manifest, tensors = saved.manifest, dict(saved.tensors)
+    if manifest["sign"] != SIGN:
+        raise DamagedError(f"{saved.path} holds scores of another sign: {manifest['sign']!r}")
+    states: list[dict[str, Tensor]] = [{} for _ in range(manifest["networks"])]
+    fitted_on = tensors.pop(FITTED_ON, None)
+    for key, tensor in tensors.items():
+        member, _, name = key.partition("/")
+        states[int(member)][name] = tensor.to(device)
+    if manifest["name"] not in joint:
+        scores[manifest["name"]]  # known?
+    return from_manifest(manifest, tuple(states), fitted_on)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, as_batch
+from nescio.core import NescioError, as_batch, only_tensor
 from nescio.core.registry import detectors
 from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
@@ -64,7 +64,7 @@ def sources(view: View) -> tuple[Tensor, Answer]:
             "inputs=True, member by member (a mean of networks has no network of its own), or "
             "give Activations(..., inputs=x, answers=[net])"
         )
-    return view.inputs, view.answer
+    return only_tensor(view.inputs, "odin"), view.answer
 
 
 def step(answer: Answer, x: Tensor, temperature: float, scale: list[float] | None) -> Tensor:

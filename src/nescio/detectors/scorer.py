@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_inputs, as_tensor
+from nescio.core import Inputs, NescioError
+from nescio.data import door
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
 from nescio.detectors.observe.layers import place
-from nescio.detectors.observe.network import Network, Output, linear_layer, networks
+from nescio.detectors.observe.network import Network, linear_layer, networks, reader
 from nescio.detectors.observe.pooling import Pool, check_pool
+from nescio.nets import Output
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
@@ -29,26 +31,24 @@ class Scorer:
         return f"Scorer({self.detector.name} on {len(self.nets)} network(s))"
 
     def __call__(self, x: Any) -> Tensor:
-        """Scores `(N,)`; with gradients where `x` asks for them."""
-        given = as_tensor(x, "inputs")
-        kind = torch.float64 if self.nets[0].dtype == torch.float64 else torch.float32
-        whole = not (given.is_floating_point() or given.dtype == torch.uint8)
-        checked = given
-        if not (whole and self.nets[0].reads_tokens):
-            checked = as_inputs(given, dtype=kind, keep_bytes=True)
+        """Scores `(N,)` of inputs or a loader of them; with gradients where `x` asks for them."""
+        reads = self.nets[0].reads
         followed = torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad
+        if followed:
+            door.as_network_inputs(x, **reads)  # only checked
+            parts = iter(x.to(reads["dtype"]).split(self.batch_size))
+        else:
+            parts = door.input_batches(x, batch_size=self.batch_size, fixed=False, **reads)
         with torch.set_grad_enabled(followed):
-            parts = (x.to(kind) if followed else checked).split(self.batch_size)
-            scores = torch.cat([self._scores(part) for part in parts])
-        return scores.to(given.device)
+            return torch.cat([self._scores(part).to(part.device) for part in parts])
 
-    def _scores(self, x: Tensor) -> Tensor:
+    def _scores(self, x: Inputs) -> Tensor:
         views = [self._view(net, x) for net in self.nets]
         if self.detector.about.get("mean") and len(views) > 1:
             views = [_mean(views)]
         return self.detector.rows(views).mean(0)
 
-    def _view(self, net: Network, x: Tensor) -> View:
+    def _view(self, net: Network, x: Inputs) -> View:
         logits, features = net(x)
         check_finite("logits", logits.detach()[None])
         widths = {name: rows.shape[1] for name, rows in features.items()}
@@ -83,7 +83,7 @@ def scorer(
     pool = _kept(made, "pool", "mean") if pool is None else pool
     output = _kept(made, "output", None) if output is None else output
     check_pool(pool)
-    nets = [Network(net, output, pool) for net in networks(source)]
+    nets = [reader(member, output, pool) for member in networks(source)]
     _check_members(detector, len(nets))
     placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
     return Scorer(detector, tuple(placed), batch_size)

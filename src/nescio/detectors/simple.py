@@ -11,6 +11,7 @@ from nescio.detectors.activations import View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.kit.blocks import by_rows, check_classes, check_temperature, others
 
+NONE = 1e-5  # an energy that is 0 but for rounding
 SMALL = 1e-30  # odds below it come near the smallest float32
 
 
@@ -78,7 +79,13 @@ def energy(*, temperature: float = 1.0) -> Detector:
 
 @scores.named("energy")
 def _energy(view: View, _: State, *, temperature: float) -> Tensor:
-    return free_energy(view.logits, temperature)
+    energies = free_energy(view.logits, temperature)
+    if temperature == 1.0 and len(energies) > 1 and bool((energies.abs() < NONE).all()):
+        raise NescioError(
+            "the logits are logarithms of probabilities (a log-softmax at the end, or a Dirichlet "
+            "head), so their energy is 0 for every input; use msp or entropy"
+        )
+    return energies
 
 
 def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:

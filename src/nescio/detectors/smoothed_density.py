@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
+from nescio.core import Inputs, NescioError, only_tensor
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
@@ -146,9 +146,9 @@ def _log_kernel(values: Tensor, state: State, index: int) -> Tensor:
     return torch.cat(logs) - (width * math.sqrt(2 * math.pi)).log()
 
 
-def _tree(inputs: Tensor | None, layout: Layout, state: State, smoothing: float) -> State:
+def _tree(inputs: Inputs | None, layout: Layout, state: State, smoothing: float) -> State:
     """The parent of each column (-1: none), and by how much it changes the log density."""
-    assert inputs is not None
+    inputs = only_tensor(inputs, "smoothed_density")
     logs = [_log_codes(index, state) for index in range(len(layout))]
     sizes = [len(log) for log in logs]
     if sum(sizes) > CODES:

@@ -17,6 +17,7 @@ from nescio.core import NescioError, one_thread
 from nescio.core.registry import detectors
 from nescio.detectors.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
+from nescio.detectors.kit.last_layer import check_classes_of
 from nescio.detectors.kit.moments import precision, read
 from nescio.detectors.knn import knn
 
@@ -54,18 +55,14 @@ def trust_score(
         raise NescioError(
             f"all training labels are {int(known[0])}; the trust score compares classes"
         )
-    if int(known[0]) < 0 or int(known[-1]) >= train.classes:
-        raise NescioError(
-            f"labels must be from 0 to {train.classes - 1}, the classes of the logits, got "
-            f"{int(known[0])} to {int(known[-1])}; renumber them as the network has them"
-        )
-    own = [labels == label for label in known]
+    check_classes_of(known, train.classes)
+    masks = [labels == label for label in known]
     states = []
     for member in range(train.members):
         rows = train.features[name][member]
         rows = rows.to(precision(rows))
         rows = F.normalize(rows, dim=1) if normalize else rows
-        states.append(_prepared([rows[mask] for mask in own], known, alpha, k))
+        states.append(_prepared([rows[mask] for mask in masks], known, alpha, k))
     options = {"alpha": float(alpha), "k": k, "normalize": normalize}
     return fitted("trust_score", train, options, states, name)
 

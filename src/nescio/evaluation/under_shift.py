@@ -18,6 +18,7 @@ from nescio.core import (
     DataSet,
     NescioError,
     Prediction,
+    RangeWarning,
     Regression,
     Results,
     Row,
@@ -109,7 +110,6 @@ Rule = Callable[[Any], Any]  # a prediction to sets (N, C), or to the ends (N, D
 Numbers = dict[str, Interval | float | None]  # by metric
 KIND = "shift curves"
 ANSWER, UNSURE, OOD = range(3)
-OUT_OF_RANGE = ".*outside the range of the calibration.*"  # a shift is, on purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +279,7 @@ def _coverage(found: Tensor) -> Numbers:
 def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tensor:
     """The decision and whether the label is wrong, `(N, 2)`."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=OUT_OF_RANGE)
+        warnings.simplefilter("ignore", RangeWarning)
         found = guard(x)
     return torch.stack([found.decision.cpu(), (found.label.cpu() != truth).long()], dim=1)
 

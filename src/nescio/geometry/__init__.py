@@ -1,18 +1,18 @@
-"""The affine pieces of ReLU networks: exact rays, regions and limits."""
+"""The linear regions of ReLU networks: exact rays, regions and limits."""
 
+from nescio.geometry.affine_maps import Affine as Affine
+from nescio.geometry.affine_maps import Monotone as Monotone
+from nescio.geometry.affine_maps import affine as affine
+from nescio.geometry.affine_maps import monotone as monotone
 from nescio.geometry.certificates import Certificate as Certificate
 from nescio.geometry.certificates import certificate as certificate
 from nescio.geometry.exact.exact import exact_far_field as exact_far_field
 from nescio.geometry.exact.exact import exact_ray as exact_ray
 from nescio.geometry.exact.exact import exact_regions as exact_regions
-from nescio.geometry.pieces import Affine as Affine
-from nescio.geometry.pieces import Monotone as Monotone
-from nescio.geometry.pieces import affine as affine
-from nescio.geometry.pieces import monotone as monotone
 from nescio.geometry.rays.breakpoints import Rays as Rays
 from nescio.geometry.rays.breakpoints import ray as ray
 from nescio.geometry.rays.far_field import FarField as FarField
-from nescio.geometry.rays.far_field import LastPiece as LastPiece
+from nescio.geometry.rays.far_field import LastRegion as LastRegion
 from nescio.geometry.rays.far_field import along_axis as along_axis
 from nescio.geometry.rays.far_field import far_field as far_field
 from nescio.geometry.rays.far_field import through_origin as through_origin

@@ -1,11 +1,10 @@
-"""Far from its centers an rbf network is unsure, provably (Hein et al., 2019, theorem 3.2).
+"""Far from its centers an rbf network has low confidence, provably (Hein et al., 2019, th. 3.2).
 
 With `alpha = max over classes r, k of sum_l |alpha_rl - alpha_kl|`, K classes and the distance r to
 the nearest center, every probability is within epsilon of 1 / K where
 `r^2 >= log(alpha / log(1 + K epsilon)) / gamma`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, log1p, sqrt
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import NescioError
-from nescio.geometry.tracing.instances import as_points, blocks
-from nescio.models.model import Model
+from nescio.geometry.tracing.instances import as_points, blocks, together
+from nescio.models import Predictor, networks
 from nescio.nets.rbf import RBF, find_rbf
 from nescio.nets.standardize import is_scaled
 
@@ -23,7 +22,7 @@ OUTWARD = 1 + 1e-12  # the radius is rounded up
 BYTES = 64 << 20  # of the distances of one block of points
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Certificate:
     """Beyond `radius` from every center all probabilities are within `epsilon` of 1 / classes.
 
@@ -35,7 +34,7 @@ class Certificate:
     classes: int
     alpha: Tensor  # as radius: what the difference of two logits cannot exceed
     gamma: Tensor  # as radius
-    centers: tuple[Tensor, ...]  # (L, F), one a member
+    centers: tuple[Tensor, ...]  # (L, F), one per member
     scaling: tuple[tuple[Tensor, Tensor] | None, ...]  # mean and scale of the inputs
 
     def __repr__(self) -> str:
@@ -60,17 +59,14 @@ class Certificate:
         return beyond.all(0) if self.radius.ndim else beyond
 
 
-def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
+def certificate(net: nn.Module | Predictor, epsilon: float = 0.01) -> Certificate:
     """How far from its centers an rbf network is within `epsilon` of the uniform answer.
 
     net: a network of `nets.rbf`, by itself or behind a `Standardize`, or a model of such networks.
     """
     if not 0 < epsilon < 1:
         raise NescioError(f"epsilon must be between 0 and 1, got {epsilon}")
-    if isinstance(net, Model):
-        members: Sequence[nn.Module] = [net.member(i) for i in range(net.members)]
-    else:
-        members = [net]
+    members = _members(net)
     layers = [_rbf(member) for member in members]
     classes = len(layers[0].alpha)
     alphas = [_largest_difference(layer.alpha) for layer in layers]
@@ -80,7 +76,7 @@ def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
     ]
     gammas = [layer.gamma for layer in layers]
     of_members = [torch.tensor(v, dtype=torch.float64) for v in (radii, alphas, gammas)]
-    radius, alpha, gamma = of_members if isinstance(net, Model) else (v[0] for v in of_members)
+    radius, alpha, gamma = (together(net, list(v)) for v in of_members)
     return Certificate(
         radius=radius,
         epsilon=float(epsilon),
@@ -92,13 +88,26 @@ def certificate(net: nn.Module | Model, epsilon: float = 0.01) -> Certificate:
     )
 
 
+def _members(net: nn.Module | Predictor) -> list[nn.Module]:
+    if not isinstance(net, nn.Module) and not callable(getattr(net, "networks", None)):
+        raise NescioError(_refusal(net))
+    members = networks(net)
+    if not all(member.is_bare and member.head.name == "categorical" for member in members):
+        raise NescioError(_refusal(net))
+    return [member.net for member in members]
+
+
+def _refusal(net: object) -> str:
+    return (
+        f"a certificate needs a network of nets.rbf, got {type(net).__name__}. A ReLU network has "
+        "none: far away its confidence is high nearly everywhere; geometry.far_field computes it"
+    )
+
+
 def _rbf(net: nn.Module) -> RBF:
-    layer = find_rbf(net) if isinstance(net, nn.Module) else None
+    layer = find_rbf(net)
     if layer is None:
-        raise NescioError(
-            f"a certificate needs a network of nets.rbf, got {type(net).__name__}. A ReLU network "
-            "has none: far away it is sure nearly everywhere; geometry.far_field says how sure"
-        )
+        raise NescioError(_refusal(net))
     if len(layer.alpha) < 2:
         raise NescioError(
             "a certificate needs a classifier of at least two classes, got one output"

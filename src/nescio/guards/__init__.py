@@ -1,4 +1,4 @@
-"""The guard: a decision for every input, answer, unsure or outside, with a promise."""
+"""The guard: for every input it answers, or abstains as unsure or OOD, with a guarantee."""
 
 from nescio.guards.decide import Guard as Guard
 from nescio.guards.decisions import DECISIONS as DECISIONS
@@ -6,7 +6,7 @@ from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
-from nescio.guards.selective_rule import Coverage as Coverage
-from nescio.guards.selective_rule import coverages as coverages
-from nescio.guards.selective_rule import largest_coverage as largest_coverage
-from nescio.guards.selective_rule import upper_bound as upper_bound
+from nescio.guards.rules import Coverage as Coverage
+from nescio.guards.rules import coverages as coverages
+from nescio.guards.rules import largest_coverage as largest_coverage
+from nescio.guards.rules import upper_bound as upper_bound

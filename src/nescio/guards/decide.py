@@ -1,7 +1,7 @@
-"""The guard: a network, a detector, a calibration and rules that carry a promise."""
+"""The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,23 @@ from torch import Tensor, nn
 from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.conformal.exact_quantiles import check_groups
-from nescio.core import Classification, Head, NescioError, log_odds
+from nescio.core import (
+    Categorical,
+    Classification,
+    Head,
+    Inputs,
+    NescioError,
+    NotFiniteWarning,
+    RangeWarning,
+    log_odds,
+)
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.network import Network
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.inputs import Range, Watched, read_inputs, watch
 from nescio.guards.rules import Rule, Scored
+from nescio.models import Member
 
 CLASS = "class"
 FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score", "rule", "sets")
@@ -26,12 +36,12 @@ FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guard:
-    """Decides for every input: answer, unsure or outside; made by `nescio.guard`."""
+    """Decides for every input: answer, or abstain as unsure or OOD; made by `nescio.guard`."""
 
-    detector: Detector  # what is outside
+    detector: Detector  # what is OOD
     failure: Detector | None  # what is unsure; None: the log-odds against the label
     map: Map | None  # None: the probabilities are as the network gives them
-    rules: tuple[Rule, ...]  # one a group
+    rules: tuple[Rule, ...]  # one per group
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
     head: Head
     nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
@@ -51,8 +61,10 @@ class Guard:
     ) -> Decisions:
         """Decide for inputs `(N, ...)`, in parts of bounded memory.
 
+        x: inputs as the network reads them: an array, a tuple or mapping of arrays, or a loader of
+        such batches, whose labels are left out.
         groups: one per sample, for a guard made with groups.
-        batch_level: decide *outside* for all of them together: see `Decisions.batch`.
+        batch_level: decide *ood* for all of them together: see `Decisions.batch`.
         """
         if not self.nets:
             raise NescioError(
@@ -60,17 +72,19 @@ class Guard:
                 "make it from the network: nescio.guard(net, ...)"
             )
         tokens = Network(self.nets[0]).reads_tokens
-        x = read_inputs(x, self.range, tokens=tokens)
-        belongs = self._groups(groups, len(x))
-        known, size = self.range, self.batch_size
-        parts = [
-            self._part(part, None if belongs is None else belongs[part.rows])
-            for part in watch(
-                self.nets, self.detector, self.layers, x, known=known, batch_size=size
-            )
-        ]
-        if not parts:
-            raise NescioError("there are no inputs to decide about; give at least one")
+        batches: Iterable[Inputs] = read_inputs(x, self.range, tokens=tokens)
+        belongs = None
+        if self.by == "groups" or groups is not None:
+            batches = list(batches)
+            belongs = self._groups(groups, sum(map(len, batches)))
+        options: dict[str, Any] = {"known": self.range, "batch_size": self.batch_size}
+        parts: list[Decisions] = []
+        start = 0
+        for batch in batches:
+            for part in watch(self.members, self.detector, self.layers, batch, **options):
+                group = None if belongs is None else belongs[start + part.rows]
+                parts.append(self._part(part, group))
+            start += len(batch)
         found = Decisions.join(parts)
         self._warn(found)
         return found if batch_level is None else found.batch(batch_level)
@@ -85,38 +99,39 @@ class Guard:
         both = [*self.detector.layers, *(self.failure.layers if self.failure else ())]
         return list(dict.fromkeys(both))
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The networks, and how their outputs are read."""
+        return tuple(Member(net=net, head=self.head) for net in self.nets)
+
     def prediction(self, activations: Activations) -> Classification:
         """The calibrated prediction, in float64."""
-        raw = self.head(activations.logits.double())
+        logits = activations.logits.double()
+        raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
         return raw if self.map is None else self.map(raw)
 
     def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
-        """How far out each input is, and how doubtful its label, `(N,)` each in float64."""
+        """The detector's score and the failure score of each input, `(N,)` each in float64."""
         score = _scores(self.detector, activations)
         if self.failure is None:
             return score, log_odds(calibrated)
         return score, _scores(self.failure, activations)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
-        """Write one safetensors file with a manifest; with `weights` also those of the network."""
+        """Write one safetensors file with a manifest; with `weights` also those of the network.
+
+        `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
+        `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
+        they were.
+        """
         from nescio.guards.guard_file import save
 
         return save(self, Path(path), weights=weights)
 
-    @classmethod
-    def load(cls, path: str | Path, *, net: Any = None) -> "Guard":
-        """Read a guard; the weights of `net` and its answers to a probe must be as they were.
-
-        A guard of one of nescio's networks that was saved with weights needs no `net`.
-        """
-        from nescio.guards.guard_file import load
-
-        return load(Path(path), net=net)
-
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is promised, each with what it assumes, and what is not."""
+        """What is guaranteed, each with what it assumes, and what is not."""
         from nescio.guards.guarantees import guarantees
 
         return guarantees(self)
@@ -138,7 +153,7 @@ class Guard:
         )
 
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
-        """Decisions for a part of raw inputs; those that are not finite are outside."""
+        """Decisions for a part of raw inputs; those that are not finite are OOD."""
         finite = part.finite
         if part.activations is not None and bool(finite.all()):
             return replace(
@@ -151,10 +166,17 @@ class Guard:
         if self.sets is not None:  # nothing is known, so every class may be
             classes = self.sets.options["classes"]
             sets = torch.ones(count, classes, dtype=torch.bool, device=device)
+        numbers = ("probability", "p_value", "score", "failure_score")
         whole = Decisions(
-            decided(rule), torch.full_like(rule, -1), nothing, nothing.clone(), nothing.clone(),
-            nothing.clone(), rule, part.in_range, sets, self.names, self.false_alarm,
-        )  # fmt: skip
+            decision=decided(rule),
+            label=torch.full_like(rule, -1),
+            rule=rule,
+            in_range=part.in_range,
+            sets=sets,
+            names=self.names,
+            false_alarm=self.false_alarm,
+            **{name: nothing.clone() for name in numbers},
+        )
         if part.activations is None:
             return whole
         own = None if groups is None else groups[finite]
@@ -174,20 +196,27 @@ class Guard:
         rule = torch.full_like(label, CODES["unknown group"])
         if belongs is None:
             (only,) = self.rules
-            p_value, rule = only.p_values(score), only.speaking(score, failure_score)
+            p_value, rule = only.p_values(score), only.deciding(score, failure_score)
         for number, own in zip(self.groups, self.rules, strict=True) if belongs is not None else ():
             chosen = belongs == number
             p_value[chosen] = own.p_values(score[chosen])
-            rule[chosen] = own.speaking(score[chosen], failure_score[chosen])
+            rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
         in_range = torch.ones_like(label, dtype=torch.bool)
         if ranged and self.range is not None and activations.inputs is not None:
             in_range = self.range.in_dist(activations.inputs)
-        probability = prediction.log_probs.gather(1, label[:, None])[:, 0].exp()
-        sets = None if self.sets is None else self._sets(prediction, groups, rule)
         return Decisions(
-            decided(rule), label, probability, p_value, score, failure_score, rule, in_range, sets,
-            self.names, self.false_alarm,
-        )  # fmt: skip
+            decision=decided(rule),
+            label=label,
+            probability=prediction.log_probs.gather(1, label[:, None])[:, 0].exp(),
+            p_value=p_value,
+            score=score,
+            failure_score=failure_score,
+            rule=rule,
+            in_range=in_range,
+            sets=None if self.sets is None else self._sets(prediction, groups, rule),
+            names=self.names,
+            false_alarm=self.false_alarm,
+        )
 
     def _sets(self, prediction: Classification, groups: Tensor | None, rule: Tensor) -> Tensor:
         """Prediction sets `(N, C)`; of an unknown group, all classes."""
@@ -215,12 +244,14 @@ class Guard:
             warnings.warn(
                 f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
                 "data (column in_range): are they scaled as those were?",
+                RangeWarning,
                 stacklevel=3,
             )
         lost = int((found.rule == CODES["not finite"]).sum())
         if lost:
             warnings.warn(
-                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: outside",
+                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: OOD",
+                NotFiniteWarning,
                 stacklevel=3,
             )
 

@@ -14,16 +14,16 @@ from nescio.core import Array, NescioError, as_tensor, check_labels
 
 DECISIONS = ("answer", "unsure", "ood")
 ANSWER, UNSURE, OOD = range(3)
-RULES = {  # which rule spoke, and its decision
+RULES = {  # which rule decided, and its decision
     "sure enough": ANSWER,
     "p-value": OOD,  # at most the false-alarm rate
     "not finite": OOD,  # the input, or what the network gives for it
     "failure_score": UNSURE,  # it is above the threshold
-    "no promise": UNSURE,  # the calibration data hold no threshold
-    "tie": UNSURE,  # the detector's score is, up to rounding, that where outside begins
+    "no guarantee": UNSURE,  # the calibration data hold no threshold
+    "tie": UNSURE,  # the detector's score is, up to rounding, that where OOD begins
     "unknown group": UNSURE,  # no calibration sample was of this group
     "batch": OOD,  # by the p-values of a whole batch
-    "p-value alone": UNSURE,  # outside by its own p-value, but not by those of the batch
+    "p-value alone": UNSURE,  # OOD by its own p-value, but not by those of the batch
 }
 RULE_NAMES = tuple(RULES)
 CODES = {name: code for code, name in enumerate(RULES)}
@@ -33,15 +33,15 @@ FEW = 16  # classes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decisions:
-    """Decisions for N inputs: answer, unsure or outside, with the numbers behind them."""
+    """Decisions for N inputs: answer, unsure or OOD, with the numbers behind them."""
 
-    decision: Tensor  # (N,) a place in DECISIONS
+    decision: Tensor  # (N,) an index into DECISIONS
     label: Tensor  # (N,) the most probable class; -1 where the input is not finite
     probability: Tensor  # (N,) of the label, calibrated
     p_value: Tensor  # (N,) of the input being like the calibration data
     score: Tensor  # (N,) of the detector, larger = further out
-    failure_score: Tensor  # (N,) that the label is right, larger = less sure
-    rule: Tensor  # (N,) a place in RULES: which rule spoke
+    failure_score: Tensor  # (N,) larger = the label is more likely wrong
+    rule: Tensor  # (N,) an index into RULES: which rule decided
     in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
     sets: Tensor | None = None  # (N, C) the classes of the prediction set
     names: tuple[str, ...] | None = None  # of the classes
@@ -91,7 +91,7 @@ class Decisions:
         return self.sets.sum(1)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Arrays by name, a row an input; decisions, rules and sets in words."""
+        """Arrays by name, one row per input; decisions, rules and sets in words."""
         found: dict[str, NDArray[Any]] = {
             "decision": np.array(DECISIONS)[_numpy(self.decision)],
             "label": _named(_numpy(self.label), self.names),
@@ -141,10 +141,10 @@ class Decisions:
         return found
 
     def batch(self, level: float) -> "Decisions":
-        """The same with *outside* decided for the batch as a whole (Benjamini and Hochberg, 1995).
+        """The same with *ood* decided for the batch as a whole (Benjamini and Hochberg, 1995).
 
-        Of the inputs called outside, in expectation at most the share `level` are like the
-        calibration data. What is outside by its own p-value alone becomes unsure.
+        Of the inputs called OOD, in expectation at most the share `level` are like the
+        calibration data. What is OOD by its own p-value alone becomes unsure.
         """
         from nescio.conformal import benjamini_hochberg
 
@@ -175,7 +175,7 @@ class Decisions:
 
 
 def decided(rule: Tensor) -> Tensor:
-    """The decision `(N,)` of each rule that spoke."""
+    """The decision `(N,)` of each rule."""
     return torch.tensor(list(RULES.values()), device=rule.device)[rule]
 
 

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.core import Categorical, NescioError, generator, log_odds
+from nescio.core import Categorical, Inputs, NescioError, generator, log_odds
 from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe.layers import Call, last_linear, place, traced
-from nescio.detectors.observe.network import Network, Output
+from nescio.detectors.observe.network import Network
 from nescio.detectors.observe.pooling import Pool
+from nescio.nets import Output
 
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbors are searched among, at most
@@ -27,7 +28,7 @@ BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, n
 
 @torch.no_grad()
 def watched_layers(
-    net: nn.Module, x: Tensor, *, pool: Pool = "mean", output: Output = None
+    net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
     calls = traced(net, lambda: Network(net).raw(x[:2]))

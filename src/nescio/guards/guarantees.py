@@ -1,42 +1,53 @@
-"""What a guard promises, in words, with what each promise rests on."""
+"""What a guard guarantees, in words, with the assumptions of each guarantee."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
 from nescio.conformal.exact_quantiles import allowed
-from nescio.guards.selective_rule import fewest
+from nescio.core import FewSamplesWarning, RepeatedInputsWarning
+from nescio.guards.rules import fewest
 
 if TYPE_CHECKING:
     from nescio.guards.decide import Guard
     from nescio.guards.rules import Rule
 
 SHIFT = (
-    "Nothing is promised for inputs that are drawn differently from the calibration data (another "
-    "camera, another hospital, a later year), nor for inputs made to fool the network, nor for any "
-    "single input: the promises are rates. How many unlike inputs are refused is not promised "
-    "either: it depends on the detector, and can be measured on examples."
+    "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
+    "(another camera, another hospital, a later year), nor for inputs made to fool the network, "
+    "nor for any single input: the guarantees are rates. How many OOD inputs are recognized is not "
+    "guaranteed either: it depends on the detector, and can be measured on examples."
 )
-COLUMNS = ("group", "samples", "outside above", "answered", "errors", "risk at most", "doubt up to")
+COLUMNS = (
+    "group",
+    "samples",
+    "OOD above",
+    "answered",
+    "errors",
+    "risk at most",
+    "failure score up to",
+)
 
 
 def guarantees(guard: "Guard") -> tuple[str, ...]:
-    """The promises with their assumptions, and what is not promised."""
+    """The guarantees with their assumptions, and what is not guaranteed."""
     found = [_ood(guard), _unsure(guard)]
     if guard.sets is not None:
         found.append("Sets: " + guard.sets.guarantee)
     return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
 
 
-def cautions(guard: "Guard") -> list[str]:
-    """What to warn of when a guard is made: it answers nothing, or saw samples twice."""
-    found = [] if guard.notes["repeats"] else _repeated(guard)
-    if any(rule.coverage.holds for rule in guard.rules):
-        return found
-    more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
-    why = _why_not(guard, guard.rules[0])
-    return [*found, f"the guard will leave every input unsure. {why}{more}"]
+def warn_about(guard: "Guard") -> None:
+    """Warn where a new guard was calibrated on copies, or will abstain on every input."""
+    if not guard.notes["repeats"]:
+        for text in _repeated(guard):
+            warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+    if not any(rule.coverage.holds for rule in guard.rules):
+        more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
+        text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
+        warnings.warn(text, FewSamplesWarning, stacklevel=3)
 
 
 def _ood(guard: "Guard") -> str:
@@ -51,7 +62,7 @@ def _ood(guard: "Guard") -> str:
             f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 samples."
         )
     return (
-        f"Outside: an input like the calibration data{alike} is refused as outside with "
+        f"OOD: an input like the calibration data{alike} is called OOD with "
         f"probability at most {_percent(guard.false_alarm)} (conformal p-values against "
         f"{_number(sum(samples))} samples). This holds on average over calibration sets, for any "
         f"network and detector, if the input and the samples are exchangeable.{spread}"
@@ -61,7 +72,9 @@ def _ood(guard: "Guard") -> str:
 def _unsure(guard: "Guard") -> str:
     holding = [rule for rule in guard.rules if rule.coverage.holds]
     if not holding:
-        return "Unsure: the calibration data support no answer, so every input is left unsure."
+        return (
+            "Unsure: the calibration data support no answer, so the guard abstains on every input."
+        )
     each = {
         "class": " for each predicted class by itself (those listed)",
         "groups": " for each group by itself (those listed)",
@@ -76,7 +89,7 @@ def _unsure(guard: "Guard") -> str:
         f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
         "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
         "one distribution. Of "
-        f"{_number(samples)} samples inside, {_number(answered)} are answered."
+        f"{_number(samples)} samples that are not OOD, {_number(answered)} are answered."
     )
 
 
@@ -86,7 +99,7 @@ def _withheld(guard: "Guard") -> list[str]:
 
 
 def _repeated(guard: "Guard") -> list[str]:
-    """What equal inputs mean for the promises."""
+    """What equal inputs mean for the guarantees."""
     if guard.notes.get("repeats"):
         return [
             "Equal inputs were taken as separate samples, so the calibration data were not "
@@ -96,25 +109,26 @@ def _repeated(guard: "Guard") -> list[str]:
         return []
     return [
         f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
-        "of another one, and copies show less than separate samples do: the promises may not hold. "
+        "of another one, and copies show less than separate samples do: the guarantees may not "
+        "hold. "
         "Give each sample once, or repeats=True (--repeats) where equal inputs are separate "
         "samples."
     ]
 
 
 def _why_not(guard: "Guard", rule: "Rule") -> str:
-    """Why inputs of a group are all left unsure."""
+    """Why nothing is answered in a group."""
     found = rule.coverage
     where = f"In group {rule.group}" if rule.group else "Here"
     if not found.samples:
         return (
             f"{where} nothing is answered: none of {_number(len(rule.scores))} samples is below "
-            f"{rule.limit:.4g}, where outside begins, by more than rounding; use a detector that "
+            f"{rule.limit:.4g}, where OOD begins, by more than rounding; use a detector that "
             "tells inputs apart, or a larger false_alarm."
         )
     said = (
         f"{where} nothing is answered: {found.errors} errors among the {_number(found.answered)} "
-        f"surest of {_number(found.samples)} samples show a risk of at most "
+        f"most confident of {_number(found.samples)} samples show a risk of at most "
         f"{_rounded(found.bound)}, not of {_percent(guard.risk)}."
     )
     least = found.needed or fewest(guard.risk, guard.confidence)
@@ -127,7 +141,7 @@ def _why_not(guard: "Guard", rule: "Rule") -> str:
     said += " At this share of errors more samples would not help; allow more risk."
     if found.samples >= least:
         return said
-    return f"{said} Only from {total} samples on could fewer and surer answers be tried."
+    return f"{said} Only from {total} samples on could fewer and more confident answers be tried."
 
 
 def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
@@ -140,7 +154,7 @@ def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
 
 
 def table(guard: "Guard") -> str:
-    """A row a group."""
+    """One row per group."""
     rows = [
         [
             rule.group or "all",
@@ -169,7 +183,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _percent(share: float) -> str:
-    """A wish, as it was written."""
+    """A share as it was asked for."""
     return f"{100 * share:.10g} %"
 
 

@@ -1,7 +1,10 @@
-"""Calibration data that the network or a detector has seen are refused, where it can be known."""
+"""Make a guard: fit a detector, calibrate, and find the thresholds that carry a guarantee.
+
+Each guarantee is shown on calibration samples that tuned nothing, and calibration data that the
+network or a detector was fitted on are refused, where this can be known.
+"""
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -12,97 +15,25 @@ from torch import Tensor, nn
 
 from nescio import calibration as calibrations
 from nescio.calibration import Map
-from nescio.conformal import Sets, needed, threshold
+from nescio.conformal import needed, threshold
 from nescio.conformal.exact_quantiles import check_groups
-from nescio.core import Classification, NescioError, categorical, check_labels, generator
+from nescio.core import NescioError, categorical, check_labels, generator
 from nescio.core.registry import detectors
+from nescio.data import door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.batches import as_batches
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, read_samples
 from nescio.guards.default import default_detector, default_failure, watched_layers
-from nescio.guards.guarantees import cautions
+from nescio.guards.guarantees import warn_about
 from nescio.guards.inputs import learn_range
-from nescio.guards.rules import Rule, Scored, fit_rule
-from nescio.guards.selective_rule import check_wish
-from nescio.models.model import Model
+from nescio.guards.rules import Rule, Scored, check_wish, fit_rule
+from nescio.models import Member
 
-
-def refuse_known(
-    held: Activations, train: Activations | None, source: Any, fitted: Sequence[Detector]
-) -> None:
-    """Refuse calibration inputs that something was trained or fitted on, by their hashes.
-
-    source: the model, or models and modules in a list. fitted: detectors that were given.
-    """
-    if held.hashes is None:
-        return
-    known = [("the training data given", None if train is None else train.hashes)]
-    known += [("the data the model was trained on", seen) for seen in _seen(source)]
-    known += [(f"the data the detector {one.name} was fitted on", one.fitted_on) for one in fitted]
-    for where, hashes in known:
-        count = 0 if hashes is None else int(torch.isin(held.hashes, hashes.cpu()).sum())
-        if count:
-            raise NescioError(
-                f"{count} of {held.samples} calibration inputs are among {where}; all is surer "
-                "there than elsewhere, so no promise would hold. Calibrate on held-out data, or "
-                "give repeats=True (--repeats) where equal inputs are separate samples, as in "
-                "tables of few values"
-            )
-
-
-def copies(held: Activations) -> int:
-    """How many calibration inputs are copies of another one."""
-    return 0 if held.hashes is None else held.samples - len(held.hashes.unique())
-
-
-def _seen(source: Any) -> Iterator[Tensor]:
-    """Hashes of the inputs that each of the models was trained on, where they are known."""
-    if isinstance(source, (list, tuple)):
-        for part in source:
-            yield from _seen(part)
-    elif isinstance(found := getattr(source, "seen", None), Tensor):
-        yield found
-
-
-# Which calibration samples serve what: each promise is shown on samples that tuned nothing.
-
-TUNING = 0.2  # the calibration map, the combination of detectors, the grid of thresholds
+TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
 ENOUGH = 1000  # samples for that, at most
-FITTING = 0.3  # the detector, where there is no training data
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Places of the calibration samples, in three parts that share none."""
-
-    fitting: Tensor  # fit the detector; empty where `train` or a fitted detector is given
-    tuning: Tensor  # tune what the promises are about
-    guarantees: Tensor  # show them
-
-
-def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Split:
-    """A random split; an error says how many samples the false-alarm rate asks for."""
-    shares = (FITTING if fitting else 0.0, TUNING)
-    first, second = (round(share * samples) for share in shares)
-    second = min(second, ENOUGH)
-    least = needed(false_alarm)
-    if samples - first - second < least:
-        whole = -(-least // (1 - sum(shares)))
-        raise NescioError(
-            f"{samples} calibration samples are too few for false_alarm={false_alarm:g}: its "
-            f"p-values need {least} that tune nothing, so about {whole + 2:.0f} in all; give more, "
-            "or a larger false_alarm" + ("; with train= fewer are needed" if fitting else "")
-        )
-    order = torch.randperm(samples, generator=generator(seed, "guard"))
-    ends = order[:first], order[first : first + second], order[first + second :]
-    return Split(*(part.sort().values for part in ends))
-
-
-# Make a guard: fit a detector, calibrate, and find the thresholds that carry a promise.
-
+FITTING = 0.3  # share for the detector, where there is no training data
 Fitted = Detector | str | Callable[[Activations], Detector]
 
 
@@ -128,129 +59,215 @@ def guard(
     batch_size: int = 256,
     progress: bool | None = None,
 ) -> Guard:
-    """A guard that decides for every input: answer, unsure or outside.
+    """A guard that decides for every input: answer, or abstain as unsure or OOD.
+
+    >>> guard = nescio.guard(net, (x, y), train=(x_train, y_train), risk=0.02)  # doctest: +SKIP
+    >>> guard(x_new).decision  # doctest: +SKIP
 
     source: an `nn.Module`, a nescio model or a list of modules; None where `calibration` and
       `train` are activations. It is copied: later training does not change the guard.
-    calibration: held-out inputs with labels, `(x, y)`, a loader or activations; never training
-      data, and drawn like the inputs to come.
+    calibration: inputs with labels, `(x, y)`, a loader or activations; never training data, and
+      drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
-    failure: how doubtful a label is: a fitted detector, the name of one, or a function. None: the
+    failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
-    false_alarm: how often an input like the calibration data may be called outside.
-    risk, confidence: how many answers may be wrong, and how sure that is.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    risk, confidence: the largest share of answers that may be wrong, and with which probability
+      the calibration data must show it.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
-    sets: how often the prediction set may miss the true class; None gives no sets.
-    by: "class" keeps the promises for each predicted class by itself; group numbers `(N,)` for
-      each group.
+    sets: the largest share of prediction sets that may miss the true class; None gives no sets.
+    by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
-    as
-      training data.
+      as training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    _check(source, false_alarm, risk, confidence, batch_size)
-    nets = tuple(_copies(source))
+    _check(false_alarm, risk, confidence, batch_size)
+    members = _copies(source)
+    nets = tuple(member.net for member in members)
+    layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
+    options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
+    samples, layers = _observed(members, calibration, layers, "calibration", **options)
+    labels = _labels(samples)
+    trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
+    given = [one for one in (detector, failure) if isinstance(one, Detector)]
+    if not repeats:
+        refuse_known(samples, trained, source, given)
+    fitting = trained is None and not isinstance(detector, Detector)
+    parts = split(samples.samples, fitting=fitting, false_alarm=false_alarm, seed=seed)
+    tuning, tuning_labels = samples[parts.tuning], labels[parts.tuning]
+    base = trained if trained is not None else samples[parts.fitting] if fitting else None
+    fitted, failure_score = _detectors(detector, failure, base, (tuning, tuning_labels))
+    bare = Guard(
+        detector=fitted,
+        failure=failure_score,
+        map=None,
+        rules=(),
+        groups=(),
+        head=members[0].head if members else categorical(),
+        nets=nets,
+        false_alarm=false_alarm,
+        risk=risk,
+        confidence=confidence,
+        by=CLASS if isinstance(by, str) else None if by is None else "groups",
+        names=_names(names, samples.classes),
+        range=None if samples.inputs is None else learn_range(samples.inputs),
+        hashes=None if samples.hashes is None else samples.hashes.sort().values,
+        batch_size=batch_size,
+        notes=_notes(samples, parts, trained, fitted, seed, repeats),
+    )
+    bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
+    complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
+    warn_about(complete)
+    return complete
+
+
+def _complete(
+    bare: Guard,
+    samples: Activations,
+    labels: Tensor,
+    parts: "Split",
+    groups: Tensor | None,
+    miscoverage: float | None,
+) -> Guard:
+    """The guard with its rules and prediction sets, from samples that tuned nothing."""
+    shown = samples[parts.guarantees]
+    numbers, rules = _rules(bare, (samples[parts.tuning], shown), labels, parts, groups)
+    found = replace(bare, rules=rules, groups=numbers)
+    if miscoverage is None:
+        return found
+    by = groups[parts.guarantees] if groups is not None else found.by
+    options: dict[str, Any] = {"miscoverage": miscoverage, "by": by, "never_empty": True}
+    sets = threshold(found.prediction(shown), labels[parts.guarantees], **options)
+    return replace(found, sets=sets)
+
+
+def _layers_to_read(
+    nets: Sequence[nn.Module],
+    detector: Fitted | None,
+    failure: Fitted | None,
+    layers: Any,
+    pool: str,
+    output: int | str | None,
+) -> tuple[Any, str]:
+    """The layers and the pooling: of a fitted detector, as given, or found with some inputs."""
     if isinstance(detector, Detector):
         more = [] if failure is None or isinstance(failure, Detector) else [None]
-        layers, pool = [*detector.layers, *more], detector.about.get("pool", pool)
-    elif nets and layers is None:
-        layers = lambda x: watched_layers(nets[0], x, pool=pool, output=output)  # noqa: E731
-    options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
-    held, layers = _observed(nets, calibration, layers, "calibration", **options)
-    labels = _labels(held)
-    seen = None
-    if train is not None:
-        seen, _ = _observed(nets, train, layers, "train", **options)
-    if not repeats:
-        given = [one for one in (detector, failure) if isinstance(one, Detector)]
-        refuse_known(held, seen, source, given)
-    fitting = seen is None and not isinstance(detector, Detector)
-    parts = split(held.samples, fitting=fitting, false_alarm=false_alarm, seed=seed)
-    groups = _groups(by, held.samples)
-    tuning = held[parts.tuning]
-    base = seen if seen is not None else held[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, (tuning, labels[parts.tuning]))
-    head = source.head if isinstance(source, Model) else categorical()
-    bare = Guard(
-        fitted, failure_score, None, (), (), head, nets, false_alarm, risk, confidence,
-        by=CLASS if isinstance(by, str) else None if by is None else "groups",
-        names=_names(names, held.classes),
-        range=None if held.inputs is None else learn_range(held.inputs),
-        hashes=None if held.hashes is None else held.hashes.sort().values,
-        batch_size=batch_size,
-        notes=_notes(held, parts, seen, fitted, seed, repeats),
-    )  # fmt: skip
-    bare = replace(bare, map=_map(calibration_map, bare, tuning, labels[parts.tuning]))
-    shown = held[parts.guarantees]
-    numbers, rules = _rules(bare, (tuning, shown), labels, parts, groups)
-    found = replace(bare, rules=rules, groups=numbers)
-    if sets is not None:
-        own = labels[parts.guarantees]
-        found = replace(found, sets=_sets(found, shown, own, sets, parts, groups))
-    for said in cautions(found):
-        warnings.warn(said, stacklevel=2)
-    return found
+        return [*detector.layers, *more], detector.about.get("pool", pool)
+    if nets and layers is None:
+        return lambda x: watched_layers(nets[0], x, pool=pool, output=output), pool
+    return layers, pool
 
 
-def _check(source: Any, false_alarm: float, risk: float, confidence: float, size: int) -> None:
+def refuse_known(
+    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Detector]
+) -> None:
+    """Refuse calibration inputs that something was trained or fitted on, by their hashes.
+
+    source: the model, or models and modules in a list. fitted: detectors that were given.
+    """
+    if samples.hashes is None:
+        return
+    known = [("the training data given", None if train is None else train.hashes)]
+    known += [("the data the model was trained on", seen) for seen in _seen(source)]
+    known += [(f"the data the detector {one.name} was fitted on", one.fitted_on) for one in fitted]
+    for where, hashes in known:
+        count = 0 if hashes is None else int(torch.isin(samples.hashes, hashes.cpu()).sum())
+        if count:
+            raise NescioError(
+                f"{count} of {samples.samples} calibration inputs are among {where}; a network is "
+                "more confident there, so no guarantee would hold. Calibrate on other data, or "
+                "give repeats=True (--repeats) where equal inputs are separate samples, as in "
+                "tables of few values"
+            )
+
+
+def copies(samples: Activations) -> int:
+    """How many calibration inputs are copies of another one."""
+    return 0 if samples.hashes is None else samples.samples - len(samples.hashes.unique())
+
+
+def _seen(source: Any) -> Iterator[Tensor]:
+    """Hashes of the inputs that each of the models was trained on, where they are known."""
+    if isinstance(source, (list, tuple)):
+        for part in source:
+            yield from _seen(part)
+    elif isinstance(found := getattr(source, "seen", None), Tensor):
+        yield found
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Indices of the calibration samples, in three parts that share none."""
+
+    fitting: Tensor  # fit the detector; empty where `train` or a fitted detector is given
+    tuning: Tensor  # tune what the guarantees are about
+    guarantees: Tensor  # show them
+
+
+def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Split:
+    """A random split; an error says how many samples the false-alarm rate asks for."""
+    shares = (FITTING if fitting else 0.0, TUNING)
+    first, second = (round(share * samples) for share in shares)
+    second = min(second, ENOUGH)
+    least = needed(false_alarm)
+    if samples - first - second < least:
+        whole = -(-least // (1 - sum(shares)))
+        raise NescioError(
+            f"{samples} calibration samples are too few for false_alarm={false_alarm:g}: its "
+            f"p-values need {least} that tune nothing, so about {whole + 2:.0f} in all; give more, "
+            "or a larger false_alarm" + ("; with train= fewer are needed" if fitting else "")
+        )
+    order = torch.randperm(samples, generator=generator(seed, "guard"))
+    ends = order[:first], order[first : first + second], order[first + second :]
+    return Split(*(part.sort().values for part in ends))
+
+
+def _check(false_alarm: float, risk: float, confidence: float, size: int) -> None:
     if not 0 < false_alarm < 1:
         raise NescioError(f"false_alarm must lie between 0 and 1, got {false_alarm}")
     check_wish(risk, confidence)
     if size < 1:
         raise NescioError(f"batch_size must be at least 1, got {size}")
-    if isinstance(source, Model) and source.head.task != "classification":
-        raise NescioError(
-            f"a guard decides about classes; this model has the head {source.head.name!r}; for "
-            "regression use the intervals of nescio.conformal"
-        )
 
 
-def _copies(source: Any) -> list[nn.Module]:
+def _copies(source: Any) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
-    return [] if source is None else [deepcopy(net).eval() for net in networks(source)]
+    members = [] if source is None else networks(source)
+    if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
+        raise NescioError("the networks have different heads; guard those of one head")
+    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
 
 
 def _observed(
-    nets: Sequence[nn.Module], data: Any, layers: Any, name: str, **options: Any
+    members: Sequence[Member], data: Any, layers: Any, name: str, **options: Any
 ) -> tuple[Activations, Any]:
     """Activations with their inputs, and the layers to read in other data."""
     if isinstance(data, Activations):
         return data, list(data.features)
-    if not nets:
+    if not members:
         raise NescioError(
             f"without a network {name} must be activations, got {type(data).__name__}"
         )
-    pair = data
-    if callable(layers):  # they are found with a few of the inputs
-        pair = _whole(nets[0], data, options["batch_size"])
-        layers = layers(pair[0])
-    return observe(list(nets), pair, layers=layers, inputs=True, **options), layers
+    batches = door.batches(data, batch_size=options["batch_size"], **Network(members[0].net).reads)
+    if callable(layers):  # they are chosen by means of a few inputs
+        layers = layers(batches.first[0])
+    return observe(list(members), batches, layers=layers, inputs=True, **options), layers
 
 
-def _whole(net: nn.Module, data: Any, batch_size: int) -> tuple[Tensor, Tensor | None]:
-    """Calibration data in memory: inputs and labels."""
-    reader = Network(net)
-    kind = torch.float64 if reader.dtype == torch.float64 else torch.float32
-    tokens = reader.reads_tokens
-    parts = list(as_batches(data, batch_size=batch_size, dtype=kind, tokens=tokens))
-    labels = [y for _, y in parts if y is not None]
-    return torch.cat([x for x, _ in parts]), torch.cat(labels) if labels else None
-
-
-def _labels(held: Activations) -> Tensor:
-    if held.labels is None:
+def _labels(samples: Activations) -> Tensor:
+    if samples.labels is None:
         raise NescioError("calibration data need labels: (x, y); the risk is about them")
-    given = held.labels
+    given = samples.labels
     if given.is_floating_point() and not (given == given.round()).all():
         raise NescioError(
-            "the calibration labels are no whole numbers; a guard decides about classes 0, 1, ...; "
-            "for a regression see nescio.conformal.residual"
+            "the calibration labels are not whole numbers; a guard decides about classes 0, 1, "
+            "...; for a regression see nescio.conformal.residual"
         )
-    labels = check_labels(given, held.classes, (held.samples,)).to(held.logits.device)
+    labels = check_labels(given, samples.classes, (samples.samples,)).to(samples.logits.device)
     if (labels == labels[0]).all():
         raise NescioError(
             f"all calibration labels are {int(labels[0])}; give calibration data drawn like the "
@@ -263,7 +280,9 @@ def _groups(by: Any, samples: int) -> Tensor | None:
     if by is None or (isinstance(by, str) and by == CLASS):
         return None
     if isinstance(by, str):
-        raise NescioError(f"by is 'class', or group numbers, one a calibration case; got {by!r}")
+        raise NescioError(
+            f"by is 'class', or group numbers, one per calibration sample; got {by!r}"
+        )
     return check_groups(by, samples)
 
 
@@ -273,7 +292,7 @@ def _detectors(
     base: Activations | None,
     tuning: tuple[Activations, Tensor],
 ) -> tuple[Detector, Detector | None]:
-    """What tells inputs outside, and doubtful labels."""
+    """The detector of OOD inputs and the failure score."""
     failure_score = None if failure is None else _fitted(failure, base)
     if detector is not None:
         return _fitted(detector, base), failure_score
@@ -316,8 +335,7 @@ def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> 
     """The calibration of probabilities; none where the tuning samples hold no error."""
     if name is None:
         return None
-    prediction = bare.head(tuning.logits.double())
-    assert isinstance(prediction, Classification)
+    prediction = bare.prediction(tuning)
     if (prediction.member_log_probs.argmax(-1) == labels).all():
         return None
     return calibrations.fit(name, prediction, labels)
@@ -331,19 +349,18 @@ def _rules(
     groups: Tensor | None,
 ) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
     """The numbers of the groups, and the rules of each."""
-    places = parts.tuning, parts.guarantees
-    read = [
-        read_samples(bare, part, labels[place])
-        for part, place in zip(activations, places, strict=True)
-    ]
-    tuning, samples = read
+    indices = parts.tuning, parts.guarantees
+    tuning, samples = (
+        read_samples(bare, part, labels[index])
+        for part, index in zip(activations, indices, strict=True)
+    )
     options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
     if bare.by is None:
         return (0,), (fit_rule("", tuning, samples, **options),)
     if groups is None:
         own = [bare.prediction(part).labels for part in activations]
     else:
-        own = [groups[place] for place in places]
+        own = [groups[index] for index in indices]
     numbers = own[1].unique().tolist()
     named = bare.names if bare.by == CLASS and bare.names else None
     rules = [
@@ -363,36 +380,23 @@ def _chosen(tuning: Scored, own: Tensor) -> Scored:
     return tuning[own] if own.any() else tuning
 
 
-def _sets(
-    found: Guard,
-    shown: Activations,
-    labels: Tensor,
-    miscoverage: float,
-    parts: Split,
-    groups: Tensor | None,
-) -> Sets:
-    by = groups[parts.guarantees] if groups is not None else found.by
-    prediction = found.prediction(shown)
-    return threshold(prediction, labels, miscoverage=miscoverage, by=by, never_empty=True)
-
-
 def _notes(
-    held: Activations,
+    samples: Activations,
     parts: Split,
-    seen: Activations | None,
+    trained: Activations | None,
     detector: Detector,
     seed: int,
     repeats: bool,
 ) -> dict[str, Any]:
     return {
-        "classes": held.classes,
-        "calibration": held.samples,
-        "fitting": len(parts.fitting) if seen is None else 0,
-        "train": None if seen is None else seen.samples,
+        "classes": samples.classes,
+        "calibration": samples.samples,
+        "fitting": len(parts.fitting) if trained is None else 0,
+        "train": None if trained is None else trained.samples,
         "tuning": len(parts.tuning),
-        "promises": len(parts.guarantees),
+        "guarantee_samples": len(parts.guarantees),
         "layers": list(detector.layers),
         "seed": seed,
         "repeats": repeats,
-        "copies": copies(held),
+        "copies": copies(samples),
     }

@@ -17,10 +17,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, make_folder, write_atomically, write_json, writing_atomically
+from nescio.core import (
+    NescioError,
+    check_same_run,
+    make_folder,
+    write_atomically,
+    write_json,
+    writing_atomically,
+)
 from nescio.data.readers.parquet import parquet
 from nescio.guards.text_columns import csv_header, csv_lines, json_lines
-from nescio.training.checkpoint import differences
 
 Columns = Mapping[str, NDArray[Any]]
 Join = Callable[[Sequence[Path], IO[bytes]], None]
@@ -89,7 +95,7 @@ def begin(out: Path, identity: Mapping[str, Any], *, resume: bool) -> Table:
     if resume and journal.exists():
         there = _read(journal)
         known = {**identity, "part": there["run"].get("part")}  # parts stay as large as they were
-        _check_same(fresh.folder, there["run"], known)
+        check_same_run(fresh.folder, there["run"], known, ANEW)
         table = Table(out, known, there["rows"], there["parts"], there["counts"])
         for lost in (path for path in map(table._part, range(table.parts)) if not path.exists()):
             raise NescioError(f"{lost} is missing, a part of a stopped run; {ANEW}")
@@ -120,7 +126,7 @@ def finished(out: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         raise NescioError(f"{out} is there already; choose another name, or {ANEW}")
     there = _read(summary_path(out))
     known = {**identity, "part": there["run"].get("part")}
-    _check_same(out, there["run"], json.loads(json.dumps(known)))
+    check_same_run(out, there["run"], json.loads(json.dumps(known)), ANEW)
     _remove(folder)
     return there
 
@@ -130,15 +136,6 @@ def _remove(folder: Path) -> None:
     (folder / JOURNAL).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
-
-
-def _check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Refuse what another guard or other inputs left."""
-    shown = differences(there, here)
-    if shown:
-        raise NescioError(
-            f"{path} belongs to another run ({shown}); choose another name, or {ANEW}"
-        )
 
 
 def _read(path: Path) -> dict[str, Any]:

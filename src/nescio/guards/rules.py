@@ -1,28 +1,62 @@
-"""The rules of one group of inputs: outside by p-value, unsure by threshold.
+"""The rules of one group of inputs: OOD by p-value, unsure by threshold.
 
-The same samples serve both. The inputs that are not outside have scores below the
+The same samples serve both. The inputs that are not OOD have scores below the
 k-th largest calibration score t. Given t and the number of samples below it, those are independent
 draws from the inputs with scores below t (a property of order statistics, ties included). So
 errors among them are binomial, and the bound of the risk is exact, though t came from the same
 samples. An input that scores t is neither: it is unsure.
 
 A network's last bits depend on the size of the batch. So a score counts as t where rounding may
-have made the difference, and a threshold of doubt lies that much above the doubt it comes from:
+have made the difference, and a threshold lies that much above the failure score it comes from:
 inputs that come again and again stay on one side, alone or in a batch.
+
+The threshold of the failure score gives the largest coverage whose error rate is bounded (Geifman
+and El-Yaniv, 2017), by one-sided Clopper-Pearson bounds that are tested in an order that is fixed
+beforehand: the first failure ends it, so no level is spent on the number of tests (Angelopoulos et
+al., 2021, section 4).
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.conformal import needed, p_values
 from nescio.conformal.exact_quantiles import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
-from nescio.guards.selective_rule import Coverage, coverages, largest_coverage
+from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.intervals import lower_bound
+from nescio.metrics.intervals import upper_bound as upper_bound
+
+STEPS = 200  # coverages of a grid
+SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Where to answer, and what the samples say about it."""
+
+    threshold: float  # answer where the score is at most this; -inf: nowhere
+    samples: int  # samples that the bound was computed on
+    answered: int  # of these, with scores up to the threshold; of the first coverage where none
+    errors: int  # of the answered ones
+    bound: float  # the error rate among answered inputs is at most this, with the confidence
+    needed: int | None  # samples that would be enough; None: no number of them
+
+    @property
+    def holds(self) -> bool:
+        """Whether some inputs are answered."""
+        return self.threshold > -math.inf
+
+
+NOTHING = Coverage(threshold=-math.inf, samples=0, answered=0, errors=0, bound=1.0, needed=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +64,7 @@ class Scored:
     """Samples as the rules read them."""
 
     score: Tensor  # (n,) of the detector, float64
-    failure_score: Tensor  # (n,) that the label is right, float64
+    failure_score: Tensor  # (n,) larger = the label is more likely wrong, float64
     wrong: Tensor  # (n,) whether the label is
 
     def __len__(self) -> int:
@@ -46,21 +80,21 @@ class Rule:
 
     group: str
     scores: Tensor  # (n,) of the detector on the calibration samples, ascending
-    limit: float  # inputs with larger scores are outside
+    limit: float  # inputs with larger scores are OOD
     coverage: Coverage  # where to answer
 
     def p_values(self, score: Tensor) -> Tensor:
         """(1 + #{calibration scores at least as large, up to rounding}) / (n + 1), `(N,)`."""
         return p_values(self.scores, score - rounding(score))
 
-    def speaking(self, score: Tensor, failure_score: Tensor) -> Tensor:
-        """Which rule speaks for each input, `(N,)`: a place in RULES."""
-        none = "failure_score" if self.coverage.holds else "no promise"
-        found = torch.full_like(score, CODES[none], dtype=torch.int64)
-        found[failure_score <= self.coverage.threshold] = CODES["sure enough"]
-        found[~is_in_dist(score, self.limit)] = CODES["tie"]
-        found[score - rounding(score) > self.limit] = CODES["p-value"]
-        return found
+    def deciding(self, score: Tensor, failure_score: Tensor) -> Tensor:
+        """Which rule decides about each input, `(N,)`: an index into RULES."""
+        unsure = "failure_score" if self.coverage.holds else "no guarantee"
+        rule = torch.full_like(score, CODES[unsure], dtype=torch.int64)
+        rule[failure_score <= self.coverage.threshold] = CODES["sure enough"]
+        rule[~is_in_dist(score, self.limit)] = CODES["tie"]
+        rule[score - rounding(score) > self.limit] = CODES["p-value"]
+        return rule
 
 
 def is_in_dist(score: Tensor, limit: float) -> Tensor:
@@ -77,7 +111,7 @@ def fit_rule(
     risk: float,
     confidence: float,
 ) -> Rule:
-    """The rules from the samples of the promises; `tuning` gives the grid of thresholds."""
+    """The rules from the calibration samples; `tuning` gives the grid of thresholds."""
     ood = allowed(len(samples), false_alarm)
     if not ood:
         where = f" in group {group}" if group else ""
@@ -92,10 +126,120 @@ def fit_rule(
     wish: dict[str, Any] = {"risk": risk, "confidence": confidence}
     known = tuning[is_in_dist(tuning.score, limit)]  # fewer than these may be answered
     if len(in_dist) and len(tuning):
-        doubts = (known if len(known) else tuning).failure_score
-        grid = torch.from_numpy(coverages(doubts, samples=len(in_dist), **wish))
+        failure_scores = (known if len(known) else tuning).failure_score
+        grid = torch.from_numpy(coverages(failure_scores, samples=len(in_dist), **wish))
         grid += rounding(grid)
         coverage = largest_coverage(in_dist.failure_score, in_dist.wrong, grid=grid, **wish)
     else:
-        coverage = Coverage(-math.inf, 0, 0, 0, 1.0, None)
+        coverage = NOTHING
     return Rule(group, scores, limit, coverage)
+
+
+def largest_coverage(
+    score: Numbers, wrong: Numbers, *, risk: float, confidence: float = 0.95, grid: Numbers
+) -> Coverage:
+    """The largest threshold of `grid` with at most `risk` errors among the answered inputs.
+
+    The error rate of the inputs with a score up to the threshold is at most `risk`, with
+    probability at least `confidence` over the draw of the samples, if they are independent and
+    from the distribution that is met later. Nothing is assumed about the score.
+
+    score, wrong: one per sample; larger = less confident; whether the answer is wrong.
+    grid: thresholds in ascending order, which must come from other samples: see `coverages`.
+    """
+    check_wish(risk, confidence)
+    scores, errors, levels = _read(score, wrong, grid)
+    order = np.argsort(scores)
+    counts = np.searchsorted(scores[order], levels, side="right")
+    total = np.concatenate([[0], np.cumsum(errors[order])])[counts]
+    bounds = upper_bound(total, counts, confidence)
+    failed = np.flatnonzero(bounds > risk)
+    passed = int(failed[0]) if len(failed) else len(levels)
+    index = max(passed - 1, 0)  # of the first coverage where even that fails
+    answered, wrongly = int(counts[index]), int(total[index])
+    wish = {"risk": risk, "confidence": confidence}
+    return Coverage(
+        threshold=float(levels[index]) if passed else -math.inf,
+        samples=len(scores),
+        answered=answered,
+        errors=wrongly,
+        bound=float(bounds[index]),
+        needed=len(scores) if passed else enough(len(scores), answered, wrongly, **wish),
+    )
+
+
+def coverages(
+    score: Numbers, *, samples: int, risk: float, confidence: float = 0.95, steps: int = STEPS
+) -> Array:
+    """Thresholds to be tested on `samples` other samples: quantiles of `score`, ascending.
+
+    The first is the smallest coverage that can pass: where enough of the samples are expected to
+    be answered that no error among them would do, with room for their chance. The last is
+    to answer everything.
+    """
+    check_wish(risk, confidence)
+    values = np.sort(numbers("score", score, axes=1).astype(np.float64))
+    least = fewest(risk, confidence)
+    level = np.arange(1, steps + 1) / steps
+    spread = np.sqrt(level * (1 - level) * (1 / len(values) + 1 / max(samples, 1)))
+    able = samples * (level - SPREAD * spread) >= least
+    able[-1] = True  # all of them: the most that can be asked
+    grid = values[np.ceil(level * len(values)).astype(np.int64) - 1]
+    grid[-1] = math.inf
+    return np.unique(grid[able])
+
+
+def fewest(risk: float, confidence: float) -> int:
+    """The fewest answered samples that can show the risk, if none of them is wrong."""
+    check_wish(risk, confidence)
+    count = max(1, math.ceil(math.log(1 - confidence) / math.log1p(-risk) - 1e-9))
+    return count + int(upper_bound(0, count, confidence) > risk)
+
+
+def enough(
+    samples: int, answered: int, errors: int, *, risk: float, confidence: float
+) -> int | None:
+    """How many samples would show the risk if the share of answers and of errors stayed.
+
+    Where there are too few even for no error, it is the fewest, unless the errors show already that
+    the risk is larger. None: the share of errors is not below the risk, so more of them would not
+    help.
+    """
+    least = fewest(risk, confidence)
+    if samples < least and lower_bound(errors, answered, confidence) <= risk:
+        return least
+    if answered and errors / answered >= risk:
+        return None
+    share, rate = (answered or 1) / max(samples, 1), errors / (answered or 1)
+    low = high = least
+    while upper_bound(rate * high, high, confidence) > risk:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if upper_bound(rate * middle, middle, confidence) > risk:
+            low = middle
+        else:
+            high = middle
+    return math.ceil(high / share)
+
+
+def check_wish(risk: float, confidence: float) -> None:
+    """Refuse a risk or a confidence that is not a probability between 0 and 1."""
+    for name, value in (("risk", risk), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise NescioError(f"{name} must lie between 0 and 1, got {value}")
+
+
+def _read(score: Numbers, wrong: Numbers, grid: Numbers) -> tuple[Array, Array, Array]:
+    scores = numbers("score", score, axes=1).astype(np.float64)
+    errors = numbers("wrong", wrong, axes=1).astype(np.int64)
+    levels = np.asarray(grid, dtype=np.float64)
+    if len(scores) != len(errors):
+        raise NescioError(f"{len(scores)} scores but {len(errors)} answers; give one per sample")
+    if np.isnan(scores).any():
+        raise NescioError(f"{int(np.isnan(scores).sum())} scores are NaN; leave those samples out")
+    if ((errors != 0) & (errors != 1)).any():
+        raise NescioError("wrong must be 0 or 1, one per sample")
+    if levels.ndim != 1 or not len(levels) or not (np.diff(levels) >= 0).all():
+        raise NescioError("grid must be thresholds in ascending order: see coverages")
+    return scores, errors, levels

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nescio.core import NescioError, digest, in_order
+from nescio.core import NescioError, NescioWarning, digest, in_order
 from nescio.core.progress import progress as bar
+from nescio.data import door
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
@@ -49,8 +50,8 @@ class Summary:
 
     out: Path
     inputs: int
-    decisions: Mapping[str, int]  # answer, unsure, outside
-    rules: Mapping[str, int]  # which rule spoke; those that never did are left out
+    decisions: Mapping[str, int]  # answer, unsure, ood
+    rules: Mapping[str, int]  # which rule decided; those that never did are left out
     out_of_range: int  # finite, with numbers that calibration data did not have
     seconds: float | None = None  # None: all was there already
     unreadable: int = 0  # files that could not be read, among those that are not finite
@@ -64,18 +65,18 @@ class Summary:
         shares = [f"{n:>8}  {c:>12}  {c / self.inputs:8.2%}" for n, c in self.decisions.items()]
         lines = [f"{self.inputs} inputs", *shares]
         if self.not_finite:
-            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: outside")
+            lines.append(f"{self.not_finite} are, or lead to, NaN or infinite numbers: OOD")
         if self.unreadable:
             lines.append(f"WARNING: {self.unreadable} of them are files that cannot be read")
         if self.out_of_range:
             lines.append(
                 f"WARNING: {self.out_of_range} hold numbers outside the range of the calibration "
-                "data: are they scaled alike? The promises do not cover them"
+                "data: are they scaled alike? The guarantees do not cover them"
             )
         if self.seconds is None:
             return "\n".join([*lines, "all of it was there already"])
         rate = self.inputs / max(self.seconds, 1e-9)
-        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs a second"])
+        return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs per second"])
 
 
 def score(
@@ -89,14 +90,16 @@ def score(
 ) -> Summary:
     """Write the decisions of a guard about all inputs into a file, in their order.
 
-    source: an array (N, ...), a path (see `nescio.data.readers.open_stream`), or a stream.
+    source: an array (N, ...), a tuple or mapping of arrays, a path (see
+      `nescio.data.readers.open_stream`), a stream, or a DataLoader or other iterable of batches;
+      the last cannot be recognized, so a stopped run begins anew.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
     batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
       the detector keeps, memory does not grow with the number of inputs.
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
-    Rows have the number of the case, the file of an image, columns that the stream keeps, and the
+    Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
     columns of `Decisions`. Numbers in text have nine significant digits.
     """
     stream, out = _stream(source), Path(out)
@@ -156,14 +159,18 @@ def fingerprint(guard: Guard) -> str:
     if guard.range is not None:
         tensors += [guard.range.low, guard.range.high]
     said += [weights_digest(net) for net in guard.nets]
-    words = torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
-    return digest(words, *tensors)
+    return digest(json.dumps(said, sort_keys=True), *tensors)
 
 
 def _stream(source: Any) -> Stream:
     if isinstance(source, Stream):
         return source
-    return open_stream(source) if isinstance(source, (str, Path)) else array_stream(source)
+    if isinstance(source, (str, Path)):
+        return open_stream(source)
+    if door.several(source):
+        return array_stream(door.as_network_inputs(source, finite=False))
+    is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
+    return array_stream(source) if is_array else door.loaded_stream(source)
 
 
 def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
@@ -185,7 +192,7 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
         if stream.columns is not None:
             hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
         elif stream.files is not None and len(guard.range.shape) == 3:
-            colors, height, width = guard.range.shape
+            colors, height, width = map(int, guard.range.shape)
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {stream.name}:size={size}:mode={mode}"
@@ -254,13 +261,7 @@ def _twin(net: nn.Module) -> nn.Module:
 def quiet() -> Iterator[None]:
     """No warnings of a guard: what they say is counted in a summary, or in its guarantees."""
     with warnings.catch_warnings():
-        for said in (
-            ".*outside the range of the calibration",
-            ".*NaN or infinite numbers: outside",
-            "the guard will leave every input unsure",
-            ".*calibration inputs are copies",
-        ):
-            warnings.filterwarnings("ignore", said, UserWarning)
+        warnings.simplefilter("ignore", NescioWarning)
         yield
 
 

@@ -91,12 +91,7 @@ def acet(
             start = nearest(center + warm.recall(position))
         else:
             start = random_start(ascent, center, rng, scale)
-        result = start
-        if ascent.steps:
-            frozen = forward.frozen()
-            result, _ = ascent(
-                lambda x: top_odds(frozen(x)), center, start=start, lead=2, scale=scale
-            )
+        result = _searched(ascent, forward, center, start, scale)
         if keep:
             warm.store(position, result - center)
         if free:
@@ -111,6 +106,16 @@ def acet(
         return in_dist + weight * confidence_term(outputs, form)
 
     return base.with_step(text, step)
+
+
+def _searched(
+    ascent: Ascent, forward: Forward, center: Tensor, start: Tensor, scale: float
+) -> Tensor:
+    """The surest points that the attack reaches from `start`; without steps, `start`."""
+    if not ascent.steps:
+        return start
+    frozen = forward.frozen()
+    return ascent(lambda x: top_odds(frozen(x)), center, start=start, lead=2, scale=scale)[0]
 
 
 def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from nescio.core import Rng
+from nescio.core import Inputs, Rng, only_tensor
 from nescio.data.ranges import Units
 from nescio.losses.loss import Batch, Loss
 from nescio.nets.stack import Forward, Stack, Tensors
@@ -30,5 +30,5 @@ class _Behind(Stack):
         self.inner, self.units = inner, units
         self.net, self.trained, self._layers = inner.net, inner.trained, inner._layers
 
-    def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
-        return self.inner(tensors, self.units.inputs(x), rng)
+    def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
+        return self.inner(tensors, self.units.inputs(only_tensor(x, "a loss")), rng)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, load_tensors, save_tensors
+from nescio.core import DamagedError, NescioError, Saved, readers, save_tensors
 from nescio.metrics.as_arrays import Counts, Numbers, numbers
 from nescio.metrics.intervals import Interval
 from nescio.metrics.ranking import Positive, is_ood, least_count, refuse_nan
@@ -127,19 +127,11 @@ class Sketch:
         edge = (flagged + self.in_dist) / samples + missed / others
         return Interval(*(float(part.min()) / 2 for part in (edge, apart, edge)))
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write the sketch as a safetensors file."""
         tensors = {name: torch.from_numpy(getattr(self, name)) for name in PARTS}
         save_tensors(Path(path), tensors, {"kind": KIND, "bits": self.bits})
-
-    @staticmethod
-    def load(path: str | Path) -> "Sketch":
-        """Read a sketch; a foreign or damaged file is refused."""
-        tensors, manifest = load_tensors(Path(path), KIND)
-        if set(tensors) != set(PARTS):
-            raise NescioError(f"{path} is damaged: a sketch holds {', '.join(PARTS)}")
-        parts = {name: tensor.numpy().astype(np.int64) for name, tensor in tensors.items()}
-        return Sketch(bits=manifest.get("bits", 0), **parts)
+        return Path(path)
 
     def _sizes(self) -> tuple[int, int]:
         for name, count in zip(("in-distribution", "OOD"), self.counts, strict=True):
@@ -152,6 +144,14 @@ class Sketch:
         if is_ood(positive):
             return self.ood[::-1], self.in_dist[::-1]
         return self.in_dist, self.ood
+
+
+@readers.named(KIND)
+def _read(saved: Saved) -> Sketch:
+    if set(saved.tensors) != set(PARTS):
+        raise DamagedError(f"{saved.path} is damaged: a sketch holds {', '.join(PARTS)}")
+    parts = {name: tensor.numpy().astype(np.int64) for name, tensor in saved.tensors.items()}
+    return Sketch(bits=saved.manifest.get("bits", 0), **parts)
 
 
 def _added(bits: int, in_dist: tuple[Counts, Counts], ood: tuple[Counts, Counts]) -> Sketch:

@@ -5,77 +5,116 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.dropout` says how.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from nescio.core import Head, NescioError, Prediction, as_inputs, generator
+from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
-from nescio.models.model import Model, check_logits, refusing_shapes
-from nescio.models.predictor import as_head, check_passes, evaluating
+from nescio.data import door
+from nescio.models.members import Member, networks
+from nescio.models.model import check_logits
+from nescio.models.predictor import Predictor, as_head, check_passes, plain
+from nescio.models.predictor_folder import save_settings
+from nescio.nets import (
+    Output,
+    at_rest,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    returning,
+    selected,
+)
 from nescio.nets.dropout import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
-SAMPLES = 512  # at most so many in one go
+SAMPLES = 512  # at most, in one go
+REFUSED = "mc_dropout reads an nn.Module with weights, or a model"
 
 
 @predictors.register
 def mc_dropout(
-    net: nn.Module | Model, *, passes: int = 100, seed: int = 0, head: Head | str | None = None
+    net: nn.Module | Predictor,
+    *,
+    passes: int = 100,
+    seed: int = 0,
+    head: Head | str | None = None,
+    output: Output = None,
 ) -> "MCDropout":
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
-    Of a model with M networks, each gives `passes` members, read by the model's own head.
-    head: how the outputs of a network are read, a head or its name; None for class logits.
+    net: a network, or a model; of a model with M networks, each gives `passes` members.
+    head: how the outputs of a network are read, a head or its name; None for class logits. A model
+      has its head.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     check_passes(passes)
-    if not isinstance(net, (nn.Module, Model)) or not list(_weights(net)):
-        raise NescioError("mc_dropout reads an nn.Module with weights, or a model")
-    if isinstance(net, Model):
-        if head is not None:
-            raise NescioError("a model has a head of its own; leave head= out, or give its network")
-        nets = tuple(net.member(i) for i in range(net.members))
-        return MCDropout(nets, net.head, passes, seed, net.notes)
-    return MCDropout((net,), as_head(head, net), passes, seed)
+    if not isinstance(net, nn.Module) and not callable(getattr(net, "networks", None)):
+        raise NescioError(REFUSED)
+    members = networks(net)
+    if not all(m.is_bare and next(m.net.parameters(), None) is not None for m in members):
+        raise NescioError(REFUSED)
+    if isinstance(net, nn.Module):
+        inner = returning(net, output)
+        return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
+    if head is not None:
+        raise NescioError("a model has a head of its own; leave head= out, or give its network")
+    return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
 
 
-def _weights(net: nn.Module | Model) -> Iterable[Tensor]:
-    return net.tensors.values() if isinstance(net, Model) else net.parameters()
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MCDropout:
     """Networks whose dropout is sampled; the same seed gives the same masks."""
 
-    nets: tuple[nn.Module, ...]
+    inner: nn.Module | Predictor
     head: Head
     passes: int
     seed: int
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how the networks were trained
+
+    @cached_property
+    def nets(self) -> tuple[nn.Module, ...]:
+        """The networks, each of which gives `passes` members."""
+        return tuple(member.net for member in networks(self.inner))
+
+    def networks(self) -> list[Member]:
+        """Each network once for each pass, with the masks of the pass."""
+        passes = range(self.passes)
+        return [
+            Member(net=net, head=self.head, masks=(self.seed, t), template=self.nets[0])
+            for net in self.nets
+            for t in passes
+        ]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model, and beside it how its members are drawn."""
+        model: Any = self.inner
+        model = plain(model, head=self.head) if isinstance(model, nn.Module) else model
+        model.save(folder)
+        options = {"passes": self.passes, "seed": self.seed}
+        return save_settings(folder, sampler="mc_dropout", sampling=options)
 
     def __call__(self, x: Any) -> Prediction:
         outputs = self.outputs(x)
         check_logits(outputs, self.head)
         return self.head(outputs)
 
-    def answer(self, x: Tensor) -> Prediction:
+    def answer(self, x: Inputs) -> Prediction:
         """The prediction with gradients with respect to the inputs; passes together if they fit."""
         first = next(self.nets[0].parameters())
-        x, parts = x.to(first.device, first.dtype), []
+        x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
+        parts = []
         for net in self.nets:
-            frozen = {name: t.detach() for name, t in net.state_dict(keep_vars=True).items()}
-            call = partial(functional_call, net, frozen)
-            with evaluating(net):
+            with at_rest(net):
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
                 parts += [
-                    self._run(call, x, range(t, min(t + together, self.passes)))[0]
+                    self._run(net, x, range(t, min(t + together, self.passes)))[0]
                     for t in range(0, self.passes, together)
                 ]
         outputs = torch.cat(parts)
@@ -86,14 +125,16 @@ class MCDropout:
     def outputs(self, x: Any) -> Tensor:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
-        x = as_inputs(x, dtype=first.dtype)
+        tokens = reads_tokens(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
         parts = []
         for net in self.nets:
-            with evaluating(net), refusing_shapes(x):
-                parts.append(self._sample(net, x.to(first.device)))
+            with at_rest(net), refusing_shapes(x):
+                ready = entering(x, first.device, first.dtype, tokens=tokens)
+                parts.append(self._sample(net, ready))
         return torch.cat(parts).to(x.device)
 
-    def _sample(self, net: nn.Module, x: Tensor) -> Tensor:
+    def _sample(self, net: nn.Module, x: Inputs) -> Tensor:
         samples, passes = self._sizes(net, x)
         chunks = [
             torch.cat(
@@ -106,9 +147,9 @@ class MCDropout:
         ]
         return torch.cat(chunks, dim=1)
 
-    def _sizes(self, net: nn.Module, x: Tensor) -> tuple[int, int]:
-        """Cases and passes in one go, from a trial; one pass where they cannot run together."""
-        probe = x[:2] if len(x) > 1 else torch.cat([x, x])
+    def _sizes(self, net: nn.Module, x: Inputs) -> tuple[int, int]:
+        """Samples and passes in one go, from a trial; one pass where they cannot run together."""
+        probe = x[:2] if len(x) > 1 else x[[0, 0]]
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
         if not mode.drawn:
@@ -118,10 +159,10 @@ class MCDropout:
             )
         if not _close(self._run(net, probe[1:], range(1))[0], truth[:, 1:]):
             raise NescioError(
-                "the answer for a sample depends on the other cases of its batch; the samples "
+                "the answer for a sample depends on the others of its batch; the samples "
                 "must be the first axis wherever dropout acts"
             )
-        limit = BYTES // x.element_size()
+        limit = BYTES // next(net.parameters()).element_size()
         samples = max(1, min(SAMPLES, limit // max(mode.before, mode.widest)))
         wide = self._together(net, probe, truth)
         if wide is None:
@@ -129,8 +170,8 @@ class MCDropout:
         passes = min(self.passes, max(1, limit // wide))
         return max(1, min(samples, limit // (wide * passes))), passes
 
-    def _together(self, net: nn.Module, probe: Tensor, first: Tensor) -> int | None:
-        """Numbers a row when passes run together; None where that does not give the same."""
+    def _together(self, net: nn.Module, probe: Inputs, first: Tensor) -> int | None:
+        """Numbers per sample when passes run together; None where that does not give the same."""
         count = range(min(2, self.passes))
         truth = torch.cat([first, *(self._run(net, probe, range(t, t + 1))[0] for t in count[1:])])
         try:
@@ -139,16 +180,12 @@ class MCDropout:
             return None
         return mode.widest if _close(together, truth) else None
 
-    def _run(
-        self, net: Callable[[Tensor], Tensor], x: Tensor, passes: range
-    ) -> tuple[Tensor, MaskPerPass]:
+    def _run(self, net: nn.Module, x: Inputs, passes: range) -> tuple[Tensor, MaskPerPass]:
         """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
-            outputs = net(x.clone())  # in-place layers must not reach the caller's inputs
-        outputs = mode.expanded(outputs)
-        if not isinstance(outputs, Tensor):
-            raise NescioError("a network must return one tensor of outputs")
+            result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
+        outputs: Tensor = mode.expanded(selected(result))
         return outputs.unflatten(0, (len(passes), len(x))), mode
 
 

@@ -1,10 +1,9 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    Bundle,
     Head,
+    Inputs,
     NescioError,
     Prediction,
-    as_batch,
-    as_inputs,
-    load_tensors,
+    Saved,
+    readers,
     save_tensors,
     write_json,
 )
+from nescio.core.files import MODEL
 from nescio.core.registry import heads
+from nescio.data import door
+from nescio.models.members import Member
+from nescio.nets import entering, reads_tokens, refusing_shapes
 from nescio.nets.factory import made_by, rebuild
 from nescio.nets.stack import Stack
 from nescio.nets.standardize import is_scaled, scaled
-from nescio.version import VERSION
-
-FILE = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,7 @@ class History:
     """Losses by epoch and member; NaN after a member has stopped."""
 
     train: Tensor  # (E, M)
+    _: KW_ONLY
     validation: Tensor | None = None  # (E, M)
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
@@ -47,9 +49,11 @@ class Model:
     net: nn.Module
     tensors: Mapping[str, Tensor]  # (M, ...) by name, parameters and buffers
     head: Head
+    _: KW_ONLY
     history: History | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
     seen: Tensor | None = None  # (n,) int64: hashes of the training inputs, ascending
+    inner = None  # it wraps nothing
 
     def __repr__(self) -> str:
         kind = type(self.net).__name__
@@ -79,22 +83,24 @@ class Model:
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
         """Raw outputs `(M, N, O)`, computed `batch_size` samples at a time, where `x` lives.
 
-        uint8 images `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
+        `(N, C, H, W)` are converted a batch at a time; 255 is 1.
         """
-        x = as_inputs(x, dtype=self.dtype, keep_bytes=True)
+        x = door.as_network_inputs(x, dtype=self.dtype, tokens=reads_tokens(self.net))
         with refusing_shapes(x):
-            batches = (as_batch(part, self.dtype) for part in x.to(self.device).split(batch_size))
-            chunks = [
-                self.architecture(self.tensors, part.expand(self.members, *part.shape)).to(x.device)
-                for part in batches
-            ]
+            chunks = [self._forward(part).to(x.device) for part in x.split(batch_size)]
         return torch.cat(chunks, dim=1).contiguous()
 
-    def answer(self, x: Tensor) -> Prediction:
+    def _forward(self, x: Inputs) -> Tensor:
+        """Raw outputs `(M, N, O)` in one go."""
+        x = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
+        repeated = partial(_expanded, members=self.members)
+        wide = x.map(repeated) if isinstance(x, Bundle) else repeated(x)
+        return self.architecture(self.tensors, wide)
+
+    def answer(self, x: Inputs) -> Prediction:
         """The prediction in one go, with gradients with respect to the inputs."""
-        x = x.to(self.device, self.dtype)
-        wide = x.expand(self.members, *x.shape)
-        return self.head(self.architecture(self.tensors, wide))
+        return self.head(self._forward(x))
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
         outputs = self.outputs(x, batch_size=batch_size)
@@ -112,17 +118,24 @@ class Model:
                 own[name].copy_(tensor[index])
         return net.eval()
 
+    def networks(self) -> list[Member]:
+        """Its members, as ordinary modules."""
+        return [
+            Member(net=self.member(index), head=self.head, template=self.net)
+            for index in range(self.members)
+        ]
+
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
         """The same model on another device or in another number type; counters stay integers."""
         moved = {
             name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
             for name, t in self.tensors.items()
         }
-        return Model(self.net, moved, self.head, self.history, self.notes, self.seen)
+        return replace(self, tensors=moved)
 
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
-        path = Path(folder) / FILE
+        path = Path(folder) / MODEL
         manifest = self._manifest()
         tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
         if self.history is not None:
@@ -136,45 +149,42 @@ class Model:
         return path
 
     def _manifest(self) -> dict[str, Any]:
-        standardized = is_scaled(self.net)
-        inner = self.net[1] if standardized else self.net  # type: ignore[index]
-        first = self.net[0].mean if standardized else None  # type: ignore[index]
         history = self.history or History(torch.empty(0))
         return {
             "kind": "model",
-            "nescio": VERSION,
             "members": self.members,
-            "net": made_by(inner),
-            "layers": str(inner),
-            "standardize": None if first is None else list(first.shape),
+            **describe(self.net),
             "head": {"name": self.head.name, "options": dict(self.head.options)},
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
 
-    @classmethod
-    def load(cls, folder: str | Path, *, net: nn.Module | None = None) -> "Model":
-        """Read a saved model; a network that is not nescio's own must be passed as `net`."""
-        path = Path(folder)
-        path = path / FILE if path.is_dir() else path
-        if not path.exists() and path.with_name("checkpoint.safetensors").exists():
-            raise NescioError(f"{path.parent} holds an unfinished run; train it to the end first")
-        if net is not None and not isinstance(net, nn.Module):
-            raise NescioError(f"net must be an nn.Module, got {type(net).__name__}: make_net()?")
-        saved, manifest = load_tensors(path, "model")
-        weights, logs = _under("weights/", saved), _under("history/", saved)
-        try:
-            whole = rebuilt(manifest, net)
-            head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
-            epochs = {key: tuple(value) for key, value in manifest["history"].items()}
-            notes = manifest["notes"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise NescioError(f"{path} has a damaged manifest: {error!r}") from error
-        _check_weights(whole, weights, path)
-        history = None
-        if "train" in logs:
-            history = History(logs["train"], logs.get("validation"), **epochs)
-        return cls(whole, weights, head, history, notes, saved.get("seen"))
+
+@readers.named("model")
+def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
+    """A saved model; a network that is not one of nescio's must be passed as `net`."""
+    if net is not None and not isinstance(net, nn.Module):
+        raise NescioError(f"net must be an nn.Module, got {type(net).__name__}: make_net()?")
+    manifest, weights = saved.manifest, saved.under("weights/")
+    whole = rebuilt(manifest, net)
+    head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
+    epochs = {key: tuple(value) for key, value in manifest["history"].items()}
+    _check_weights(whole, weights, saved.path)
+    logs = saved.under("history/")
+    history = (
+        History(logs["train"], validation=logs.get("validation"), **epochs)
+        if "train" in logs
+        else None
+    )
+    known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
+    return Model(whole, weights, head, **known)
+
+
+def describe(net: nn.Module) -> dict[str, Any]:
+    """What `rebuilt` needs of a network: how nescio made it, its layers, its input scaling."""
+    scaling: Any = net
+    inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
+    return {"net": made_by(inner), "layers": str(inner), "standardize": shape}
 
 
 def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
@@ -183,31 +193,12 @@ def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Mod
     if net is None and str(inner) != manifest["layers"]:
         raise NescioError(
             "the network was changed after nescio made it, so it cannot be rebuilt from its "
-            "options; pass it: load(folder, net=make_net())"
+            "options; pass it: nescio.load(folder, net=make_net())"
         )
     if manifest["standardize"] is None:
         return inner
     one = torch.ones(manifest["standardize"])
     return scaled(inner, one, one)
-
-
-@contextmanager
-def refusing_shapes(x: Tensor) -> Iterator[None]:
-    """Say which inputs a network did not take, in one line."""
-    try:
-        yield
-    except NescioError:
-        raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        line = str(error).strip().split("\n")[0]
-        if "nference tensor" in line:
-            raise NescioError(
-                "the network's weights were made or loaded under torch.inference_mode, so nothing "
-                "about it has a gradient; make or load it outside"
-            ) from error
-        raise NescioError(
-            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {line}"
-        ) from error
 
 
 def check_logits(outputs: Tensor, head: Head) -> None:
@@ -231,8 +222,8 @@ def check_logits(outputs: Tensor, head: Head) -> None:
         )
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+def _expanded(x: Tensor, *, members: int) -> Tensor:
+    return x.expand(members, *x.shape)
 
 
 def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

@@ -1,7 +1,5 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import nn
@@ -9,29 +7,20 @@ from torch import nn
 from nescio.core import Head, NescioError, Prediction, categorical
 from nescio.core.registry import heads, predictors
 from nescio.models.model import Model
+from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
 
 class Predictor(Protocol):
     """Anything that answers inputs with a prediction: a model, sampled passes, a scaled model.
 
-    Calling it takes any inputs, in pieces, without gradients. Those that can be attacked also have
-    `answer(x)`, which keeps the gradients with respect to the inputs.
+    Calling it takes any inputs, in parts, without gradients. Those that can be attacked also have
+    `answer(x)`, which keeps the gradients with respect to the inputs. Those with networks answer
+    two questions more, and nobody asks which kind of predictor it is: `networks()` gives a `Member`
+    for each member, `inner` what it wraps, or None.
     """
 
     def __call__(self, x: Any, /) -> Prediction: ...
-
-
-@contextmanager
-def evaluating(net: nn.Module) -> Iterator[None]:
-    """Put every layer of `net` into evaluation mode for a block, then back as it was."""
-    modes = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def as_head(head: Head | str | None, net: nn.Module) -> Head:
@@ -63,20 +52,19 @@ def _has_one_output(net: nn.Module) -> bool:
 
 
 def check_passes(passes: object) -> None:
-    """Refuse numbers of draws that are not whole, or below 1."""
+    """Refuse a number of draws that is not whole, or below 1."""
     if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
         raise NescioError(f"passes must be a whole number from 1 up, got {passes!r}")
 
 
-# One network as it is.
-
-
 @predictors.register
-def plain(net: nn.Module, *, head: Head | str | None = None) -> Model:
-    """The network's own answer, in evaluation mode; a model with one member.
+def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = None) -> Model:
+    """The answer of one network in evaluation mode: a model with one member.
 
     head: how outputs are read, a head or its name; None for class logits.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     if not isinstance(net, nn.Module):
         raise NescioError(f"plain reads an nn.Module, got {type(net).__name__}")
+    net = returning(net, output)
     return Model(net, stack([net]), as_head(head, net))

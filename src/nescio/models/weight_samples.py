@@ -1,6 +1,7 @@
 """Bayes-by-backprop at prediction: networks drawn from the distribution over weights."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from nescio.nets.factory import made_by
 def weight_samples(model: Model, *, passes: int = 100, seed: int = 0) -> Model:
     """Members are `passes` draws of the weights of each network: ordinary networks, stacked."""
     check_passes(passes)
-    if not isinstance(model, Model):
+    if not hasattr(model, "tensors"):
         raise NescioError(f"weight_samples reads a trained model, got {type(model).__name__}")
     layers = [n for n, m in model.net.named_modules() if isinstance(m, VariationalLinear)]
     if not layers:
@@ -35,8 +36,7 @@ def weight_samples(model: Model, *, passes: int = 100, seed: int = 0) -> Model:
         for part in ("weight", "bias"):
             mean, rho = (model.tensors[f"{layer}.{part}_{kind}"] for kind in ("mean", "rho"))
             tensors[f"{layer}.{part}"] = _draw(mean, rho, f"{layer}.{part}", passes, seed)
-    known = model.history, model.notes, model.seen
-    return Model(_fixed(model.net, layers), tensors, model.head, *known)
+    return replace(model, net=_fixed(model.net, layers), tensors=tensors)
 
 
 _PARTS = ("weight_mean", "weight_rho", "bias_mean", "bias_rho")

@@ -3,5 +3,4 @@
 from nescio.monitoring.merge import Merged as Merged
 from nescio.monitoring.merge import merge as merge
 from nescio.monitoring.monitor import Monitor as Monitor
-from nescio.monitoring.monitor import load as load
 from nescio.monitoring.monitor import monitor as monitor

@@ -1,8 +1,16 @@
-"""A conformal test martingale: an alarm for drift with bounded false alarms at all times."""
+"""A conformal test martingale: an alarm for drift with bounded false alarms at all times.
+
+Each score of the stream is ranked among the calibration scores and all of the stream before it. If
+nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem 11.1), so
+no bet against them gains: by Ville's inequality the capital ever reaches 1 / false_alarm with
+probability at most false_alarm.
+"""
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +18,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, derive, load_tensors, save_tensors
+from nescio.core import DamagedError, NescioError, Saved, derive, readers, save_tensors
 from nescio.data import random_access
 from nescio.guards import Guard
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.as_arrays import numbers
 from nescio.monitoring.bets import COUNT, grow
 from nescio.monitoring.ranks import BLOCK, p_values
 
-# The highest values of a long series, in bounded memory.
-
-CELLS = 1024  # at most; when they are full, two become one
+Floats = NDArray[np.float64]
+LEAST = 20  # calibration scores of a monitor
+PIECE = 128 * BLOCK  # scores in one go
+KIND, BETS = "monitor", 1  # the second goes up when the bets change
+CELLS = 1024  # of the peaks, at most; when they are full, two become one
 
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """The highest value in each stretch of `stride` values; the last may be unfinished."""
+    """The highest value in each stretch of `stride` values of a series, in bounded memory."""
 
     heights: NDArray[np.float64]
     stride: int
@@ -54,19 +64,6 @@ class Peaks:
         """The ends of the stretches, of `count` values, and their heights."""
         ends = np.arange(1, len(self.heights) + 1, dtype=np.int64) * self.stride
         return np.minimum(ends, count), self.heights
-
-
-# A conformal test martingale: an alarm for drift whose false alarms are bounded at all times.
-#
-# Each score of the stream is ranked among the calibration scores and all of the stream before it.
-# If nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem
-# 11.1), so no bet against them gains: by Ville's inequality the capital ever reaches
-# 1 / false_alarm with probability at most false_alarm.
-
-Floats = NDArray[np.float64]
-LEAST = 20  # calibration scores of a monitor
-PIECE = 128 * BLOCK  # scores in one go
-KIND, BETS = "monitor", 1  # the second goes up when the bets change
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -110,8 +107,13 @@ class Monitor:
         """The number of scores, and the highest `log_martingale` since the point before."""
         return self.peaks.points(self.count)
 
-    def update(self, scores: Numbers) -> "Monitor":
-        """The monitor after more scores, one or many; larger is further out."""
+    def update(self, scores: Any) -> "Monitor":
+        """The monitor after more scores; larger is further out.
+
+        scores: one, an array, or an iterable of arrays, such as the scores of a loader's batches.
+        """
+        if _is_stream(scores):
+            return reduce(Monitor.update, scores, self)
         if np.size(scores) == 0:
             return self
         values, now = _scores("scores", scores), self
@@ -119,7 +121,7 @@ class Monitor:
             now = _after(now, values[start : start + PIECE])
         return now
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write the monitor to one file; a crash leaves the old file or the new one."""
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
@@ -128,10 +130,11 @@ class Monitor:
         plain = {name: getattr(self, name) for name in names}
         manifest = {"kind": KIND, "shard": list(self.shard), "stride": self.peaks.stride, **plain}
         save_tensors(Path(path), tensors, {**manifest, "bets": BETS})
+        return Path(path)
 
 
 def monitor(
-    calibration_scores: Numbers | Guard,
+    calibration_scores: Any,
     *,
     false_alarm: float = 0.01,
     bins: int = 256,
@@ -154,6 +157,9 @@ def monitor(
     """
     if isinstance(calibration_scores, Guard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
+    if _is_stream(calibration_scores):
+        parts = [_scores("calibration_scores", part) for part in calibration_scores]
+        calibration_scores = np.concatenate(parts or [np.empty(0)])
     scores = _scores("calibration_scores", calibration_scores)
     _check(false_alarm, bins, shard, shards)
     if len(scores) < LEAST * shards:
@@ -181,12 +187,15 @@ def monitor(
     )
 
 
-def load(path: str | Path) -> Monitor:
-    """Read a monitor that was saved; it goes on as if nothing had happened."""
-    tensors, manifest = load_tensors(Path(path), KIND)
+@readers.named(KIND)
+def _read(saved: Saved) -> Monitor:
+    """A monitor that was saved; it goes on as if nothing had happened."""
+    manifest = dict(saved.manifest)
     if manifest.pop("bets", None) != BETS:
-        raise NescioError(f"{path} was written by a nescio with other bets; start a new monitor")
-    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        raise DamagedError(
+            f"{saved.path} was written by a nescio with other bets; start a new monitor"
+        )
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in saved.tensors.items()}
     peaks = Peaks(arrays.pop("heights"), manifest.pop("stride"))
     manifest |= {"shard": tuple(manifest["shard"]), "peaks": peaks, **arrays}
     return Monitor(**{field.name: manifest[field.name] for field in fields(Monitor)})
@@ -236,7 +245,13 @@ def _edges(scores: Floats, bins: int) -> Floats:
     return np.unique(np.append(chosen, np.nextafter(ordered[-1], np.inf)))
 
 
-def _scores(name: str, scores: Numbers) -> Floats:
+def _is_stream(scores: Any) -> bool:
+    """Whether scores come in arrays one after the other."""
+    array = isinstance(scores, (list, tuple, str)) or hasattr(scores, "__array__")
+    return isinstance(scores, Iterable) and not array
+
+
+def _scores(name: str, scores: Any) -> Floats:
     values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
     values = np.ascontiguousarray(values, np.float64)
     if np.isnan(values).any():

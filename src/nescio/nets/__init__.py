@@ -9,6 +9,15 @@ from nescio.nets.mlp import mlp as mlp
 from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf
+from nescio.nets.reading import Output as Output
+from nescio.nets.reading import at_rest as at_rest
+from nescio.nets.reading import called as called
+from nescio.nets.reading import entering as entering
+from nescio.nets.reading import located as located
+from nescio.nets.reading import reads_tokens as reads_tokens
+from nescio.nets.reading import refusing_shapes as refusing_shapes
+from nescio.nets.reading import returning as returning
+from nescio.nets.reading import selected as selected
 from nescio.nets.resnet import resnet as resnet
 from nescio.nets.standardize import Standardize as Standardize
 from nescio.nets.standardize import standardized as standardized

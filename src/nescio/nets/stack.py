@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nescio.core import NescioError, Rng
+from nescio.core import Bundle, Inputs, NescioError, Rng
 from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.nets.dropout import draw_mask, masks_from
 from nescio.nets.fast_images import QuickImages
+from nescio.nets.reading import arguments, selected
 from nescio.nets.standardize import Standardize
 
 Tensors = Mapping[str, Tensor]
@@ -74,11 +75,11 @@ class Stack:
                 setattr(module, "inplace", False)  # noqa: B010
         self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
         self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
-        known = self._layers is None and _known(self.net)
-        if known:
+        self._known = self._layers is None and _known(self.net)
+        if self._known:
             _rearrange(self.net)
         # BatchNorm stands between convolutions of few weights, which then take 0.8 of the time.
-        self._last = known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
+        self._last = self._known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
 
     @property
     def stacked(self) -> bool:
@@ -91,9 +92,9 @@ class Stack:
         scalings = [m.mean.shape for m in self.net.modules() if isinstance(m, Standardize)]
         return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
 
-    def __call__(self, tensors: Tensors, x: Tensor, rng: Rng | None = None) -> Tensor:
+    def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
         """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
-        if self._layers is None or not self.takes(x.shape[2:]):
+        if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
         draws = None if rng is None else cache(partial(rng.generators, "dropout"))
         hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)
@@ -101,37 +102,44 @@ class Stack:
             hidden = layer(tensors, hidden, draws)
         return hidden.transpose(1, 2)
 
-    def _loop(self, tensors: Tensors, x: Tensor, rng: Rng | None) -> Tensor:
+    def _loop(self, tensors: Tensors, x: Inputs, rng: Rng | None) -> Tensor:
         self.net.train(rng is not None)
         generators = [None] * len(x) if rng is None else rng.generators("dropout")
         slices = {name: tensor.unbind(0) for name, tensor in tensors.items()}
         outputs = []
-        for member, (inputs, generator) in enumerate(zip(x.unbind(0), generators, strict=True)):
+        each: Sequence[Inputs] = x.unbind(0)
+        for member, (inputs, generator) in enumerate(zip(each, generators, strict=True)):
             weights = {name: parts[member] for name, parts in slices.items()}
             with (
                 nullcontext() if generator is None else masks_from(generator),
-                QuickImages() if inputs.ndim == 4 else nullcontext(),
+                QuickImages() if _are_images(inputs) else nullcontext(),
             ):
                 outputs.append(self._answer(weights, inputs))
         return torch.stack(outputs)
 
-    def _answer(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    def _answer(self, weights: dict[str, Tensor], x: Inputs) -> Tensor:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
-        whole = x.ndim != 4 or self.net.training or torch.is_grad_enabled()
+        whole = not _are_images(x) or self.net.training or torch.is_grad_enabled()
         answers = []
         for part in [x] if whole else x.split(PIECE):
-            answer = torch.func.functional_call(self.net, weights, (self._laid_out(part),))
-            if not isinstance(answer, Tensor):
-                kind = type(answer).__name__
-                raise NescioError(f"a network must return one tensor of outputs, not a {kind}")
-            answers.append(answer)
+            args, keywords = arguments(self.net, self._laid_out(part))
+            answers.append(selected(torch.func.functional_call(self.net, weights, args, keywords)))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
 
-    def _laid_out(self, x: Tensor) -> Tensor:
-        """Color images with the channels last in memory, where that is faster."""
-        if not self._last or x.ndim != 4 or x.shape[1] == 1:
+    def _laid_out(self, x: Inputs) -> Inputs:
+        """Color images with the channels last in memory, where that is faster.
+
+        A copy where a forward of the user's own may write on it.
+        """
+        if not self._known and not self.net.training:
+            return x.clone()
+        if isinstance(x, Bundle) or not self._last or x.ndim != 4 or x.shape[1] == 1:
             return x
         return x.contiguous(memory_format=torch.channels_last)
+
+
+def _are_images(x: Inputs) -> bool:
+    return isinstance(x, Tensor) and x.ndim == 4
 
 
 def _first(net: nn.Module) -> nn.Module:

@@ -58,7 +58,7 @@ def guard_usage(found: Findings) -> tuple[str, str] | None:
         return None
     net = ", net=net" if guard.own_network else ""
     python = (
-        f"import nescio\nguard = nescio.Guard.load({guard.file!r}{net})\n"
+        f"import nescio\nguard = nescio.load({guard.file!r}{net})\n"
         "print(guard(x))  # answer, unsure or ood, for each input"
     )
     own = f" --net {guard.net or 'mymodule:make_net'}" if guard.own_network else ""

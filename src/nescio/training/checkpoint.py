@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import DamagedError, NescioError, load_tensors, save_tensors
+from nescio.core import (
+    DamagedError,
+    NewerError,
+    WrongKindError,
+    check_same_run,
+    load_tensors,
+    save_tensors,
+)
 from nescio.training.optimizers import Optimizer, restored
 
-FILE = "checkpoint.safetensors"
-SHOWN = 60  # letters of a value in a message
 GROUPS = ("weights", "best", "memory")
 LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
 
@@ -60,8 +64,10 @@ class State:
         """Read the state of a run with this configuration; any other run is refused."""
         try:
             tensors, manifest = load_tensors(path, "checkpoint")
+        except (WrongKindError, NewerError):
+            raise
         except DamagedError as error:
-            raise NescioError(f"{error}; delete it to start this run again") from None
+            raise DamagedError(f"{error}; delete it to start this run again") from None
         check_same_run(path, manifest["config"], config)
         groups: dict[str, Any] = {name: {} for name in (*GROUPS, "optimizer", "log")}
         for name, tensor in tensors.items():
@@ -75,49 +81,3 @@ class State:
             **{name: groups[name] for name in GROUPS},
             **groups["log"],
         )
-
-
-def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Refuse a file of a run with another configuration, and say what differs."""
-    shown = differences(there, here)
-    if shown:
-        raise NescioError(
-            f"{path} belongs to another run ({shown}); choose another folder, or delete that one"
-        )
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """What differs between two descriptions, in words; of parts only what differs in them."""
-    every = [*here, *(key for key in there if key not in here)]  # what is unset may be left out
-    result = []
-    for key in every:
-        one, two = (run.get(key) or None for run in (there, here))
-        if one == two:
-            continue
-        inner = ""
-        if isinstance(one, Mapping) and isinstance(two, Mapping):
-            inner = differences(one, two)
-        old, new = _apart(key, str(there.get(key)), str(here.get(key)))
-        result.append(f"{key}: {inner or f'{old} there, {new} here'}")
-    return "; ".join(result)
-
-
-def _apart(key: str, one: str, two: str) -> tuple[str, str]:
-    """Two texts, cut where they are long, but not before they differ."""
-    if key == "written" and one.isdigit() and two.isdigit():  # nanoseconds
-        return _time(int(one)), _time(int(two))
-    same = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
-    begin = max(0, same - SHOWN // 2)
-    return _cut(one, begin), _cut(two, begin)
-
-
-def _cut(text: str, begin: int) -> str:
-    if len(text) <= SHOWN:
-        return text
-    part = text[begin : begin + SHOWN]
-    return f"{'...' * (begin > 0)}{part}{'...' * (begin + SHOWN < len(text))}"
-
-
-def _time(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 10**9)
-    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{rest:09d}"

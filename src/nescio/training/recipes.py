@@ -1,6 +1,5 @@
 """Named methods as combinations: a loss, a number of members, and where members come from."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -267,9 +266,3 @@ def _fixed(head: Head | None, noise: float) -> Head:
 
 def _decayed(base: losses.Loss, strength: float) -> losses.Loss:
     return losses.weight_decay(base, strength=strength) if strength else base
-
-
-def recipe_options(name: str) -> dict[str, Any]:
-    """The options of a recipe and their defaults."""
-    parameters = inspect.signature(recipes[name]).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -13,35 +13,36 @@ from nescio.core import (
     NescioError,
     Schedule,
     as_batch,
-    as_inputs,
     as_targets,
     check_labels,
+    check_same_run,
     digest,
     hash_inputs,
+    load,
     load_manifest,
     make_folder,
+    only_tensor,
     schedule_named,
     seeded,
 )
+from nescio.core.files import CHECKPOINT, MODEL
+from nescio.data import door
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models.model import FILE, History, Model
+from nescio.models.model import History, Model
 from nescio.nets import standardized
 from nescio.nets.dense import dense
 from nescio.nets.stack import Stack, stack
-from nescio.training import checkpoint
-from nescio.training.checkpoint import State, check_same_run
+from nescio.training.checkpoint import State
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
 from nescio.training.optimizers import optimizer as fresh
 
-Data = tuple[Any, Any]
-
 
 def train(
     make_net: Callable[[], nn.Module],
-    data: Data,
+    data: Any,
     *,
     loss: Loss | Step | None = None,
     members: int | Sequence[int] = 1,
@@ -51,7 +52,7 @@ def train(
     learning_rate: float = 1e-3,
     schedule: str | Schedule = "constant",
     clip: float | None = None,
-    validation: Data | None = None,
+    validation: Any = None,
     patience: int | None = None,
     standardize: bool = False,
     bootstrap: bool = False,
@@ -65,8 +66,9 @@ def train(
 
     make_net: a factory, called once per member; each call draws its own initial weights.
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
-    data, validation: `(x, y)`; tensors or arrays. Labels are integers, regression targets floats.
-    Images `(N, C, H, W)` of uint8 stay bytes until the batch; 255 is 1.
+    data, validation: `(x, y)`, a torch Dataset or DataLoader, or other batches of such pairs, read
+    into memory at the start. Labels are integers, regression targets floats. Images `(N, C, H, W)`
+    of uint8 stay bytes until the batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -103,14 +105,15 @@ def train(
     if folder is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*test) if test else None}
-        if (folder / FILE).exists():
+        if (folder / MODEL).exists():
             return _finished(folder, config, nets[0], x.device)
     plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
-    path = None if folder is None else folder / checkpoint.FILE
+    path = None if folder is None else folder / CHECKPOINT
     state = _start(path, config, nets, plan, optimizer)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
     hashes = hash_inputs(x).unique()  # so that a guard recognizes the training data
-    model = Model(nets[0], _final(state, plan), loss.head, _history(state, test), config, hashes)
+    made = {"history": _history(state, test), "notes": config, "seen": hashes}
+    model = Model(nets[0], _final(state, plan), loss.head, **made)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)
@@ -155,7 +158,7 @@ def _whole(name: str, value: Any) -> int:
         raise NescioError(f"{name} must be a whole number, got {value!r}") from error
 
 
-def _check_options(config: Mapping[str, Any], validation: Data | None) -> None:
+def _check_options(config: Mapping[str, Any], validation: Any) -> None:
     for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
         value = config[name]
         if value is not None and not value > 0:
@@ -184,7 +187,7 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
 
 
 def _check_pairs(
-    data: Data, validation: Data | None, net: nn.Module, head: Head
+    data: Any, validation: Any, net: nn.Module, head: Head
 ) -> tuple[Pair, Pair | None]:
     pair = _check_data(data, net, head, "training data")
     if validation is None:
@@ -193,13 +196,11 @@ def _check_pairs(
     return pair, (x.to(pair[0].device), y.to(pair[0].device))
 
 
-def _check_data(data: Data, net: nn.Module, head: Head, name: str) -> Pair:
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise NescioError(f"{name} must be a pair (x, y)")
+def _check_data(data: Any, net: nn.Module, head: Head, name: str) -> Pair:
     dtype = _dtype(net)
-    x = as_inputs(data[0], f"{name}: inputs", dtype=dtype, keep_bytes=True)
-    y = as_targets(data[1], len(x), task=head.task, dtype=dtype).to(x.device)
-    return x, y
+    x, y = door.read(data, name=name, dtype=dtype)
+    x = only_tensor(x, "train")
+    return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)
 
 
 def _dtype(net: nn.Module) -> torch.dtype:
@@ -254,9 +255,10 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: He
 def _finished(
     folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
 ) -> Model:
-    manifest = load_manifest(folder / FILE, "model")
-    check_same_run(folder / FILE, manifest.get("notes", {}), config)
-    model = Model.load(folder, net=net[1] if config["standardize"] else net)  # type: ignore[index]
+    manifest = load_manifest(folder / MODEL, "model")
+    check_same_run(folder / MODEL, manifest.get("notes", {}), config)
+    inner = net[1] if config["standardize"] else net  # type: ignore[index]
+    model: Model = load(folder / MODEL, kind="model", net=inner)
     return model.to(device)
 
 
@@ -303,4 +305,4 @@ def _history(state: State, validated: Pair | None) -> History:
     best = state.best_epoch if state.best else state.stopped - 1
     validation = state.validation[:ran] if validated is not None else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
-    return History(state.train[:ran], validation, stopped, chosen)
+    return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)

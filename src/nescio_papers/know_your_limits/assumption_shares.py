@@ -117,8 +117,8 @@ def of_network(net: nn.Module, x: Tensor) -> dict[str, float]:
             origin, way = along_axis(x[rows], d)
             origins.append(origin)
             ways.append(way)
-    field = far_field(net, torch.cat(origins), torch.cat(ways), piece=True)
-    last = field.piece
+    field = far_field(net, torch.cat(origins), torch.cat(ways), last_region=True)
+    last = field.last_region
     assert last is not None
     moving, pairs = len(field.slope), moves.numel()
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nescio import nets
 from nescio.data import blobs as draw_blobs
-from nescio.geometry.pieces import monotone
+from nescio.geometry.affine_maps import monotone
 from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, with_look

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import generator
-from nescio.geometry.pieces import affine
+from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.limit_map import limit_map
 from nescio_papers.kit import Settings, percent
 from nescio_papers.know_your_limits.blobs import trained_blobs

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nescio import nets
 from nescio.core import categorical, generator
-from nescio.geometry.pieces import affine
+from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.far_field import along_axis, far_field, through_origin
 from nescio.geometry.rays.limits import limits
 from nescio.models.model import Model
@@ -187,10 +187,10 @@ def check_ends(settings: Settings) -> dict[str, Any]:
     for group in drawn(settings):
         net, x = group.members[0], group.points
         for kind, (origin, way) in (("axis", all_axes(x)), ("origin", through_origin(x))):
-            field = far_field(net, origin, way, piece=True)
-            assert field.piece is not None
+            field = far_field(net, origin, way, last_region=True)
+            assert field.last_region is not None
             sure = torch.as_tensor(field.kind != "undecided")
-            size = 1 + field.piece.V.abs().amax()
+            size = 1 + field.last_region.V.abs().amax()
             for factor in (1.5, 10.0, 1e4):
                 t = factor * (1 + field.radius)
                 points = origin + t[:, None] * way
@@ -198,7 +198,7 @@ def check_ends(settings: Settings) -> dict[str, Any]:
                     apart = net(points) - field.logits(t)
                 tally.add(kind, apart.abs().amax(1) / (t * size), sure)
                 if not group.whole:
-                    maps = affine(net, points).V - field.piece.V
+                    maps = affine(net, points).V - field.last_region.V
                     tally.add(f"{kind}, V", maps.abs().amax((1, 2)) / size, sure)
     return {name: tally.row(name) for name in ("axis", "axis, V", "origin", "origin, V")}
 
@@ -230,11 +230,11 @@ def _of_group(tally: Tally, shares: dict[str, Any], part: Drawn) -> None:
     result = limits(model, origin, way)
     assert result.gradients is not None
     assert result.class_gradients is not None
-    field = far_field(model, origin, way, piece=True)
-    assert field.piece is not None
+    field = far_field(model, origin, way, last_region=True)
+    assert field.last_region is not None
     sure = torch.as_tensor((field.kind != "undecided").all(0))
-    free = sure & ~field.piece.zero_entries.any(0)  # the printed hypothesis
-    unique = sure & ~field.piece.tied_top.any(0)  # what is needed instead
+    free = sure & ~field.last_region.zero_entries.any(0)  # the printed hypothesis
+    unique = sure & ~field.last_region.tied_top.any(0)  # what is needed instead
     t = FAR * (1 + field.radius.amax(0))[:, None]
     network = Network(model, intercept=(0.0,) * result.probs.shape[-1])
     direct = fields(network, origin + t * way, OF_MANY, math.e)
@@ -277,7 +277,7 @@ def _one_largest(probs: Tensor) -> Tensor:
 
 def _winners(shares: dict[str, Any], way: Tensor, field: Any, limit: Tensor) -> None:
     """Proposition 2 and its proof: one class gets all, and which entry of the column it has."""
-    last = field.piece
+    last = field.last_region
     meant = ~last.zero_entries[0] & ~last.duplicate_slopes[0]
     meant &= torch.as_tensor(field.kind[0] != "undecided")
     way, limit = way[meant], limit[meant]

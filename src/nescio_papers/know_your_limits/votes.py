@@ -110,7 +110,7 @@ def _segments(result: Regions, member: int) -> Segments:
     """The boundary of one member; no strip has a part of an upright segment."""
     lines = result.boundaries
     pairs = lines.segments.numpy()  # (S, 2, 2)
-    rises = (_gap(result)[lines.piece, 1] > 0).numpy()
+    rises = (_gap(result)[lines.region, 1] > 0).numpy()
     pairs = np.take_along_axis(pairs, pairs[..., 0].argsort(1)[..., None], 1)
     leans = pairs[:, 0, 0] < pairs[:, 1, 0]
     start, end = pairs[leans, 0], pairs[leans, 1]

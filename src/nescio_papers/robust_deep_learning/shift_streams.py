@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.core.registry import shifts
+from nescio.core import NescioError, RangeWarning, registry
 from nescio.data.dataset import Part
 from nescio.guards import Guard
 from nescio.monitoring import Monitor, monitor
@@ -37,7 +36,7 @@ def streams(watch: Guard, test: Part, *, seed: int) -> Findings:
     result: dict[str, Monitor] = {"unchanged": calm.update(_scores(watch, after))}
     for kind in KINDS:
         for strength in STRENGTHS:
-            moved = shifts[kind]()(after, strength)
+            moved = registry.corruptions[kind]()(after, strength)
             result[f"{kind}, strength {strength}"] = calm.update(_scores(watch, moved))
     for kind, images in _corrupted().items():
         result[f"MNIST-C {kind}"] = calm.update(_scores(watch, images[:third]))
@@ -59,7 +58,7 @@ def streams(watch: Guard, test: Part, *, seed: int) -> Findings:
 
 def _scores(watch: Guard, x: Tensor) -> Tensor:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*outside the range of the calibration.*")
+        warnings.simplefilter("ignore", RangeWarning)
         return watch(x).score
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.core.registry import shifts
+from nescio.core.registry import corruptions
 from nescio.data import scaling
 
 X = torch.arange(1.0, 13.0).reshape(2, 3, 2)
@@ -88,4 +88,4 @@ def test_bad_inputs_and_factors_are_refused(x, alpha, message):
 
 
 def test_scaling_is_registered():
-    assert shifts["scaling"] is scaling
+    assert corruptions["scaling"] is scaling

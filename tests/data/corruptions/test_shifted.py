@@ -8,13 +8,12 @@ import torch
 from scipy import ndimage
 from scipy.stats import kstest
 
-from nescio.core import NescioError
-from nescio.core.registry import shifts
+from nescio.core import NescioError, registry
 from nescio.data import corruptions, scaling
 from nescio.data.corruptions import Shifted, normal
 
 IMAGES = torch.rand(7, 2, 12, 9, generator=torch.Generator().manual_seed(0))
-NAMES = [name for name in shifts if name != "scaling"]  # that one takes factors
+NAMES = [name for name in registry.corruptions if name != "scaling"]  # that one takes factors
 MAKE = {name: getattr(corruptions, name) for name in NAMES}
 OPTION = {
     "blur": {"deviation": 1.0},

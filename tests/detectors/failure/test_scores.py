@@ -9,9 +9,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import nescio
-from nescio import Categorical, detectors, losses, measures, nets
+from nescio import Categorical, detectors, load, losses, measures, nets
 from nescio.core import NescioError, generator
-from nescio.detectors import load
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure import (
     confidnet,

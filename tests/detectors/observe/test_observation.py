@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -335,8 +336,8 @@ class Returns(nn.Module):
 @pytest.mark.parametrize(
     ("wrap", "output", "text"),
     [
-        (lambda z: (z.sum(), z), 1, "a tuple of 2"),
-        (lambda z: {"loss": z.sum(), "logits": z}, "logits", "dictionary with 'loss', 'logits'"),
+        (lambda z: (z, z), 1, "a tuple of 2"),
+        (lambda z: {"loss": z.sum(), "z": z}, "z", "dictionary with 'loss', 'z'"),
         (lambda z: [{"z": z}], lambda out: out[0]["z"], "a list of 1"),
     ],
 )
@@ -347,8 +348,30 @@ def test_networks_that_return_more_than_logits(wrap, output, text):
     found = nescio.observe(net, x, output=output)
     close(found.logits[0], net.fc(x).detach())
     assert found.last == "input of fc"
+    for made in (
+        nescio.models.plain(net, output=output),
+        nescio.models.ensemble([net], output=output),
+    ):
+        close(made(x).logits[0], net.fc(x).detach())
     with pytest.raises(NescioError, match="output=7"):
         nescio.observe(net, x, output=7)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "output"),
+    [
+        (lambda z: (z.sum(), z), 1),
+        (lambda z: (z.argmax(1)[:, None], z, z[:, None]), 1),
+        (lambda z: {"loss": z.sum(), "logits": z, "hidden": z}, "logits"),
+        (lambda z: SimpleNamespace(logits=z, hidden=z), "logits"),
+    ],
+)
+def test_logits_are_found_and_where_is_said(wrap, output):
+    net, x = Returns(wrap), torch.randn(5, 4)
+    found = nescio.observe(net, x)
+    close(found.logits[0], net.fc(x).detach())
+    assert found.about["output"] == output
+    close(nescio.models.plain(net)(x).logits[0], net.fc(x).detach())
 
 
 @pytest.mark.parametrize(
@@ -572,7 +595,7 @@ def test_what_is_no_network_is_refused(source, x):
 
 
 def test_a_sampler_has_no_one_set_of_features(net, x):
-    with pytest.raises(NescioError, match=r"got MCDropout; MC dropout and .*nescio.guard\(net, "):
+    with pytest.raises(NescioError, match=r"got MCDropout; .*MC dropout and .*nescio.guard\(net, "):
         nescio.observe(nescio.models.mc_dropout(net, passes=2), x)
 
 

@@ -78,7 +78,7 @@ def test_it_reads_the_layers_and_the_pooling_of_the_detector(net, x, y, layers, 
     detector = detectors.knn(train, k=2)
     expected = detector(nescio.observe(net, x + 0.1, layers=layers, pool=pool))
     close(nescio.scorer(net, detector)(x + 0.1), expected)
-    loaded = detectors.load(detector.save(tmp_path / "knn.safetensors"))
+    loaded = nescio.load(detector.save(tmp_path / "knn.safetensors"))
     close(nescio.scorer(net, loaded)(x + 0.1), expected)
 
 
@@ -223,9 +223,9 @@ def test_the_output_option_is_kept(x):
     train = nescio.observe(net, x, output="logits")
     detector = detectors.knn(train, k=2)
     close(nescio.scorer(net, detector)(x), detector(train))
-    with pytest.raises(NescioError, match="output="):
-        nescio.scorer(net, detectors.energy())(x)
-    close(nescio.scorer(net, detectors.energy(), output="logits")(x), detectors.energy()(train))
+    expected = detectors.energy()(train)
+    close(nescio.scorer(net, detectors.energy())(x), expected)
+    close(nescio.scorer(net, detectors.energy(), output="logits")(x), expected)
 
 
 def test_another_number_of_networks_is_refused(model, net, x, y):
@@ -243,7 +243,7 @@ def test_another_number_of_networks_is_refused(model, net, x, y):
         (lambda x: x * torch.nan, "NaN"),
         (lambda x: x[:0], "empty"),
         (lambda x: x[:, :1], "does not take inputs of shape"),
-        (lambda x: "x", "must be a tensor"),
+        (lambda x: "x", "data must be an array.*got a str"),
     ],
 )
 def test_inputs_are_checked(net, x, inputs, message):

@@ -43,7 +43,7 @@ def test_the_fewest_samples_are_enough_and_one_less_is_not(training: bool) -> No
     made = guard(net(), drawn(least, 1), train=train, sets=None, calibration_map=None)
     assert made.rules[0].coverage.holds
     try:
-        with pytest.warns(UserWarning, match="leave every input unsure"):
+        with pytest.warns(UserWarning, match="abstain on every input"):
             few = guard(net(), drawn(least - 3, 1), train=train, sets=None, calibration_map=None)
     except NescioError:
         return  # too few for the false alarms already

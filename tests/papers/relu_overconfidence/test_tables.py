@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
+import nescio
 from nescio import losses, nets
 from nescio.core import NescioError
 from nescio.evaluation import Comparison
@@ -241,7 +242,7 @@ def run(small, tmp_path_factory):
 
 
 def loaded(folder, column, part="table-1-mnist"):
-    return Model.load(folder / part / cells.slug(column))
+    return nescio.load(folder / part / cells.slug(column))
 
 
 def log_odds(model, x):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+import nescio
 from nescio import nets
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
-from nescio.models.model import Model
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.kit.experiment import VERDICTS
 from nescio_papers.robust_deep_learning import all_detectors, exposure, networks, ood, sets
@@ -108,7 +108,7 @@ def test_a_cell_of_the_matrix_is_what_scikit_learn_finds(run, small):
     block = BLOCKS["MNIST"]
     in_dist = sets.in_data(block, TINY)
     name = "mnist--fashion-mnist"
-    model = Model.load(folder / "exposure" / name)
+    model = nescio.load(folder / "exposure" / name)
     assert "outlier_exposure" in model.notes["loss"]
     ood = sets.ood_data(block, in_dist, TINY, seed=0)[sets.GRAY]
     scores = []

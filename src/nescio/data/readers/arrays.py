@@ -7,16 +7,15 @@ import zlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeAlias
+from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.lib import format as npy
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError
+from nescio.core import NescioError, as_batch
 from nescio.data.dataset import Dataset, Part, split
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
@@ -30,27 +29,24 @@ DAMAGE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImpl
 
 def read_arrays(path: str | Path, names: Set[str]) -> tuple[Arrays, list[str]]:
     """Those of the arrays `names` that the file has, and the names of all it has."""
-    if not Path(path).is_file():
+    path = Path(path)
+    if not path.is_file():
         raise NescioError(f"there is no file {path}; expected the path of an .npz file")
-    with open(path, "rb") as file:  # numpy leaves a damaged file open
-        archive = _archive(path, file)
-        wanted = [name for name in archive.files if name in names]
-        return {name: _member(path, archive, name) for name in wanted}, archive.files
-
-
-def _archive(path: str | Path, file: BinaryIO) -> NpzFile:
     try:
-        archive = np.load(file, allow_pickle=False)
+        with zipfile.ZipFile(path) as archive:
+            found = [name.removesuffix(".npy") for name in archive.namelist()]
     except DAMAGE as error:
+        with path.open("rb") as file:
+            single = file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
+        if single:
+            raise NescioError(
+                f"{path} holds one unnamed array; expected an .npz file with named ones: "
+                "write it with numpy.savez"
+            ) from None
         raise NescioError(
             f"{path} is not an .npz file, or is cut off ({error}); write it with numpy.savez"
         ) from None
-    if not isinstance(archive, NpzFile):
-        raise NescioError(
-            f"{path} holds one unnamed array; expected an .npz file with named ones: "
-            "write it with numpy.savez"
-        )
-    return archive
+    return {name: _member(path, name) for name in found if name in names}, found
 
 
 def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
@@ -63,27 +59,37 @@ def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
         )
 
 
-def _member(path: str | Path, archive: NpzFile, name: str) -> NDArray[Any]:
+def _member(path: Path, name: str) -> NDArray[Any]:
+    """One array of an .npz file, checked to its last byte."""
+    where = f"{name} in {path}"
     try:
-        array = archive[name]
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+            return _array(where, file)
+    except NescioError:
+        raise
     except DAMAGE as error:
-        if "allow_pickle" in str(error):
-            raise NescioError(
-                f"{name} in {path} holds pickled objects, which are never loaded; "
-                "save it as an array of numbers"
-            ) from None
         raise NescioError(
-            f"{name} in {path} cannot be read, the file is damaged or cut off ({error}); "
-            "write it again"
+            f"{where} cannot be read, the file is damaged or cut off ({error}); write it again"
         ) from None
-    return _numbers(f"{name} in {path}", array)
 
 
-def _numbers(where: str, array: Any) -> NDArray[Any]:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        kind = getattr(array, "dtype", "raw bytes")
+def _array(where: str, file: IO[bytes]) -> NDArray[Any]:
+    """All numbers of a file that stands at the beginning of an array."""
+    shape, columns_first, kind = _header(file)
+    _check_kind(where, kind)
+    flat = np.empty(math.prod(shape), kind)
+    if flat.size:
+        _filled(flat, file, 0)
+    return flat.reshape(shape, order="F" if columns_first else "C")
+
+
+def _check_kind(where: str, kind: np.dtype[Any]) -> None:
+    if kind.hasobject:
+        raise NescioError(
+            f"{where} holds pickled objects, which are never loaded; save it as an array of numbers"
+        )
+    if kind.kind not in "biuf":
         raise NescioError(f"{where} must hold real numbers, got {kind}; convert it")
-    return array
 
 
 def only_archive(name: str, where: Path, ending: str = ".npz") -> Path:
@@ -103,7 +109,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """The array of an .npy file, plain or compressed with xz."""
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
-            return _numbers(str(path), np.load(file, allow_pickle=False))
+            return _array(str(path), cast(IO[bytes], file))
     except (lzma.LZMAError, *DAMAGE) as error:
         if isinstance(error, NescioError):
             raise
@@ -121,8 +127,9 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
         )
     if array.dtype == np.uint8 and array.ndim == 4:
         return torch.from_numpy(array)
-    x = _float32(where, array)
-    return x.div_(255) if array.dtype == np.uint8 else x
+    if array.dtype == np.uint8:
+        return as_batch(torch.from_numpy(array))
+    return _float32(where, array)
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
@@ -295,8 +302,7 @@ def _stream(
             shape, columns_first, kind = _header(opened(stack))
     except DAMAGE as error:
         raise _damaged(path, error) from None
-    if kind.kind not in "biuf":
-        raise NescioError(f"{name} must hold real numbers, got {kind}; convert it")
+    _check_kind(name, kind)
     if len(shape) < 2:
         raise NescioError(
             f"{name} must have shape (N, ...), one row per sample, got {shape}; write one number a "

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,14 +27,14 @@ from nescio.data.readers.stream import (
     places_of,
     same_file,
 )
-from nescio.data.table import MISSING, is_header, is_number, number
 
-R = TypeVar("R", Tensor, Words)
+R = TypeVar("R", Tensor, Words, list[list[str]])
 Read = Callable[["Layout", bytes, int], R]  # of a piece of the file and the number of its first row
 
 CHUNK = 1 << 23  # bytes of text that are read at a time
 SEPARATORS = b",;\t"
-BROKEN = (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error)
+BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error)
+MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,26 @@ def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, .
         return _layout(Path(path), None, None, header).names
     except BROKEN as error:
         raise _broken(Path(path), error) from None
+
+
+def csv_words(
+    path: str | Path, *, names: Sequence[str] | None = None, header: bool | None = None
+) -> dict[str, list[str]]:
+    """All columns of a file by name, as text; the stream read to its end.
+
+    names: of a file without a header; otherwise they are those of the header, or 0, 1, ...
+    """
+    path = Path(path)
+    try:
+        layout = _layout(path, None, None, False if names is not None else header)
+        if names is not None:
+            layout = replace(layout, names=tuple(map(str, names)))
+        rows = [row for part in _rows(layout, 0, _even) for row in part]
+    except BROKEN as error:
+        raise _broken(path, error) from None
+    if not rows:
+        raise NescioError(f"{path} has a header but no rows; expected at least one")
+    return dict(zip(layout.names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
@@ -292,6 +313,35 @@ def _column(
             f"column {name!r} of {layout.path} holds {cells[bad]!r} in {where}, expected a number; "
             f"encode it (docs/tables-and-shift.md) or leave it out: {layout.path}:without={left}"
         ) from None
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether a first row holds names: one is no number, or they are 0, 1, 2, ... in order.
+
+    So pandas writes columns without names; with its index a column without a name comes first.
+    A row of one 0 is a number.
+    """
+    counted = list(map(str, range(len(cells))))
+    index = ["", *counted[:-1]]
+    if (len(cells) > 1 and list(cells) == counted) or (len(cells) > 2 and list(cells) == index):
+        return True
+    return not all(map(is_number, cells))
+
+
+def is_number(cell: str) -> bool:
+    """Whether a text is a number, or stands for no value."""
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def number(cell: str) -> float:
+    """The number that a text holds; NaN where it stands for no value."""
+    if "_" in cell:  # Python reads 1_000 as a number, nobody else does
+        raise ValueError(cell)
+    return np.nan if cell in MISSING else float(cell)
 
 
 def _opened(path: Path) -> IO[bytes]:

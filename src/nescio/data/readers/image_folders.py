@@ -5,11 +5,21 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import NescioError
+from nescio.data.images import as_images, height_width
 from nescio.data.readers.stream import Stream
-from nescio.data.sets.folders import ENDINGS, Size, UnreadableError, read_images
+
+Size = int | tuple[int, int] | None
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+MODES = {"gray": "L", "color": "RGB"}
+
+
+class UnreadableError(NescioError):
+    """A file that holds no image, or half of one."""
 
 
 def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = None) -> Stream:
@@ -79,3 +89,57 @@ def _readable_ones(
 
 def _readable(path: Path) -> str:
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def read_images(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:
+    """The images (N, C, H, W) of files, all of one size and mode."""
+    if mode is not None and mode not in MODES:
+        raise NescioError(f"`mode` must be gray, color or None, got {mode!r}")
+    room: NDArray[np.uint8] | None = None
+    for place, path in enumerate(files):
+        pixels = _pixels(path, size, mode)
+        if room is None:
+            room = np.empty((len(files), *pixels.shape), np.uint8)
+        if pixels.shape != room.shape[1:]:
+            raise _unlike(files[0], room.shape[1:], path, pixels.shape)
+        room[place] = pixels
+    assert room is not None
+    return as_images(room)
+
+
+def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
+    """Bytes (H, W, C) of one file."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as file:
+            image: Image.Image = file
+            stored = image.mode
+            if stored in ("L", "RGB") or (mode is not None and stored in ("1", "P", "RGBA", "LA")):
+                image = image.convert(MODES[mode]) if mode is not None else image
+                if size is not None:
+                    height, width = height_width(size)
+                    image = image.resize((width, height), Image.Resampling.BILINEAR)
+                return np.atleast_3d(np.asarray(image, np.uint8))
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise UnreadableError(
+            f"cannot read the image {path}: {error}; repair or remove it"
+        ) from None
+    raise NescioError(
+        f"{path} is stored as {stored}, expected 8-bit gray (L) or color (RGB); "
+        + ("convert it first" if mode else 'mode="gray" or mode="color" converts many others')
+    )
+
+
+def _unlike(first: Path, there: tuple[int, ...], other: Path, here: tuple[int, ...]) -> NescioError:
+    if there[:2] != here[:2]:
+        large, small = (" x ".join(map(str, shape[:2])) for shape in (there, here))
+        return NescioError(
+            f"images of mixed sizes: {first} is {large}, {other} is {small} (height x width); "
+            "say what they are to become: size=32, or size=(height, width)"
+        )
+    kinds = {1: "gray", 3: "color"}
+    return NescioError(
+        f"images of mixed modes: {first} is {kinds[there[2]]}, {other} is {kinds[here[2]]}; "
+        'say what they are to become: mode="gray" or mode="color"'
+    )

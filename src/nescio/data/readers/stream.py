@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, unknown
+from nescio.core import Bundle, NescioError, Shape, as_batch, as_tensor, joined, shape_of, unknown
 
 Names = str | int | Sequence[str] | None
 SHOWN = 10  # names in a message
@@ -74,7 +74,7 @@ def first_of(names: Sequence[str]) -> str:
 
 # Inputs that come a block at a time, in order, from any case on.
 
-Blocks = Callable[[int, int], Iterator[Tensor]]  # (first case, samples a block)
+Blocks = Callable[[int, int], Iterator[Any]]  # (first sample, samples per block)
 Words = NDArray[np.str_]
 Kept = Callable[[int, int], Mapping[str, Words]]  # (first case, samples): columns by name
 
@@ -88,7 +88,7 @@ class Stream:
     """
 
     name: str
-    shape: tuple[int, ...]  # of one input
+    shape: Shape  # of one input
     total: int | None  # samples, where they are known beforehand
     identity: Mapping[str, Any]  # JSON; what tells these inputs from others
     read: Blocks
@@ -107,10 +107,11 @@ class Stream:
     @property
     def sample_bytes(self) -> int:
         """What one sample takes in memory."""
-        return math.prod(self.shape) * self.bytes_each
+        each = self.shape.values() if isinstance(self.shape, dict) else [self.shape]
+        return sum(map(math.prod, each)) * self.bytes_each
 
-    def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Tensor]]:
-        """The first case's number and the inputs of each block of `size` samples."""
+    def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Any]]:
+        """The number of the first sample and the inputs of each block of `size` samples."""
         if size < 1 or start < 0:
             raise NescioError(f"a block needs at least one sample, from 0 on; got {size}, {start}")
         for block in self.read(start, size):
@@ -118,12 +119,12 @@ class Stream:
                 yield start, self._with_holes(start, block)
                 start += len(block)
 
-    def _with_holes(self, start: int, block: Tensor) -> Tensor:
+    def _with_holes(self, start: int, block: Any) -> Any:
         """A block as floats with NaN for samples that could not be read; unchanged without them."""
         holes = [sample - start for sample in self.unreadable if 0 <= sample - start < len(block)]
         if not holes:
             return block
-        found = block.float().div_(255) if block.dtype == torch.uint8 else block.clone()
+        found = as_batch(block).clone()
         found[holes] = math.nan
         return found
 
@@ -140,12 +141,22 @@ class Stream:
 
 
 def array_stream(x: Any, *, name: str = "inputs") -> Stream:
-    """Inputs (N, ...) that are in memory already."""
+    """Inputs (N, ...) that are in memory already; of several tensors, a checked bundle."""
+    if isinstance(x, Bundle):
+        digests = {part: _digest(tensor) for part, tensor in x.parts.items()}
+        return Stream(
+            name,
+            shape_of(x),
+            len(x),
+            {"digest": digests},
+            lambda start, size: x[start:].split(size),
+            bytes_each=8,
+        )
     array: Any = x if isinstance(x, np.ndarray) else as_tensor(x, name)
     if array.ndim < 2 or not math.prod(array.shape):
         raise NescioError(
             f"{name} must have shape (N, ...) and not be empty, got {tuple(array.shape)}; one row "
-            "a sample"
+            "per sample"
         )
     image = array.dtype in (torch.uint8, np.uint8) and array.ndim == 4
 
@@ -167,7 +178,7 @@ def as_block(name: str, part: Tensor | NDArray[Any]) -> Tensor:
     """A block as a network reads it: float32; uint8 is in 255ths, and stays so for images."""
     x = as_tensor(part, name)
     if x.dtype == torch.uint8:
-        return x if x.ndim == 4 else x.float().div_(255)
+        return x if x.ndim == 4 else as_batch(x)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}; convert them")
     return x.float()
@@ -179,20 +190,20 @@ def same_file(path: Path, **options: Any) -> dict[str, Any]:
     return {"file": path.name, "bytes": found.st_size, "written": found.st_mtime_ns, **options}
 
 
-def exactly(parts: Iterator[Tensor], size: int) -> Iterator[Tensor]:
+def exactly(parts: Iterator[Any], size: int) -> Iterator[Any]:
     """Parts of any length as blocks of `size` samples."""
-    waiting: list[Tensor] = []
+    waiting: list[Any] = []
     count = 0
     for part in parts:
         waiting.append(part)
         count += len(part)
         if count >= size:
-            whole = torch.cat(waiting)
+            whole = joined(waiting)
             ready = count - count % size
             yield from whole[:ready].split(size)
             waiting, count = [whole[ready:].clone()], count - ready
     if count:
-        yield torch.cat(waiting)
+        yield joined(waiting)
 
 
 def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]]) -> Kept:

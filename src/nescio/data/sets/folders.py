@@ -3,28 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import NescioError
 from nescio.core.registry import datasets
 from nescio.data.dataset import Dataset, Part, only_tests, split
-from nescio.data.images import as_images, height_width
+from nescio.data.images import as_images
 from nescio.data.readers.arrays import demand, only_archive, read_arrays, targets
+from nescio.data.readers.image_folders import ENDINGS, Size, read_images
 from nescio.data.sets.catalogue import data_folder, lacking
 
-Size = int | tuple[int, int] | None
-ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 PARTS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
-MODES = {"gray": "L", "color": "RGB"}
 SCENES = ("bedroom", "bridge", "church_outdoor", "classroom", "conference_room", "dining_room",
           "kitchen", "living_room", "restaurant", "tower")  # fmt: skip
-
-
-class UnreadableError(NescioError):
-    """A file that holds no image, or half of one."""
 
 
 @datasets.register
@@ -157,57 +149,3 @@ def _by_class(where: Path, classes: Sequence[str], size: Size, mode: str | None)
     files = [(classes.index(name), path) for name in here for path in _files(where / name)]
     labels = torch.tensor([label for label, _ in files])
     return read_images([path for _, path in files], size, mode), labels
-
-
-def read_images(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:
-    """The images (N, C, H, W) of files, all of one size and mode."""
-    if mode is not None and mode not in MODES:
-        raise NescioError(f"`mode` must be gray, color or None, got {mode!r}")
-    images: NDArray[np.uint8] | None = None
-    for index, path in enumerate(files):
-        pixels = _pixels(path, size, mode)
-        if images is None:
-            images = np.empty((len(files), *pixels.shape), np.uint8)
-        if pixels.shape != images.shape[1:]:
-            raise _unlike(files[0], images.shape[1:], path, pixels.shape)
-        images[index] = pixels
-    assert images is not None
-    return as_images(images)
-
-
-def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
-    """Bytes (H, W, C) of one file."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as file:
-            image: Image.Image = file
-            stored = image.mode
-            if stored in ("L", "RGB") or (mode is not None and stored in ("1", "P", "RGBA", "LA")):
-                image = image.convert(MODES[mode]) if mode is not None else image
-                if size is not None:
-                    height, width = height_width(size)
-                    image = image.resize((width, height), Image.Resampling.BILINEAR)
-                return np.atleast_3d(np.asarray(image, np.uint8))
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise UnreadableError(
-            f"cannot read the image {path}: {error}; repair or remove it"
-        ) from None
-    raise NescioError(
-        f"{path} is stored as {stored}, expected 8-bit gray (L) or color (RGB); "
-        + ("convert it first" if mode else 'mode="gray" or mode="color" converts many others')
-    )
-
-
-def _unlike(first: Path, one: tuple[int, ...], other: Path, two: tuple[int, ...]) -> NescioError:
-    if one[:2] != two[:2]:
-        large, small = (" x ".join(map(str, shape[:2])) for shape in (one, two))
-        return NescioError(
-            f"images of mixed sizes: {first} is {large}, {other} is {small} (height x width); "
-            "say what they are to become: size=32, or size=(height, width)"
-        )
-    kinds = {1: "gray", 3: "color"}
-    return NescioError(
-        f"images of mixed modes: {first} is {kinds[one[2]]}, {other} is {kinds[two[2]]}; "
-        'say what they are to become: mode="gray" or mode="color"'
-    )

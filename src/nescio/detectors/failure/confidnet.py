@@ -18,13 +18,13 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio import nets
-from nescio.core import NescioError, as_batch, heads
+from nescio.core import NescioError, as_batch, heads, only_tensor
 from nescio.detectors.activations import Activations, View, hash_inputs
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.failure.cross_fit import CrossFit
 from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
-from nescio.models.model import Model
+from nescio.models import Predictor, networks
 from nescio.nets.factory import made_by, rebuild
 from nescio.training.train import train as train_networks
 
@@ -36,7 +36,7 @@ def confidnet(
     *,
     crossed: CrossFit | None = None,
     residual: bool = False,
-    tuned: nn.Module | Model | None = None,
+    tuned: nn.Module | Predictor | None = None,
     widths: Sequence[int] = (400, 400, 400, 400),
     epochs: int = 20,
     tuning_epochs: int = 5,
@@ -93,7 +93,7 @@ def confidnet(
         whole, recipe = _joined(tuned, member, head)
         whole = train_networks(
             partial(deepcopy, whole),
-            (as_batch(train.inputs), target),
+            (as_batch(only_tensor(train.inputs, "stage two")), target),
             epochs=tuning_epochs,
             learning_rate=tuning_rate,
             run=_folder(run, 2, member),
@@ -135,7 +135,8 @@ def _by_encoder(view: View, state: State, net: dict[str, Any], widths: Sequence[
     whole = nn.Sequential(*encoder, *_head(width, tuple(widths), residual=False)).eval()
     with torch.no_grad():
         whole = whole.to(view.logits.device)
-    outputs: Tensor = torch.func.functional_call(whole, weights, (as_batch(view.inputs),))
+    x = as_batch(only_tensor(view.inputs, "ConfidNet"))
+    outputs: Tensor = torch.func.functional_call(whole, weights, (x,))
     return outputs[:, 0]
 
 
@@ -219,9 +220,9 @@ def _weights(head: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _joined(tuned: nn.Module | Model, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
+def _joined(tuned: nn.Module | Predictor, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
     """The encoder and the head as one network, and how the first is rebuilt."""
-    net = tuned.member(member) if isinstance(tuned, Model) else deepcopy(tuned)
+    net = deepcopy(tuned) if isinstance(tuned, nn.Module) else networks(tuned)[member].net
     recipe = made_by(net)
     if recipe is None:
         raise NescioError(

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError, as_tensor, derive, generator
+from nescio.core import NescioError, derive, generator
+from nescio.data import door
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe import observe
 from nescio.models.model import Model
@@ -70,7 +71,7 @@ class CrossFit:
 
 def cross_fit(
     make_net: Callable[[], nn.Module],
-    data: tuple[Any, Any],
+    data: Any,
     *,
     folds: int = 5,
     members: int = 1,
@@ -84,7 +85,7 @@ def cross_fit(
     members: as many networks as the model to be judged has; each has its own fold networks.
     run, options: as for `nescio.train`; each fold has its own folder in `run`.
     """
-    x, y = as_tensor(data[0], "inputs"), as_tensor(data[1], "labels")
+    x, y = door.read(data, name="training data")
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(x):
         raise NescioError(f"folds must be a whole number from 2 to {len(x)} samples, got {folds!r}")
     fold = torch.empty(len(x), dtype=torch.long)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 
 EXTRA = "extra_score"
-Answer: TypeAlias = Callable[[Tensor], Tensor]
+Answer: TypeAlias = Callable[[Any], Tensor]
 LOSSES = ("learned_confidence", "reject_class")
 
 
@@ -38,7 +38,7 @@ def without_score(activations: Activations) -> Activations:
     """The activations of the classes alone, for detectors that read all outputs as classes."""
     _refuse_classes(next(iter(activations.answers), None))
     weight, bias = activations.weight, activations.bias
-    answers: Sequence[Answer | None] = activations.answers or [None] * activations.members
+    answers: Sequence[Answer | None] = [*activations.answers] or [None] * activations.members
     return replace(
         activations,
         logits=classes_of(activations.logits),

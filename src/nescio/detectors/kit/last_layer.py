@@ -87,10 +87,16 @@ def class_sums(tensor: Tensor, classes: Tensor, count: int) -> tuple[Tensor, Ten
 
 def right_classes(logits: Tensor, labels: Tensor) -> Tensor:
     """The label where the network answers with it, else -1, `(N,)`."""
-    labels = labels.to(logits.device).long()
-    if labels.min() < 0 or labels.max() >= logits.shape[-1]:
-        raise NescioError(
-            f"labels must be from 0 to {logits.shape[-1] - 1}, the classes of the logits, got "
-            f"{int(labels.min())} to {int(labels.max())}; renumber them as the network has them"
-        )
+    labels = check_classes_of(labels, logits.shape[-1]).to(logits.device)
     return labels.where(logits.argmax(-1) == labels, -1)
+
+
+def check_classes_of(labels: Tensor, classes: int) -> Tensor:
+    """The labels as int64; refused where they are not classes of the logits."""
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise NescioError(
+            f"labels must be from 0 to {classes - 1}, the classes of the logits, got {low} to "
+            f"{high}; renumber them as the network has them"
+        )
+    return labels.long()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_batch
+from nescio.core import Inputs, NescioError, as_batch, only_tensor
 from nescio.data import Columns
 from nescio.data.encoding import FLAGS
 
@@ -34,14 +34,14 @@ class Rows:
         return replace(self, values=self.values / width)
 
 
-def flat_inputs(inputs: Tensor | None) -> Tensor:
+def flat_inputs(inputs: Inputs | None) -> Tensor:
     """Inputs `(N, F)` in float64, or an error that says how to keep them."""
     if inputs is None:
         raise NescioError(
             "this detector reads the inputs, and the activations have none; observe with "
             "inputs=True, or give them: Activations(logits=..., inputs=x)"
         )
-    x = as_batch(inputs, torch.float64).flatten(1)
+    x = as_batch(only_tensor(inputs, "this detector"), torch.float64).flatten(1)
     bad = ~x.isfinite().all(1)
     if bad.any():
         raise NescioError(
@@ -51,14 +51,14 @@ def flat_inputs(inputs: Tensor | None) -> Tensor:
     return x
 
 
-def as_layout(columns: Columns | None, inputs: Tensor | None) -> Layout:
+def as_layout(columns: Columns | None, inputs: Inputs | None) -> Layout:
     """The layout of the columns; without them every input number is a continuous column."""
     if columns is not None:
         return columns.layout
     return [["number", 1]] * flat_inputs(inputs).shape[1]
 
 
-def column_parts(inputs: Tensor | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
+def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Kind, own numbers `(N, ...)` and flags (N, 0 to 2) of each column."""
     x = flat_inputs(inputs)
     widths = [width for _, width in layout]
@@ -83,7 +83,7 @@ def marked(own: Tensor, flags: Tensor) -> Tensor:
     return marks
 
 
-def read_rows(inputs: Tensor | None, layout: Layout) -> Rows:
+def read_rows(inputs: Inputs | None, layout: Layout) -> Rows:
     """Encoded inputs by what their numbers mean."""
     parts = list(column_parts(inputs, layout))
     numbers = [(own, flags) for kind, own, flags in parts if kind != "categorical"]

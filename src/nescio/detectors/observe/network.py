@@ -1,20 +1,30 @@
 """A network that is only read: its logits, and what chosen places hold, with gradients if asked."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError, as_batch, categorical
+from nescio.core import Head, Inputs, NescioError, categorical
 from nescio.detectors.observe.layers import Place, place, reading
 from nescio.detectors.observe.pooling import Pool, pooled
-from nescio.models.model import Model, check_logits, refusing_shapes
+from nescio.models import Member
+from nescio.models import networks as members_of
+from nescio.models.model import check_logits
+from nescio.nets import (
+    Output,
+    at_rest,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+)
 from nescio.nets.fast_images import QuickImages
 
-Output = int | str | Callable[[Any], Tensor] | None
 HALVES = (torch.float16, torch.bfloat16)
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
 
@@ -27,6 +37,7 @@ class Network:
     output: Output = None
     pool: Pool = "mean"
     places: Sequence[Place] = field(default_factory=tuple)
+    head: Head | None = None  # how its outputs are read; None: they are class logits
 
     @property
     def device(self) -> torch.device:
@@ -42,9 +53,15 @@ class Network:
     @property
     def reads_tokens(self) -> bool:
         """Whether whole numbers enter as they are."""
-        return any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) for m in self.net.modules())
+        return reads_tokens(self.net)
 
-    def __call__(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    @property
+    def reads(self) -> dict[str, Any]:
+        """What `nescio.data.door` needs to know of the numbers that the network reads."""
+        kind = torch.float64 if self.dtype == torch.float64 else torch.float32
+        return {"dtype": kind, "tokens": self.reads_tokens}
+
+    def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
         rows: dict[str, Tensor] = {}
 
@@ -55,7 +72,7 @@ class Network:
             logits = self.answer(x)
         return logits, {spot.name: rows[spot.name] for spot in self.places}
 
-    def answer(self, x: Tensor) -> Tensor:
+    def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
         found = self.raw(x)
         logits = selected(found, self.output)
@@ -64,9 +81,10 @@ class Network:
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
                 f"{tuple(logits.shape)}; output= takes a function of what it returns"
             )
-        return logits.float() if logits.dtype in HALVES else logits
+        logits = logits.float() if logits.dtype in HALVES else logits
+        return logits if self.head is None else self.head.center(logits)
 
-    def raw(self, x: Tensor) -> Any:
+    def raw(self, x: Inputs) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
         with (
             at_rest(self.net),
@@ -74,57 +92,61 @@ class Network:
             refusing_shapes(x),
             QuickImages() if self._is_quicker(x) else nullcontext(),
         ):
-            return self.net(self._batch(x))
+            return called(self.net, self._batch(x))
 
-    def _is_quicker(self, x: Tensor) -> bool:
+    def _is_quicker(self, x: Inputs) -> bool:
         """Whether `QuickImages` helps: with gradients, or where maps are pooled."""
-        if x.ndim != 4 or self.device.type != "cpu":
+        if not isinstance(x, Tensor) or x.ndim != 4 or self.device.type != "cpu":
             return False
         pools = (isinstance(layer, nn.MaxPool2d) for layer in self.net.modules())
         return x.requires_grad or any(pools)
 
-    def _batch(self, x: Tensor) -> Tensor:
+    def _batch(self, x: Inputs) -> Inputs:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
-        whole = not (x.is_floating_point() or x.dtype == torch.uint8)
-        batch = x.to(self.device)
-        batch = batch if whole and self.reads_tokens else as_batch(batch, self.dtype)
-        return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
+        batch: Inputs = entering(x, self.device, self.dtype, tokens=self.reads_tokens)
+        if isinstance(x, Tensor) and isinstance(batch, Tensor):
+            return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
+        return batch.clone()
 
 
-def networks(source: Any) -> list[nn.Module]:
-    """The networks of a module, a model, or a sequence of modules."""
+def networks(source: Any) -> list[Member]:
+    """The networks of a module, a model, or a sequence of these, whose features can be read."""
     if isinstance(source, nn.Module):
         inner = WRAPPERS.get(type(source).__name__)
-        return [source] if inner is None else [getattr(source, inner)]
-    if isinstance(source, Model):
-        return [source.member(index) for index in range(source.members)]
+        return [Member(net=source if inner is None else getattr(source, inner))]
     if isinstance(source, (list, tuple)) and source:
-        return [net for part in source for net in networks(part)]
-    kind = type(source).__name__
-    message = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
-    if callable(getattr(source, "answer", None)):  # a sampler, or another predictor
-        message += (
-            "; MC dropout and other samplers have no one set of features: give the network itself, "
-            "nescio.guard(net, ...), and read measures of the sampler's own answers beside it"
+        return [member for part in source for member in networks(part)]
+    if not callable(getattr(source, "networks", None)):
+        kind = type(source).__name__
+        raise NescioError(
+            f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
         )
-    raise NescioError(message)
+    found = [] if source.inner is not None else members_of(source)
+    if not all(member.is_bare for member in found) or not found:
+        raise NescioError(
+            "expected an nn.Module, a nescio model, or a list of modules, got "
+            f"{type(source).__name__}; calibrations, MC dropout and other samplers have no one set "
+            "of features: give the network itself, nescio.guard(net, ...), and read measures of "
+            "the sampler's answers beside it"
+        )
+    for member in found:
+        check_classes(member.head)
+    return found
 
 
-@contextmanager
-def at_rest(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode and frozen weights for a block; then all as it was."""
-    modes = [(module, module.training) for module in net.modules() if module.training]
-    flags = [weight for weight in net.parameters() if weight.requires_grad]
-    with ExitStack() as stack:
-        for module, mode in modes:
-            stack.callback(setattr, module, "training", mode)
-        for weight in flags:
-            stack.callback(weight.requires_grad_, True)
-        if modes:
-            net.eval()
-        for weight in flags:
-            weight.requires_grad_(False)
-        yield
+def check_classes(head: Head) -> None:
+    """Refuse a regression: its outputs are not class logits."""
+    if head.task != "classification":
+        raise NescioError(
+            f"detectors and guards read logits of classes; this model has the head {head.name!r}. "
+            "For a regression use the intervals of nescio.conformal"
+        )
+
+
+def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Network:
+    """The network of a member, read through its head: logits, or log-probabilities of classes."""
+    head = None if member.head.gives_logits else member.head
+    return Network(member.net, output, pool, head=head)
 
 
 def linear_layer(name: str, net: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,43 +177,6 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
             f"the network is in {kind}, and its device cannot run one of its layers so: {error}; "
             "use net.float()"
         ) from error
-
-
-def selected(found: Any, output: Output) -> Tensor:
-    """The logits in what a network returns."""
-    try:
-        chosen = found if output is None else _pick(found, output)
-    except (KeyError, IndexError, AttributeError, TypeError) as error:
-        raise NescioError(
-            f"output={output!r} does not fit what the network returns, {_what(found)}"
-        ) from error
-    if not isinstance(chosen, Tensor):
-        which = "" if output is None else f", and output={output!r} is {_what(chosen)}"
-        raise NescioError(
-            f"the network returns {_what(found)}{which}; say which tensor holds the logits: "
-            "output= takes an index, a key or a function of what it returns"
-        )
-    return chosen
-
-
-def _pick(found: Any, output: Any) -> Any:
-    if callable(output):
-        return output(found)
-    if isinstance(output, str) and not isinstance(found, Mapping):
-        return getattr(found, output)
-    if isinstance(found, Tensor):
-        raise TypeError("one tensor")
-    return found[output]
-
-
-def _what(found: Any) -> str:
-    if isinstance(found, Tensor):
-        return f"a tensor of shape {tuple(found.shape)}"
-    if isinstance(found, Mapping):
-        return f"a dictionary with {', '.join(map(repr, found))}"
-    if isinstance(found, (tuple, list)):
-        return f"a {type(found).__name__} of {len(found)}"
-    return f"a {type(found).__name__}"
 
 
 def _tensors(net: nn.Module) -> Iterator[Tensor]:

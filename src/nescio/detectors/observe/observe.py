@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, digest, keep_freed
+from nescio.core import Bundle, Inputs, NescioError, digest, keep_freed
 from nescio.core.progress import progress as bar
+from nescio.data import door
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
-from nescio.detectors.observe.batches import Batch, as_batches, peeked
 from nescio.detectors.observe.layers import (
     BEFORE,
     Place,
@@ -25,17 +25,19 @@ from nescio.detectors.observe.layers import (
 from nescio.detectors.observe.network import (
     HALVES,
     Network,
-    Output,
     check_outputs,
     linear_layer,
     networks,
+    reader,
 )
 from nescio.detectors.observe.pooling import Pool, check_pool, named
 from nescio.detectors.observe.store import Column, Room, Stores
+from nescio.nets import Output, located
 
 FEW = 4  # samples of the dry run
 MEMORY = 2_000_000_000  # bytes
 LAYER = "layer "  # how the column of a layer's features is named
+INPUTS = "inputs"  # the column of inputs, or how those of several tensors begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +75,18 @@ def observe(
     """What networks give for data: logits, features of layers, labels, hashes of the inputs.
 
     source: an `nn.Module`, a nescio model, or a list of modules. It is only read.
-    data: an array, `(x, y)`, a DataLoader or other iterable of batches, or an OOD source
-      with `count`; of anything, `count` takes the first so many samples.
+    data: what every function takes (`nescio.data.door`): an array, `(x, y)`, a mapping of arrays, a
+      DataLoader or other iterable of batches, or an OOD source with `count`. `count` is the number
+      of samples that are read, from the first on; all by default.
     layers: names, patterns, indices among the layers in the order of their calls, types, or a list
       of these: their outputs. None: what enters the last linear layer.
     pool: of maps `(N, C, ...)`: "mean", "max", "flatten"; of sequences `(N, T, F)`: "tokens" (their
       mean), "first"; or a function to `(N, F)`.
     labels: one per sample, where the data come without; False leaves those of the data out.
     inputs: whether to keep them, for detectors that need gradients.
-    output: where the logits are in what the network returns: an index, a key or a function.
+    output: where the logits are in what the network returns: an index, a key or a function. None:
+      it is looked for (`.logits`, the key "logits", the only tensor of two axes), and recorded in
+      `about`.
     memory: bytes; what takes more is written to files in `folder` and mapped, and so is what comes
       from an iterable of unknown length.
     """
@@ -89,17 +94,17 @@ def observe(
     keep_freed()
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
-    nets = [Network(net, output, pool) for net in networks(source)]
-    batches = as_batches(
+    nets = [reader(member, output, pool) for member in networks(source)]
+    batches = door.batches(
         data,
         labels=labels,
         count=count,
         batch_size=batch_size,
-        dtype=torch.float64 if nets[0].dtype == torch.float64 else torch.float32,
-        tokens=nets[0].reads_tokens,
+        fixed=inputs,
+        **nets[0].reads,
     )
     with torch.inference_mode(False), torch.no_grad():
-        first, everything = peeked(batches)
+        first = batches.first
         seen = [_dry_run(net, layers, first[0][:FEW]) for net in nets]
         _check_alike(seen)
         kept = batches.whole if inputs else None
@@ -110,10 +115,10 @@ def observe(
             room.open(first[0].device) as stores,
         ):
             samples = 0
-            for x, y in everything:
+            for x, y in batches:
                 _write(stores, seen, samples, x, y)
-                if inputs and kept is None:
-                    stores.write("inputs", samples, x)
+                for name, part in _named(x).items() if inputs and kept is None else ():
+                    stores.write(name, samples, part)
                 samples += len(x)
                 advance(len(x), str)
             found = stores.whole(samples)
@@ -125,7 +130,7 @@ def observe(
         "network": type(nets[0].net).__name__,
         "layers": [spot.name for spot in seen[0].network.places],
         "pool": named(pool),
-        "output": named(output),
+        "output": named(seen[0].network.output),
         "dtype": str(nets[0].dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
         "data": digest(found["hashes"]),
@@ -136,7 +141,7 @@ def observe(
         logits=found["logits"],
         features={spot.name: found[LAYER + spot.name] for spot in seen[0].network.places},
         labels=found.get("labels"),
-        inputs=found.get("inputs") if kept is None else kept,
+        inputs=_inputs(found) if kept is None else kept,
         **_last_layer(seen, found["logits"]),
         answers=[net.answer for net in nets],
         about=made,
@@ -145,11 +150,27 @@ def observe(
     )
 
 
-def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
+def _named(x: Inputs) -> dict[str, Tensor]:
+    """Inputs by the columns that hold them."""
+    if isinstance(x, Bundle):
+        return {f"{INPUTS} {name}": part for name, part in x.parts.items()}
+    return {INPUTS: x}
+
+
+def _inputs(columns: dict[str, Tensor]) -> Inputs | None:
+    """What `_named` took apart; None: no inputs were kept."""
+    start = f"{INPUTS} "
+    parts = {n.removeprefix(start): t for n, t in columns.items() if n.startswith(start)}
+    return Bundle(parts) if parts else columns.get(INPUTS)
+
+
+def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
-    net = network.net
-    calls = traced(net, lambda: network.raw(x))
-    reader = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
+    net, results = network.net, list[Any]()
+    calls = traced(net, lambda: results.append(network.raw(x)))
+    if network.output is None:
+        network = replace(network, output=located(results[0]))
+    placed = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
     linear = last_linear(calls)
     ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
     held: dict[str, Tensor] = {}
@@ -158,15 +179,16 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
         held[spot.name] = value.detach().clone()
 
     with reading(ends, hold):
-        logits, rows = reader(x)
+        logits, rows = placed(x)
     check_outputs(logits)
-    nothing = Seen(reader, logits, rows, None, None)
+    nothing = Seen(placed, logits, rows, None, None)
     if linear is None:
         return nothing
     entering, given = held[BEFORE + linear], held[linear]
     near = 1e-2 if entering.dtype in HALVES else 1e-4
-    normed = not _equal(logits, given)
-    if normed and not _log_softmax(logits, given, near):
+    read = given if network.head is None else network.head.center(given)
+    normed = network.head is not None or not _equal(logits, given)
+    if normed and not (_equal(logits, read) or _log_softmax(logits, given, near)):
         return nothing
     exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
@@ -175,7 +197,7 @@ def _dry_run(network: Network, layers: Any, x: Tensor) -> Seen:
     own = BEFORE + linear
     last = own if own in same else same[-1] if same else None
     # Of logits less their log-sum-exp, the features are known; weights would give other logits.
-    return Seen(reader, logits, rows, last, None if normed else linear)
+    return Seen(placed, logits, rows, last, None if normed else linear)
 
 
 def _log_softmax(ours: Tensor, theirs: Tensor, near: float) -> bool:
@@ -199,7 +221,7 @@ def _check_alike(seen: Sequence[Seen]) -> None:
             )
 
 
-def _columns(seen: Sequence[Seen], first: Batch, *, inputs: bool) -> tuple[Column, ...]:
+def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[Column, ...]:
     """What is kept, in the order of the files."""
     (x, y), members = first, len(seen)
     rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}
@@ -207,12 +229,12 @@ def _columns(seen: Sequence[Seen], first: Batch, *, inputs: bool) -> tuple[Colum
     columns.append(Column("hashes", 0, (), torch.int64))
     if y is not None:
         columns.append(Column("labels", 0, (), y.dtype))
-    if inputs:
-        columns.append(Column("inputs", 0, tuple(x.shape[1:]), x.dtype))
+    for name, part in _named(x).items() if inputs else ():
+        columns.append(Column(name, 0, tuple(part.shape[1:]), part.dtype))
     return tuple(columns)
 
 
-def _write(stores: Stores, seen: Sequence[Seen], start: int, x: Tensor, y: Tensor | None) -> None:
+def _write(stores: Stores, seen: Sequence[Seen], start: int, x: Inputs, y: Tensor | None) -> None:
     """Observe one batch."""
     stores.write("hashes", start, hash_inputs(x))
     if y is not None:

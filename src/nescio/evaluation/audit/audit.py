@@ -98,14 +98,19 @@ class Audit:
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         return folder / "audit.html"
 
-    def bound_for(self, folder: str | Path, *, net: str | None = None) -> "Audit":
+    def bound_for(
+        self, folder: str | Path, *, net: str | None = None, columns: Sequence[str] | None = None
+    ) -> "Audit":
         """The same, with the words to use the guard once it is saved in `folder`.
 
-        net: `package.module:factory` of the network, or the folder of a run.
+        net: `package.module:factory` of the network, or the folder of a run. columns: the names of
+        the inputs, where the data are a table; the guard takes them by name.
         """
         if self.guard is None:
             return self
-        return self._with_guard(file=str(Path(folder) / GUARD), net=net)
+        notes = dict(self.guard.notes) | ({} if columns is None else {"columns": list(columns)})
+        bound = self._with_guard(file=str(Path(folder) / GUARD), net=net)
+        return replace(bound, guard=replace(self.guard, notes=notes))
 
     def with_command(self, command: Sequence[str]) -> "Audit":
         """The same with the command that made it."""

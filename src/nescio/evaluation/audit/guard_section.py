@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.calibration import Calibrated
 from nescio.conformal import binomial_interval
 from nescio.conformal.exact_quantiles import allowed
 from nescio.core import NescioError, as_batch, generator
@@ -16,10 +15,9 @@ from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shar
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
 from nescio.guards.guard import FITTING, TUNING
+from nescio.guards.rules import fewest
 from nescio.guards.score import quiet
-from nescio.guards.selective_rule import fewest
-from nescio.models import Predictor
-from nescio.models.mc_dropout import MCDropout
+from nescio.models import Predictor, innermost
 from nescio.nets.factory import made_by
 from nescio.nets.standardize import is_scaled
 from nescio.training.loop import Pair
@@ -119,21 +117,14 @@ def _made(
         data = as_batch(x[rows]) if y is None else (as_batch(x[rows]), y[rows])
     with quiet():
         return guard(
-            _networks(predictor), calibration, train=data, seed=seed, progress=progress, **wish
+            innermost(predictor), calibration, train=data, seed=seed, progress=progress, **wish
         )
-
-
-def _networks(predictor: Any) -> Any:
-    """The networks behind scaled logits and sampled passes: the guard calibrates them itself."""
-    if isinstance(predictor, Calibrated):
-        return _networks(predictor.predictor)
-    return list(predictor.nets) if isinstance(predictor, MCDropout) else predictor
 
 
 def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:
     """With what the calibration data showed."""
     (rule,) = found.rules
-    own, part = rule.coverage, found.notes["promises"]
+    own, part = rule.coverage, found.notes["guarantee_samples"]
     more = None
     if not own.holds and own.needed is not None:  # in the part that shows guarantees; now in all
         more = math.ceil(own.needed / max(own.samples, 1) * found.notes["calibration"])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio import metrics
-from nescio.calibration import Calibrated, Map, fit
+from nescio.calibration import Map, fit, map_of
 from nescio.core import NescioError, generator
 from nescio.evaluation.answers import SAMPLES, Seen, as_classification, quality
 from nescio.evaluation.audit.findings import (
@@ -41,7 +41,7 @@ def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> Calibrati
     The interval starts above 0 only where the error is beyond chance. A predictor that is
     calibrated already has no second temperature; where none can be fitted, `skipped` says why.
     """
-    if isinstance(predictor, Calibrated):
+    if map_of(predictor) is not None:
         return CalibrationFindings(skipped="it is calibrated already")
     fitted, why = _fitted(predictor, held.fitting)
     x, y = held.measured

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from nescio.core import NescioError, unknown
-from nescio.detectors.observe.network import Output
 from nescio.detectors.observe.pooling import Pool
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
 from nescio.metrics.ranking import Positive
+from nescio.nets import Output
 
 OPTIONS: dict[str, tuple[str, ...]] = {  # of each task, beside those of all
     "ood": ("near", "measures", "layers", "pool", "output", "positive", "batch_size"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent, Attacked, adversarial_noise, adversarial_samples, pgd
-from nescio.core import NescioError, as_batch, as_inputs
+from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs
 from nescio.data import OODSource
 from nescio.data.ood.source import digest
 
@@ -158,8 +158,11 @@ def describe(probe: Probe) -> str:
     return probe.why if isinstance(probe, Absent) else probe.description
 
 
-def pieces(inputs: Tensor | tuple[OODSource, int]) -> Iterator[Tensor]:
-    """Inputs as floats, some at a time."""
+def pieces(inputs: Inputs | tuple[OODSource, int]) -> Iterator[Any]:
+    """Inputs as a predictor reads them, some at a time."""
+    if isinstance(inputs, Bundle):
+        yield from inputs.split(SAMPLES)
+        return
     if isinstance(inputs, Tensor):
         yield from (as_batch(piece) for piece in inputs.split(SAMPLES))
         return

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from nescio.core import DataSet, NescioError, Row, unknown
 from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
@@ -135,7 +137,7 @@ def _sources(subjects: Any, measures: Any) -> tuple[Any, dict[str, Any]]:
 def _scored(found: Observed, detectors: Any, members: int) -> tuple[list[Scored], dict[str, str]]:
     """Every detector's scores, and why some were left out."""
     first = next(iter(found.sets.values())).inputs
-    vectors = first is not None and first.ndim == 2 and first.is_floating_point()
+    vectors = isinstance(first, Tensor) and first.ndim == 2 and first.is_floating_point()
     scored, left_out = [], {}
     for one in candidates(detectors, members=members, vectors=vectors):
         try:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Inputs, NescioError
 from nescio.core.registry import measures
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
@@ -150,7 +150,7 @@ def of_predictor(
     ]
 
 
-def _inputs(activations: Activations) -> torch.Tensor:
+def _inputs(activations: Activations) -> Inputs:
     if activations.inputs is None:
         raise NescioError("these activations have no inputs; observe with inputs=True")
     return activations.inputs

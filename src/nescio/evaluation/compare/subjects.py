@@ -2,10 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, TypeAlias, get_args, get_origin
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nescio import detectors as _detectors
-from nescio.core import Categorical, NescioError, unknown
+from nescio.core import Categorical, NescioError, options_for, parse, unknown
 from nescio.core.registry import detectors, measures
 from nescio.detectors import Detector, measured
 from nescio.detectors.activations import Activations
@@ -29,7 +27,6 @@ OF_OTHERS = ("combined", "measured")  # made of other detectors or measures
 EVERYTHING = "all"
 TUNED = "tuned_odin"
 TUNING = 500  # training inputs that tune ODIN where no OOD data are given
-TRUTH = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false", "no"), False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +213,7 @@ def _candidate(name: str, given: Given) -> Candidate:
 
 def _named(name: str, text: str, *, asked: bool) -> Candidate:
     """Read `knn`, or with options `knn,k=10`; a measure's name is that measure."""
-    word, *words = text.split(",")
-    kind = word.strip().replace("-", "_")
+    kind, words = parse(text)
     if kind in OF_OTHERS:
         raise NescioError(
             f"{kind} is made of others; make it yourself: "
@@ -230,41 +226,9 @@ def _named(name: str, text: str, *, asked: bool) -> Candidate:
     if kind != TUNED and kind not in detectors:
         raise NescioError(unknown("detector or measure", kind, [*detectors, *measures, TUNED]))
     build = _detectors.tuned_odin if kind == TUNED else detectors[kind]
-    options = dict(_option(build, kind, one) for one in words)
+    options = options_for(build, words)
     if kind == TUNED:
         return Candidate(name, lambda train: build(train[:TUNING], **options), True, asked)
     if "train" in inspect.signature(build).parameters:
         return Candidate(name, lambda train: build(train, **options), True, asked)
     return Candidate(name, lambda: build(**options), False, asked)
-
-
-def _option(build: Callable[..., Detector], kind: str, text: str) -> tuple[str, Any]:
-    """An option, read as its annotation says."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    known = {
-        p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY
-    }
-    if not equals or key not in known:
-        names = ", ".join(f"{name}={p.default}" for name, p in known.items()) or "none"
-        raise NescioError(f"{kind} takes OPTION=VALUE of: {names}; got {text!r}")
-    try:
-        return key, _read(value, known[key].annotation)
-    except (KeyError, ValueError):
-        raise NescioError(
-            f"{kind}: {text} does not fit, its default is {known[key].default}; what is no single "
-            f'number or word is given in Python: {{"mine": lambda train: detectors.{kind}(...)}}'
-        ) from None
-
-
-def _read(text: str, annotation: Any) -> Any:
-    """A text as the first of truth value, number and text that an annotation allows."""
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    if bool in kinds:
-        return TRUTH[text.lower()]
-    for kind in (int, float):
-        if kind in kinds:
-            with suppress(ValueError):
-                return kind(text)
-    if str in kinds or get_origin(annotation) is Literal:
-        return text
-    raise ValueError(text)

@@ -202,24 +202,24 @@ class ExactCells(ExactDomain, Generic[T]):
 
     def refine(self, lines: Any) -> None:
         rows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, K)
-        pieces = []
+        split = []
         for cell, row in zip(self.cells, rows, strict=True):
             parts = [cell]
             for line in dict.fromkeys(map(tuple, row)):
                 parts = [p for part in parts for p in self._cut(part, line) if p is not None]
-            pieces.append(parts)
-        self._renew(pieces)
+            split.append(parts)
+        self._renew(split)
 
     def envelope(self, lines: Any) -> None:
         windows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, W, K)
-        pieces = []
+        split = []
         for cell, row in zip(self.cells, windows, strict=True):
             parts = [cell]
             for window in row:
                 members = sorted(set(map(tuple, window)))
                 parts = [p for part in parts for p in self._winners(part, members)]
-            pieces.append(parts)
-        self._renew(pieces)
+            split.append(parts)
+        self._renew(split)
 
     def _winners(self, cell: T, lines: Sequence[Point]) -> list[T]:
         """Where each line is the largest."""
@@ -234,9 +234,9 @@ class ExactCells(ExactDomain, Generic[T]):
                 found.append(kept)
         return found
 
-    def _renew(self, pieces: list[list[T]]) -> None:
-        self.cells = [piece for parts in pieces for piece in parts]
-        self.parents.append([row for row, parts in enumerate(pieces) for _ in parts])
+    def _renew(self, split: list[list[T]]) -> None:
+        self.cells = [cell for parts in split for cell in parts]
+        self.parents.append([row for row, parts in enumerate(split) for _ in parts])
         self.version += 1
 
     def current(self, part: Part) -> Part:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.core import NescioError
 from nescio.geometry.exact.domains import (
@@ -35,21 +35,28 @@ from nescio.geometry.exact.domains import (
     inside_polygon,
     part_of,
 )
-from nescio.geometry.rays.far_field import FarField, LastPiece
-from nescio.geometry.tracing.instances import Instance, Source, as_points, as_rays, instances
+from nescio.geometry.rays.far_field import FarField, LastRegion
+from nescio.geometry.tracing.instances import (
+    Instance,
+    Source,
+    as_points,
+    as_rays,
+    instances,
+    together,
+)
 from nescio.geometry.tracing.points import Points
 
 WEIGHTS = 5_000  # of one network: a pass over more takes minutes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ExactFarField:
     """Logits `slope * t + intercept` for t >= radius, in fractions; a model has `(M, ...)`."""
 
     slope: Exact  # (N, C)
     intercept: Exact  # (N, C)
     radius: Exact  # (N,) the last breakpoint, 0 if there is none
-    V: Exact  # (N, C, D) the affine map of the last piece
+    V: Exact  # (N, C, D) the affine map of the last region
     a: Exact  # (N, C)
     limit: Tensor  # (N, C) class probabilities as t grows without end, rounded once
     kind: Any  # (N,) "one", "tie" or "constant"
@@ -58,15 +65,17 @@ class ExactFarField:
         """The same in float64, each number to its nearest."""
         zero = (self.V == 0).any((-2, -1))
         ordered = np.sort(self.slope, -1)
-        last = LastPiece(
+        last = LastRegion(
             V=as_floats(self.V),
             a=as_floats(self.a),
             zero_entries=torch.as_tensor(zero),
             duplicate_slopes=torch.as_tensor((ordered[..., 1:] == ordered[..., :-1]).any(-1)),
             tied_top=torch.as_tensor((ordered[..., -1:] == ordered[..., -2:-1]).any(-1)),
         )
-        slope, intercept, radius = map(as_floats, (self.slope, self.intercept, self.radius))
-        return FarField(slope, intercept, radius, self.limit, self.kind, last)
+        numbers = {
+            name: as_floats(getattr(self, name)) for name in ("slope", "intercept", "radius")
+        }
+        return FarField(**numbers, limit=self.limit, kind=self.kind, last_region=last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +89,13 @@ class ExactRay:
     def at(self, t: Any) -> tuple[Fraction, ...]:
         """The logits at one t >= 0."""
         t = Fraction(t)
-        piece = sum(t > b for b in self.breakpoints)
-        return tuple(self.slope[piece] * t + self.intercept[piece])
+        index = sum(t > b for b in self.breakpoints)
+        return tuple(self.slope[index] * t + self.intercept[index])
 
 
 @dataclass(frozen=True, eq=False)
 class ExactRegions:
-    """The convex pieces of a box: logits are `maps @ (x, y, 1)` on each."""
+    """The convex parts of a box: logits are `maps @ (x, y, 1)` on each."""
 
     polygons: tuple[tuple[Point, ...], ...]  # counter-clockwise
     areas: tuple[Fraction, ...]
@@ -99,12 +108,8 @@ class ExactRegions:
 def exact_far_field(source: Source, origin: Any, direction: Any) -> ExactFarField:
     """What `far_field` gives, in exact fractions: nothing is left undecided."""
     start, way = as_rays(origin, direction)
-    members = [_last_piece(instance, start, way) for instance in _small(source)]
-    fields = ("slope", "intercept", "radius", "V", "a", "kind")
-    if isinstance(source, nn.Module):
-        return members[0]
-    stacked = {name: np.stack([getattr(m, name) for m in members]) for name in fields}
-    return ExactFarField(**stacked, limit=torch.stack([m.limit for m in members]))
+    members = [_last_region(instance, start, way) for instance in _small(source)]
+    return together(source, members)
 
 
 def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = None) -> ExactRay:
@@ -125,7 +130,7 @@ def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = 
 
 
 def exact_regions(net: Source, box: Any) -> ExactRegions:
-    """All affine pieces of a network of two inputs in a box `[(low, high), (low, high)]`."""
+    """All linear regions of a network of two inputs in a box `[(low, high), (low, high)]`."""
     (left, right), (low, high) = _as_box(box)
     corners = ((left, low), (right, low), (right, high), (left, high))
     coefs = np.array([[[1, 0]], [[0, 1]], [[0, 0]]], dtype=object) * Fraction(1)
@@ -151,7 +156,8 @@ def _only(source: Source) -> Instance:
     found = _small(source)
     if len(found) != 1:
         raise NescioError(
-            f"exact pieces are those of one network, got {len(found)} members; pass one of them"
+            f"exact linear regions are those of one network, got {len(found)} members; pass one of "
+            "them"
         )
     return found[0]
 
@@ -170,7 +176,7 @@ def _as_box(box: Any) -> tuple[tuple[Fraction, Fraction], ...]:
     return tuple((Fraction(low), Fraction(high)) for low, high in sides.tolist())
 
 
-def _last_piece(instance: Instance, origin: Tensor, direction: Tensor) -> ExactFarField:
+def _last_region(instance: Instance, origin: Tensor, direction: Tensor) -> ExactFarField:
     """Beside slope and intercept run the unit vectors: their images are the columns of V."""
     size, rays = origin[0].numel(), len(origin)
     check_units(size)
@@ -185,7 +191,10 @@ def _last_piece(instance: Instance, origin: Tensor, direction: Tensor) -> ExactF
     kind = np.where(top.sum(-1) == 1, "one", "tie").astype("<U9")
     kind[(slope == 0).all(-1)] = "constant"
     limit = torch.stack([_softmax(q, t) for q, t in zip(intercept, top, strict=True)])
-    return ExactFarField(slope, intercept, filled(domain.radius), V, a, limit, kind)
+    radius = filled(domain.radius)
+    return ExactFarField(
+        slope=slope, intercept=intercept, radius=radius, V=V, a=a, limit=limit, kind=kind
+    )
 
 
 def _softmax(intercept: Exact, top: Exact) -> Tensor:

@@ -25,11 +25,11 @@ from nescio.models import Predictor
 BYTES = 64 << 20  # of the maps of the widest layer of one block of intervals
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rays:
-    """Logits along N rays: on piece s they are `slope[s] * t + intercept[s]` from `starts[s]` on.
+    """Logits along N rays: on region s they are `slope[s] * t + intercept[s]` from `starts[s]` on.
 
-    The pieces of ray i are `offsets[i] : offsets[i + 1]`; the first starts at 0.
+    The regions of ray i are `offsets[i] : offsets[i + 1]`; the first starts at 0.
     """
 
     offsets: Tensor  # (N + 1,)
@@ -41,8 +41,8 @@ class Rays:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def pieces(self, i: int) -> slice:
-        """Where the pieces of ray i are in the flat arrays."""
+    def regions(self, i: int) -> slice:
+        """Where the regions of ray i are in the flat arrays."""
         if not -len(self) <= i < len(self):
             raise NescioError(f"ray {i} of {len(self)}; rays are counted from 0")
         i = i % len(self)
@@ -50,15 +50,15 @@ class Rays:
 
     def breakpoints(self, i: int) -> Tensor:
         """The factors at which the logits of ray i bend, in order."""
-        return self.starts[self.pieces(i)][1:]
+        return self.starts[self.regions(i)][1:]
 
     def logits(self, i: int, t: Any) -> Tensor:
         """Logits `(..., C)` of ray i at factors t of any shape."""
         t = torch.as_tensor(t, dtype=torch.float64)
-        starts = self.starts[self.pieces(i)]
+        starts = self.starts[self.regions(i)]
         self._check(t)
-        piece = torch.searchsorted(starts, t.contiguous(), right=True) - 1 + self.pieces(i).start
-        return torch.addcmul(self.intercept[piece], self.slope[piece], t[..., None])
+        index = torch.searchsorted(starts, t.contiguous(), right=True) - 1 + self.regions(i).start
+        return torch.addcmul(self.intercept[index], self.slope[index], t[..., None])
 
     def at(self, t: Any) -> Tensor:
         """Logits `(N, C)` of all rays at a factor or one a ray, `(N, T, C)` at `(N, T)` factors."""
@@ -99,7 +99,7 @@ def ray(
 ) -> Rays | tuple[Rays, ...]:
     """All breakpoints and affine logits along `origin + t * direction`, for t from 0 to `stop`.
 
-    source: a network, or a model or predictor of nescio, which gives one result a member.
+    source: a network, or a model or predictor of nescio, which gives one result per member.
     """
     start, way = as_rays(origin, direction)
     stop = math.inf if stop is None else as_number(stop, "stop")
@@ -113,12 +113,12 @@ def _of_one(instance: Instance, origin: Tensor, direction: Tensor, stop: float) 
     count = len(origin)
     rows = torch.arange(count)
     lo = torch.zeros(count, dtype=torch.float64)
-    index, starts, _, slope, intercept = pieces_on(
+    index, starts, _, slope, intercept = regions_on(
         instance, origin, direction, rows, lo, lo + stop, limit=room(instance, origin, direction)
     )
     offsets = torch.zeros(count + 1, dtype=torch.long)
     offsets[1:] = torch.bincount(index, minlength=count).cumsum(0)
-    return Rays(offsets, starts, slope, intercept, stop)
+    return Rays(offsets=offsets, starts=starts, slope=slope, intercept=intercept, stop=stop)
 
 
 def room(instance: Instance, origin: Tensor, direction: Tensor) -> int:
@@ -126,7 +126,7 @@ def room(instance: Instance, origin: Tensor, direction: Tensor) -> int:
     return limit_for(widest_layer(instance, origin[:1], direction[:1]), 2, BYTES)
 
 
-def pieces_on(
+def regions_on(
     instance: Instance,
     origin: Tensor,
     direction: Tensor,
@@ -136,7 +136,7 @@ def pieces_on(
     *,
     limit: int,
 ) -> tuple[Tensor, ...]:
-    """Pieces on intervals of rays, in order: interval, start, end, slope and intercept of each.
+    """Linear regions on intervals of rays: interval, start, end, slope and intercept, in order.
 
     index: (R,) the ray of each interval.
     """

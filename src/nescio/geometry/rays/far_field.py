@@ -1,4 +1,4 @@
-"""Infinitely far away: what a network says at the end of a ray, exactly."""
+"""Infinitely far away: the answer of a network at the end of a ray, exactly."""
 
 import operator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio.core import NescioError
 from nescio.geometry.rays.at_infinity import Infinity, widest_layer
@@ -18,16 +18,16 @@ from nescio.geometry.tracing.instances import (
     blocks,
     check_classes,
     instances,
-    squeezed,
+    together,
 )
 
 BYTES = 12 << 20  # of the widest layer of one block of rays: what stays near the processor
 KINDS = ("one", "tie", "constant", "undecided")
 
 
-@dataclass(frozen=True, eq=False)
-class LastPiece:
-    """The affine map on the last piece of each ray, and what the papers assume about it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LastRegion:
+    """The affine map on the last region of each ray, and what the papers assume about it."""
 
     V: Tensor  # (N, C, D), or (M, N, C, D)
     a: Tensor  # (N, C)
@@ -36,7 +36,7 @@ class LastPiece:
     tied_top: Tensor  # (N,) two classes grow fastest
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FarField:
     """Logits beyond the last breakpoint of each ray: `slope * t + intercept` for t >= radius.
 
@@ -48,7 +48,7 @@ class FarField:
     radius: Tensor  # (N,) the last breakpoint in units of the direction; 0 if there is none
     limit: Tensor  # (N, C) class probabilities as t grows without end
     kind: Any  # (N,) "one", "tie", "constant" or "undecided"
-    piece: LastPiece | None = None
+    last_region: LastRegion | None = None
 
     @property
     def confidence(self) -> Tensor:
@@ -75,7 +75,7 @@ def through_origin(x: Any) -> tuple[Tensor, Tensor]:
 def along_axis(x: Any, feature: int) -> tuple[Tensor, Tensor]:
     """The rays that scale one feature of x: at t = 1 they pass x itself.
 
-    A case whose feature is 0 does not move; its ray has no direction.
+    A sample whose feature is 0 does not move; its ray has no direction.
     """
     points = as_points(x, "x")
     size = points[0].numel()
@@ -93,12 +93,12 @@ def along_axis(x: Any, feature: int) -> tuple[Tensor, Tensor]:
 
 
 def far_field(
-    source: Source, origin: Any, direction: Any, *, piece: bool = False, exact: bool = False
+    source: Source, origin: Any, direction: Any, *, last_region: bool = False, exact: bool = False
 ) -> FarField:
     """The exact logits, limit and last breakpoint of the rays `origin + t * direction`.
 
     source: a network, a model or a predictor of nescio; each member is analyzed by itself.
-    piece: also give the affine map of the last piece, by one backward pass a class.
+    last_region: also give the affine map of the last region, by one backward pass per class.
     exact: compute in fractions, for networks of a few thousand weights; nothing is undecided then.
     The result is exact up to float64 rounding; kind is "undecided" where rounding could matter.
     """
@@ -107,52 +107,43 @@ def far_field(
 
         return exact_far_field(source, origin, direction).rounded()
     start, way = as_rays(origin, direction)
-    members = [far_field_of(instance, start, way, piece) for instance in instances(source)]
-    slope, intercept, radius, limit = (
-        squeezed(source, [getattr(m, name) for m in members])
-        for name in ("slope", "intercept", "radius", "limit")
-    )
-    kinds = [m.kind for m in members]
-    kind = kinds[0] if isinstance(source, nn.Module) else np.stack(kinds)
-    last = None
-    if piece:
-        pieces = [m.piece for m in members if m.piece is not None]
-        last = LastPiece(
-            *(squeezed(source, [getattr(p, f) for p in pieces]) for f in LastPiece.__annotations__)
-        )
-    return FarField(slope, intercept, radius, limit, kind, last)
+    members = [far_field_of(instance, start, way, last_region) for instance in instances(source)]
+    return together(source, members)
 
 
 def far_field_of(
-    instance: Instance, origin: Tensor, direction: Tensor, piece: bool = False
+    instance: Instance, origin: Tensor, direction: Tensor, last_region: bool = False
 ) -> FarField:
     """The far field of one fixed network; origins and directions as `as_rays` gives them."""
     size = max(1, BYTES // (16 * max(1, widest_layer(instance, origin[:1], direction[:1]))))
     parts = [
-        _block(instance, origin[rows], direction[rows], piece) for rows in blocks(len(origin), size)
+        _block(instance, origin[rows], direction[rows], last_region)
+        for rows in blocks(len(origin), size)
     ]
     check_classes(parts[0][0].shape[1])
-    slope, intercept, radius, failure_score = (torch.cat([p[i] for p in parts]) for i in range(4))
-    kind, limit = limits_of(slope, intercept, failure_score)
-    last = (
-        _last_piece(torch.cat([p[4] for p in parts]), slope, intercept, origin) if piece else None
+    slope, intercept, radius, undecided = (torch.cat([p[i] for p in parts]) for i in range(4))
+    kind, limit = limits_of(slope, intercept, undecided)
+    last = None
+    if last_region:
+        last = _assumptions(torch.cat([p[4] for p in parts]), slope, intercept, origin)
+    return FarField(
+        slope=slope, intercept=intercept, radius=radius, limit=limit, kind=kind, last_region=last
     )
-    return FarField(slope, intercept, radius, limit, kind, last)
 
 
 def _block(
-    instance: Instance, origin: Tensor, direction: Tensor, piece: bool
+    instance: Instance, origin: Tensor, direction: Tensor, last_region: bool
 ) -> tuple[Tensor, ...]:
     domain = Infinity(len(origin))
-    way = direction.clone().requires_grad_() if piece else direction
-    with torch.set_grad_enabled(piece):
+    way = direction.clone().requires_grad_() if last_region else direction
+    with torch.set_grad_enabled(last_region):
         out = instance.run(domain, domain.start(origin, way))
         slope, intercept = out.coefs
         gap = torch.sort(slope.detach(), dim=1, descending=True).values
         close = (gap[:, :1] - gap) <= 2 * out.error[0][:, None]
-        failure_score = domain.undecided | (close & (gap != gap[:, :1])).any(1)
-        found = [slope.detach(), intercept.detach(), domain.radius, failure_score]
-        if piece:
+        undecided = domain.undecided | (close & (gap != gap[:, :1])).any(1)
+        found = [slope.detach(), intercept.detach(), domain.radius, undecided]
+        if last_region:
             rows = [
                 torch.autograd.grad(slope[:, c].sum(), way, retain_graph=True)[0].flatten(1)
                 for c in range(slope.shape[1])
@@ -161,20 +152,20 @@ def _block(
     return tuple(found)
 
 
-def limits_of(slope: Tensor, intercept: Tensor, failure_score: Tensor) -> tuple[Any, Tensor]:
+def limits_of(slope: Tensor, intercept: Tensor, undecided: Tensor) -> tuple[Any, Tensor]:
     """Kinds and limit probabilities `(N, C)` of affine logits."""
     top = slope == slope.amax(-1, keepdim=True)
     limit = torch.where(top, intercept, -torch.inf).softmax(-1)
     kind = np.where(top.sum(-1).numpy() == 1, KINDS[0], KINDS[1]).astype("<U9")
     kind[(slope == 0).all(-1).numpy()] = KINDS[2]
-    kind[failure_score.numpy()] = KINDS[3]
+    kind[undecided.numpy()] = KINDS[3]
     return kind, limit
 
 
-def _last_piece(V: Tensor, slope: Tensor, intercept: Tensor, origin: Tensor) -> LastPiece:
+def _assumptions(V: Tensor, slope: Tensor, intercept: Tensor, origin: Tensor) -> LastRegion:
     a = intercept - torch.einsum("ncd,nd->nc", V, origin.flatten(1))
     ordered = slope.sort(dim=1).values
-    return LastPiece(
+    return LastRegion(
         V=V,
         a=a,
         zero_entries=(V == 0).flatten(1).any(1),

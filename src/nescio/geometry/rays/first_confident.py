@@ -2,7 +2,7 @@
 
 Confidence is not monotone along a ray: it has to be followed from the start. Parts of the ray on
 which a bound keeps it below the level are passed over. Where the bound does not, the steps become
-shorter, until few units bend on them; these are cut into their affine pieces and solved.
+shorter, until few units bend on them; these are cut into their linear regions and solved.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError, as_tensor
-from nescio.geometry.rays.breakpoints import pieces_on, room
+from nescio.geometry.rays.breakpoints import regions_on, room
 from nescio.geometry.rays.far_field import far_field_of
 from nescio.geometry.rays.levels import FAR, first_reach
 from nescio.geometry.rays.spans import Spans
@@ -24,7 +24,7 @@ from nescio.geometry.tracing.instances import (
     as_rays,
     blocks,
     instances,
-    squeezed,
+    together,
 )
 
 FEW = 6  # breakpoints on a span that are worth finding
@@ -85,9 +85,9 @@ def first_confident(
     if pooled:
         return FirstConfident(*found[0], limits[0])
     return FirstConfident(
-        squeezed(source, [f for f, _ in found]),
-        squeezed(source, [k for _, k in found]),
-        squeezed(source, limits),
+        together(source, [f for f, _ in found]),
+        together(source, [k for _, k in found]),
+        together(source, limits),
     )
 
 
@@ -207,10 +207,10 @@ def _exact(
     confidence: float,
     limit: int,
 ) -> tuple[Tensor, Tensor]:
-    """First factors and classes on intervals of rays, by their affine pieces."""
+    """First factors and classes on intervals of rays, by their linear regions."""
     rows = torch.arange(len(lo))
-    pieces = [pieces_on(net, origin, direction, rows, lo, hi, limit=limit) for net in nets]
-    row, begin, slope, intercept = _common(pieces)
+    segments = [regions_on(net, origin, direction, rows, lo, hi, limit=limit) for net in nets]
+    row, begin, slope, intercept = _common(segments)
     finish = torch.cat([begin[1:], hi[-1:]])
     last = torch.cat([row[1:] != row[:-1], torch.ones(1, dtype=torch.bool)])
     finish[last] = hi
@@ -222,18 +222,18 @@ def _exact(
     return factor, label
 
 
-def _common(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """Pieces of all members at once: rows, starts, slopes and intercepts `(S, M, C)`."""
-    row = torch.cat([p[0] for p in pieces])
-    begin = torch.cat([p[1] for p in pieces])
-    member = torch.cat([torch.full_like(p[0], m) for m, p in enumerate(pieces)])
+def _common(segments: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Linear regions of all members at once: rows, starts, slopes and intercepts `(S, M, C)`."""
+    row = torch.cat([p[0] for p in segments])
+    begin = torch.cat([p[1] for p in segments])
+    member = torch.cat([torch.full_like(p[0], m) for m, p in enumerate(segments)])
     order = begin.argsort(stable=True)
     order = order[row[order].argsort(stable=True)]
     row, begin, member = row[order], begin[order], member[order]
     last = torch.ones(len(row), dtype=torch.bool)  # of those that start at one place
     last[:-1] = (row[1:] != row[:-1]) | (begin[1:] != begin[:-1])
     slopes, intercepts = [], []
-    for m, (_, _, _, slope, intercept) in enumerate(pieces):
+    for m, (_, _, _, slope, intercept) in enumerate(segments):
         place = ((member == m).cumsum(0) - 1)[last]
         slopes.append(slope[place])
         intercepts.append(intercept[place])

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.core import Categorical, NescioError, measure_all
+from nescio.core import Categorical, InputShapeError, measure_all
 from nescio.geometry.rays.far_field import KINDS
 from nescio.geometry.regions.cells import Cells, limit_for, sweep
 from nescio.geometry.tracing.domain import Part
@@ -127,10 +127,8 @@ def _of_one(instance: Instance) -> tuple[Tensor, Tensor, Any]:
     trial.only_one()
     try:
         instance.run(trial, trial.start())
-    except NescioError as error:
-        if "do not pass" in str(error) or "a convolution of" in str(error):
-            raise NescioError(f"limit_map needs a network of two inputs ({error})") from None
-        raise
+    except InputShapeError as error:
+        raise InputShapeError(f"limit_map needs a network of two inputs ({error})") from None
     found = []
     for block, part in sweep(instance, Sectors(*_square(), limit=limit_for(trial.widest, 3))):
         block.done, block.limit = 0, 1 << 30

@@ -1,9 +1,9 @@
-"""What every measure and score says at the end of a ray: exact limits, and those of gradients.
+"""Every measure and score at the end of a ray: exact limits, and those of gradients.
 
 Logits are affine in t beyond the last breakpoint, so each member's probabilities have a limit, and
 with them every measure (Ulmer and Cina, 2020, whose hypotheses are not needed for this). The input
 gradient of a measure has a limit too: its derivative in the logits, at the limit, times the affine
-map of the last piece. It need not vanish: where two classes grow equally fast, probabilities keep
+map of the last region. It need not vanish: where two classes grow equally fast, probabilities keep
 changing across the ray.
 """
 
@@ -18,29 +18,29 @@ from torch.nn import functional as F
 
 from nescio.core import Categorical, NescioError, applicable, least_confidence
 from nescio.core.registry import measures
-from nescio.geometry.rays.far_field import FarField, LastPiece, far_field, limits_of
-from nescio.geometry.tracing.instances import Source, as_rays, blocks, check_classes
+from nescio.geometry.rays.far_field import FarField, LastRegion, far_field, limits_of
+from nescio.geometry.tracing.instances import Source, as_rays, blocks, check_classes, with_members
 
-BYTES = 64 << 20  # of the last pieces of one block of rays
+BYTES = 64 << 20  # of the last regions of one block of rays
 APART = 800.0  # exp(-APART) is 0 in float64
 ROUNDING = 1e-12
 CLASSES = "classes"  # beside the names of measures
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Limits:
-    """Limits along N rays; larger scores are less sure."""
+    """Limits along N rays; larger scores mean less confidence."""
 
     probs: Tensor  # (M, N, C) class probabilities of the members
     kind: Any  # (M, N) "one", "tie", "constant" or "undecided"
     measures: Mapping[str, Tensor]  # (N,) by name
     scores: Mapping[str, Tensor]  # (N,) by name: the measures and what reads logits
-    certain: Mapping[str, float]  # by name: the value of a score that is as sure as can be
+    certain: Mapping[str, float]  # by name: the least possible value of a score
     gradients: Mapping[str, Tensor] | None = None  # (N,) norm of the input gradient by measure
     class_gradients: Tensor | None = None  # (N, C) the same of each probability of the mixture
 
     def table(self) -> list[dict[str, Any]]:
-        """A row a score: its limits, and the share of rays on which it is as sure as can be."""
+        """One row per score: its limits, and the share of rays with the least possible value."""
         rows = []
         for name, values in self.scores.items():
             best = self.certain[name]
@@ -71,8 +71,8 @@ def limits(
     """The limits of all measures of classifiers along `origin + t * direction`.
 
     temperature: divides the logits; also that of the energy and of ODIN.
-    epsilon: adds the score `odin`, whose inputs first step so far towards the predicted class.
-    reject: the network's own class that means "none of these"; adds `reject`, its probability,
+    epsilon: adds the score `odin`, whose inputs first take this step towards the predicted class.
+    reject: the class of the network that means "none of these"; adds `reject`, its probability,
         and `least_confidence_of_classes`, one minus the largest probability of another class.
     reject_logit: the same with a class of this constant logit beside those of the network.
     """
@@ -122,8 +122,8 @@ def _block(
     heat: float,
     reject_logit: float | None,
 ) -> dict[str, Tensor]:
-    """What needs the affine maps of the last pieces, for some of the rays."""
-    field = _read(_with_members(source, start, way, piece=True), heat, reject_logit)
+    """What needs the affine maps of the last regions, for some of the rays."""
+    field = _read(_with_members(source, start, way, last_region=True), heat, reject_logit)
     found = _gradients(field) if gradients else {}
     if step is not None:
         moved = start + step * _odin_step(field).reshape(start.shape)
@@ -154,35 +154,33 @@ def _reject_class(reject: int | None, logit: float | None, classes: int) -> int 
     return reject
 
 
-def _with_members(source: Source, start: Tensor, way: Tensor, *, piece: bool = False) -> FarField:
+def _with_members(
+    source: Source, start: Tensor, way: Tensor, *, last_region: bool = False
+) -> FarField:
     """The far field `(M, N, ...)`, whatever the source."""
-    field = far_field(source, start, way, piece=piece)
-    if not isinstance(source, nn.Module):
-        return field
-    last = field.piece
-    if last is not None:
-        last = LastPiece(*(getattr(last, f)[None] for f in LastPiece.__annotations__))
-    names = ("slope", "intercept", "radius", "limit", "kind")
-    return replace(field, piece=last, **{name: getattr(field, name)[None] for name in names})
+    field = far_field(source, start, way, last_region=last_region)
+    return with_members([field]) if isinstance(source, nn.Module) else field
 
 
 def _read(field: FarField, heat: float, reject_logit: float | None) -> FarField:
     """The field of `logits / heat`, with one constant logit more if there is one."""
-    slope, intercept, last = field.slope, field.intercept, field.piece
+    slope, intercept, last = field.slope, field.intercept, field.last_region
     if heat == 1.0 and reject_logit is None:
         return field
     if reject_logit is not None:
         slope = F.pad(slope, (0, 1))
         intercept = F.pad(intercept, (0, 1), value=reject_logit)
     slope, intercept = slope / heat, intercept / heat
-    failure_score = torch.as_tensor(field.kind == "undecided")
-    kind, limit = limits_of(slope, intercept, failure_score)
+    undecided = torch.as_tensor(field.kind == "undecided")
+    kind, limit = limits_of(slope, intercept, undecided)
     if last is not None:
         V, a = last.V, last.a
         if reject_logit is not None:
             V, a = F.pad(V, (0, 0, 0, 1)), F.pad(a, (0, 1), value=reject_logit)
         last = replace(last, V=V / heat, a=a / heat)
-    return FarField(slope, intercept, field.radius, limit, kind, last)
+    return replace(
+        field, slope=slope, intercept=intercept, limit=limit, kind=kind, last_region=last
+    )
 
 
 def _logit_scores(field: FarField, heat: float) -> dict[str, Tensor]:
@@ -235,9 +233,9 @@ def _rate(measure: Callable[[Categorical], Tensor], logits: Tensor) -> Tensor:
     return rate
 
 
-def _last(field: FarField) -> LastPiece:
-    assert field.piece is not None
-    return field.piece
+def _last(field: FarField) -> LastRegion:
+    assert field.last_region is not None
+    return field.last_region
 
 
 def _ordered(slope: Tensor, intercept: Tensor) -> Tensor:

@@ -135,8 +135,8 @@ class Intervals(Deferred, Cells):
         apart = torch.ones(len(rows), dtype=torch.bool)
         apart[1:] = (rows[1:] != rows[:-1]) | (roots.diff() > CLOSE * roots[1:].abs())
         rows, roots = rows[apart], roots[apart]
-        pieces = torch.bincount(rows, minlength=len(self)) + 1
-        parents = torch.arange(len(self)).repeat_interleave(pieces)
+        counts = torch.bincount(rows, minlength=len(self)) + 1
+        parents = torch.arange(len(self)).repeat_interleave(counts)
         places = torch.arange(len(rows)) + rows + 1  # of each root among the new starts
         lo = self.lo[parents]
         lo[places] = roots

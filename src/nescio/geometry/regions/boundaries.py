@@ -1,6 +1,6 @@
-"""Where the two largest logits of a network are equal, exactly, piece by piece."""
+"""Where the two largest logits of a network are equal, exactly, region by region."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -9,10 +9,10 @@ from torch import Tensor
 from nescio.geometry.regions.convex import TOLERANCE, Bools, Floats, Ints, normal_form, sides
 from nescio.geometry.regions.regions_value import Regions
 
-CHUNK = 1 << 14  # pieces that are looked at together
+CHUNK = 1 << 14  # regions that are looked at together
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Boundaries:
     """Segments on which two classes share the largest logit.
 
@@ -22,25 +22,25 @@ class Boundaries:
 
     segments: Tensor  # (S, 2, 2)
     classes: Tensor  # (S, 2) the lower class first
-    piece: Tensor  # (S,) the piece each segment lies in, or on the edge of
+    region: Tensor  # (S,) the region each segment lies in, or on the edge of
     endless: Tensor  # (S,)
     directions: Tensor  # (D, 2) unit directions in which the boundary runs to infinity
     direction_classes: Tensor  # (D, 2)
-    tied: Tensor  # pieces whose two largest logits are equal everywhere
+    tied: Tensor  # regions whose two largest logits are equal everywhere
 
     def __len__(self) -> int:
         return len(self.segments)
 
 
 def boundaries_of(regions: Regions) -> Boundaries:
-    """The boundaries between classes, from the maps of the pieces.
+    """The boundaries between classes, from the maps of the regions.
 
-    A boundary along an edge of two pieces is given once. In a box the directions are those of the
-    whole pieces, which go on beyond it.
+    A boundary along an edge of two regions is given once. In a box the directions are those of the
+    whole regions, which go on beyond it.
     """
     if regions.parts is not None and regions.group is not None:
         inner, group = boundaries_of(regions.parts), regions.group
-        return replace(inner, piece=group[inner.piece], tied=group[inner.tied].unique())
+        return replace(inner, region=group[inner.region], tied=group[inner.tied].unique())
     corners, counts, owner = _padded(regions)
     maps = regions.maps.numpy()
     step = max(1, CHUNK * 16 // (maps.shape[1] ** 2 + 16))
@@ -49,10 +49,10 @@ def boundaries_of(regions: Regions) -> Boundaries:
         for part in np.split(np.arange(len(counts)), range(step, len(counts), step))
     ]
     ends = np.concatenate([f[0] for f in found], 1)
-    classes, piece, on_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2, 3))
+    classes, region, on_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2, 3))
     tied = np.unique(np.concatenate([f[4] for f in found]))
     keep = _once(ends, classes, on_edge, regions)
-    ends, classes, piece = ends[:, keep], classes[keep], piece[keep]
+    ends, classes, region = ends[:, keep], classes[keep], region[keep]
     endless = (ends[2] == 0).any(1)
     ends[:, endless & (ends[2, :, 0] == 0)] = ends[:, endless & (ends[2, :, 0] == 0), ::-1]
     segments = ends[:2].transpose(1, 2, 0).copy()
@@ -60,15 +60,15 @@ def boundaries_of(regions: Regions) -> Boundaries:
     segments[endless, 1] += segments[endless, 0]
     if regions.box is not None:
         segments = np.clip(segments, *np.array(regions.box).T)
-        ways, way_classes = _beyond(regions, classes, piece)
+        ways, way_classes = _beyond(regions, classes, region)
     ways, way_classes = _distinct(ways, way_classes)
-    return Boundaries(
-        *(torch.from_numpy(a) for a in (segments, classes, piece, endless, ways, way_classes, tied))
-    )
+    arrays = (segments, classes, region, endless, ways, way_classes, tied)
+    names = (f.name for f in fields(Boundaries))
+    return Boundaries(**{n: torch.from_numpy(a) for n, a in zip(names, arrays, strict=True)})
 
 
 def _padded(regions: Regions) -> tuple[Floats, Ints, Ints]:
-    """Homogeneous corners `(3, n, P)` of the pieces, their counts and the piece of each."""
+    """Homogeneous corners `(3, n, P)` of the regions, their counts and the region of each."""
     if len(regions.vertices) == 0:  # the whole plane in four quarters
         ways = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
         quarters = [[[0, 0, 1], [*ways[i], 0], [*ways[(i + 1) % 4], 0]] for i in range(4)]
@@ -101,7 +101,7 @@ Block = tuple[Floats, Ints, Ints, Bools, Ints]
 
 
 def _block(corners: Floats, counts: Ints, maps: Floats, owner: Ints, regions: Regions) -> Block:
-    """Ends `(3, S, 2)`, classes, piece, whether on an edge, of some pieces; and tied pieces."""
+    """Ends `(3, S, 2)`, classes, region, whether on an edge, of some regions; and tied regions."""
     n, classes = maps.shape[:2]
     reach = None
     if regions.box is not None:
@@ -114,7 +114,7 @@ def _block(corners: Floats, counts: Ints, maps: Floats, owner: Ints, regions: Re
     highest = behind <= zero[:, None]  # (n, C, P) who is largest at a corner
     always = highest.all(2)
     tied = always.sum(1) > 1
-    # two classes with no third that is above one of them on the whole piece
+    # two classes with no third that is above one of them on the whole region
     busy = np.flatnonzero(~tied & (highest.sum(1) > 1).any(1) | (always.sum(1) == 0))
     low, high = np.triu_indices(classes, 1)
     row, pair = (part.ravel() for part in np.meshgrid(busy, np.arange(len(low)), indexing="ij"))
@@ -197,7 +197,7 @@ def _clipped(
 
 
 def _once(ends: Floats, classes: Ints, on_edge: Bools, regions: Regions) -> Bools:
-    """All segments, but of those on an edge of two pieces one only."""
+    """All segments, but of those on an edge of two regions one only."""
     keep = ~on_edge
     rows = np.flatnonzero(on_edge)
     if len(rows):
@@ -212,12 +212,12 @@ def _once(ends: Floats, classes: Ints, on_edge: Bools, regions: Regions) -> Bool
     return keep
 
 
-def _beyond(regions: Regions, classes: Ints, piece: Ints) -> tuple[Floats, Ints]:
-    """Directions of boundaries in the pieces that go on beyond a box."""
+def _beyond(regions: Regions, classes: Ints, region: Ints) -> tuple[Floats, Ints]:
+    """Directions of boundaries in the regions that go on beyond a box."""
     owner = np.flatnonzero(regions.unbounded.numpy())
     maps = regions.maps.numpy()[owner]
     ways, spread = regions.directions.numpy()[owner], regions.spread.numpy()[owner]
-    here = set(zip(piece.tolist(), *classes.T.tolist(), strict=True))
+    here = set(zip(region.tolist(), *classes.T.tolist(), strict=True))
     found, found_classes = [np.zeros((0, 2))], [np.zeros((0, 2), dtype=np.int64)]
     low, high = np.triu_indices(maps.shape[1], 1)
     for a, b in zip(low.tolist(), high.tolist(), strict=True):

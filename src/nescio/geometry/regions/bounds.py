@@ -1,4 +1,4 @@
-"""Published upper bounds on the number of linear pieces of a network."""
+"""Published upper bounds on the number of linear regions of a network."""
 
 from collections.abc import Sequence
 from math import comb, prod
@@ -14,7 +14,7 @@ def zaslavsky(lines: int, dimension: int = 2) -> int:
 
 
 def montufar(widths: Sequence[int], dimension: int = 2) -> int:
-    """Pieces of a chain of one-bend layers (Montufar, 2017): the product over the layers.
+    """Linear regions of a chain of one-bend layers (Montufar, 2017): the product over the layers.
 
     A layer cuts a space of at most the least width before it.
     """
@@ -23,7 +23,7 @@ def montufar(widths: Sequence[int], dimension: int = 2) -> int:
 
 
 def serra(widths: Sequence[int], dimension: int = 2) -> int:
-    """Pieces of a chain of ReLU layers (Serra et al., 2018, theorem 1).
+    """Linear regions of a chain of ReLU layers (Serra et al., 2018, theorem 1).
 
     The sum over j_1, ..., j_L of the products of n_l choose j_l, where j_l is at most the inputs,
     n_l, and what is left of every layer before, n_i - j_i.

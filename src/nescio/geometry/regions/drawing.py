@@ -1,4 +1,4 @@
-"""A picture of the linear pieces of a network, their classes and the boundaries between these."""
+"""A picture of the linear regions of a network, their classes and the boundaries between these."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#888888")
 MARKERS = "osD^vPX*"
 CHOICES = ("class", "confidence", "random", None)
-CHUNK = 1 << 15  # pairs of a piece and a class that are looked at together
+CHUNK = 1 << 15  # pairs of a region and a class that are looked at together
 
 
 def draw_regions(
@@ -32,11 +32,11 @@ def draw_regions(
     names: Sequence[str] | None = None,
     box: Any = None,
 ) -> "Axes":
-    """Draw the pieces of a plane, and points on it.
+    """Draw the regions of a plane, and points on it.
 
-    color_by: "class" (the largest logit, in a shade of its own for each piece),
-        "confidence" (the largest softmax probability, smooth inside each piece), "random" (only to
-        tell pieces apart) or None (outlines).
+    color_by: "class" (the largest logit, in a shade of its own for each region),
+        "confidence" (the largest softmax probability, smooth inside each region), "random" (only to
+        tell regions apart) or None (outlines).
     boundary: draw where the largest logit changes hands.
     points: `(N, 2)` on the plane, or inputs of the network, which are shown where they project to.
     labels: a class for each point; names: what the classes are called in the legend.
@@ -89,7 +89,7 @@ def _view(regions: Regions, box: Any) -> Box:
 
 
 def _shown(regions: Regions, view: Box) -> list[Any]:
-    """The outline of each piece; one without end is drawn far enough."""
+    """The outline of each region; one without end is drawn far enough."""
     (left, right), (bottom, top) = view
     far = 4.0 * (right - left + top - bottom)
     if len(regions.vertices) == 0:
@@ -126,7 +126,7 @@ def _random_colors(count: int) -> Any:
 
 
 def _class_parts(regions: Regions, view: Box) -> tuple[list[Any], Any]:
-    """The part of each piece on which each class has the largest logit, with its color."""
+    """The part of each region on which each class has the largest logit, with its color."""
     outlines = _shown(regions, view)
     counts = np.array([len(outline) for outline in outlines])
     place = np.minimum(np.arange(counts.max()), counts[:, None] - 1)
@@ -147,7 +147,7 @@ def _class_parts(regions: Regions, view: Box) -> tuple[list[Any], Any]:
 
 
 def _shade_confidence(ax: "Axes", regions: Regions, view: Box, across: int = 500) -> None:
-    """The largest probability, evaluated from the exact pieces at every pixel."""
+    """The largest probability, evaluated from the exact linear regions at every pixel."""
     (left, right), (bottom, top) = view
     x = torch.linspace(left, right, across, dtype=torch.float64)
     y = torch.linspace(bottom, top, across, dtype=torch.float64)

@@ -27,7 +27,7 @@ class Finder:
     def of(cls, vertices: Floats, offsets: Ints, ways: Floats | None, box: Any) -> "Finder":
         """ways: directions `(P, 2, 2)` of polygons without end, NaN for bounded ones."""
         edges, edge_offsets = half_planes(vertices, offsets, ways)
-        if len(vertices) == 0:  # one piece, the whole plane
+        if len(vertices) == 0:  # one region, the whole plane
             none = np.zeros(0)
             return cls(edges, edge_offsets, (none, none), np.zeros(1, np.int64), np.array([0, 1]))
         first, last = _extent(vertices, offsets, ways)
@@ -67,9 +67,9 @@ class Finder:
     def _best(self, points: Floats, cell: Ints, counts: Ints) -> Ints:
         """Of the polygons near each point the one it lies deepest in, or hardly outside."""
         who, slot = ranges(self.starts[cell], counts)
-        piece = self.near[slot]
-        sizes = np.diff(self.offsets)[piece]
-        pair, edge = ranges(self.offsets[piece], sizes)
+        region = self.near[slot]
+        sizes = np.diff(self.offsets)[region]
+        pair, edge = ranges(self.offsets[region], sizes)
         at = points[who[pair]]
         depth = (self.edges[edge, :2] * at).sum(1) + self.edges[edge, 2]
         depth = np.minimum.reduceat(depth, np.cumsum(sizes) - sizes)
@@ -78,7 +78,7 @@ class Finder:
         best = order[last]
         good = depth[best] >= -1e-9 * (1 + np.abs(points[who[best]]).max(1))
         found = np.full(len(points), -1, dtype=np.int64)
-        found[who[best][good]] = piece[best][good]
+        found[who[best][good]] = region[best][good]
         return found
 
 

@@ -1,7 +1,7 @@
-"""Neighboring pieces with one affine map as one piece.
+"""Neighboring regions with one affine map as one region.
 
 Activation patterns can differ where the outputs do not: behind dead units a network has fewer
-linear pieces than patterns.
+linear regions than patterns.
 """
 
 from collections import defaultdict
@@ -19,10 +19,10 @@ SAME = 1e-9  # relative: maps that are one, and corners that are one
 
 
 def merged(regions: Regions) -> Regions:
-    """The same regions with equal neighbors joined; `parts` keeps the convex pieces.
+    """The same regions with equal neighbors joined; `parts` keeps the convex parts.
 
     An outline runs counter-clockwise; a hole is joined to it by an edge that is walked both ways.
-    Of a piece made of several without end, `spread` is the sum and `directions` are NaN.
+    Of a region made of several without end, `spread` is the sum and `directions` are NaN.
     """
     if regions.box is None:
         raise NescioError("merge=True needs a box; the whole plane cannot be merged: pass box=")
@@ -37,7 +37,7 @@ def merged(regions: Regions) -> Regions:
         (np.ones(int(equal.sum()), dtype=np.int8), (first[equal], second[equal])), (size, size)
     )
     count, group = connected_components(graph, directed=False)
-    _, start, group = np.unique(group, return_index=True, return_inverse=True)  # in order of pieces
+    _, start, group = np.unique(group, return_index=True, return_inverse=True)  # in their order
     order = np.argsort(np.argsort(start))
     group = order[group].astype(np.int64)
     return _value(regions, group, count, (tail, head, owner))
@@ -63,7 +63,7 @@ def _reach(regions: Regions) -> Floats:
 
 
 def _half_edges(regions: Regions) -> tuple[Ints, Ints, Ints]:
-    """Where each edge of each piece starts and stops, and the piece, with edges cut at corners."""
+    """Start and end of each edge of each region, and the region; edges are cut at corners."""
     names, offsets = _corner_names(regions), regions.offsets.numpy()
     after = np.arange(len(names)) + 1
     after[offsets[1:] - 1] = offsets[:-1]
@@ -79,7 +79,7 @@ def _half_edges(regions: Regions) -> tuple[Ints, Ints, Ints]:
 def _split(
     tail: Ints, head: Ints, owner: Ints, places: Floats, regions: Regions
 ) -> tuple[Ints, Ints, Ints]:
-    """Cut edges that another piece has in two: corners can lie within rounding of an edge."""
+    """Cut edges that another region has in two: corners can lie within rounding of an edge."""
     alone = np.flatnonzero(~_paired(tail, head))
     low, high = np.array(regions.box).T
     close = SAME * _reach(regions).max()
@@ -123,7 +123,7 @@ def _paired(tail: Ints, head: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]
 
 
 def _neighbors(tail: Ints, head: Ints, owner: Ints) -> tuple[Ints, Ints]:
-    """Pairs of pieces that share an edge."""
+    """Pairs of regions that share an edge."""
     base = max(int(tail.max()), int(head.max())) + 1
     key = np.minimum(tail, head) * base + np.maximum(tail, head)
     order = np.argsort(key, kind="stable")
@@ -230,7 +230,7 @@ def _next(ring: list[int], choices: list[int], places: Floats) -> int:
     """The next corner; where a walk meets itself, the sharpest turn to the left."""
     if not choices:
         raise NescioError(
-            "some pieces are too thin to be merged, or the box is too large; use merge=False"
+            "some regions are too thin to be merged, or the box is too large; use merge=False"
         )
     if len(choices) == 1 or len(ring) == 1:
         return choices[0]

@@ -1,4 +1,4 @@
-"""All linear pieces of a network over a box of two inputs, a slice through data, or the plane."""
+"""All linear regions of a network over a box of two inputs, a slice through data, or the plane."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError, one_thread
+from nescio.core import InputShapeError, NescioError, one_thread
 from nescio.geometry.rays.at_infinity import widest_layer
 from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
 from nescio.geometry.regions.cells import limit_for, sweep
@@ -39,14 +39,14 @@ def regions(
 def regions(
     source: Source, box: Any = None, *, plane: Any = None, merge: bool = False
 ) -> Regions | tuple[Regions, ...]:
-    """All linear pieces of a network with two inputs, or on a plane through three of its inputs.
+    """All linear regions of a network with two inputs, or on a plane through three of its inputs.
 
     box: [(low, high), (low, high)] of the plane's coordinates; None: the whole plane.
     plane: three inputs `(3, *features)`. The first is the origin (0, 0) of the coordinates, the
         second lies on their first axis; lengths are those of the inputs. See `around`.
-    merge: neighbors with one affine map become one piece, which need not be convex.
-    Of a model or predictor a tuple, one a member. Exact up to float64 rounding: a part of a piece
-    that is thinner than 1e-12 of the largest coordinate is not told apart.
+    merge: neighbors with one affine map become one region, which need not be convex.
+    Of a model or predictor a tuple, one per member. Exact up to float64 rounding: a part of a
+    region that is thinner than 1e-12 of the largest coordinate is not told apart.
     """
     where, frame = _box(box), _frame(plane)
     found = tuple(
@@ -61,17 +61,18 @@ def regions(
 
 
 def stream_regions(
-    net: nn.Module, box: Any = None, *, plane: Any = None, pieces: int | None = None
+    net: Source, box: Any = None, *, plane: Any = None, block: int | None = None
 ) -> Iterator[Regions]:
-    """The pieces of `regions`, in blocks of at most `pieces`: memory stays bounded.
+    """The regions of `regions`, in blocks of at most `block`: memory stays bounded.
 
-    pieces: by default what 32 MB of the widest layer hold.
+    block: by default what 32 MB of the widest layer hold.
     """
-    if not isinstance(net, nn.Module):
+    found = instances(net)
+    if len(found) != 1:
         raise NescioError("stream one network at a time: stream_regions(model.member(0), ...)")
-    if pieces is not None and pieces < 1:
-        raise NescioError(f"pieces of a block must be positive, got {pieces}")
-    return _stream(instances(net)[0], _box(box), _frame(plane), plane is None, pieces)
+    if block is not None and block < 1:
+        raise NescioError(f"a block must hold at least one linear region, got {block}")
+    return _stream(found[0], _box(box), _frame(plane), plane is None, block)
 
 
 def around(plane: Any, margin: float = 0.5) -> Box:
@@ -122,11 +123,11 @@ def _stream(
     box: Box | None,
     frame: tuple[Tensor, Tensor],
     two_inputs: bool,
-    pieces: int | None = None,
+    block: int | None = None,
 ) -> Iterator[Regions]:
     origin, basis = frame
     widest = _widest(instance, origin, basis, two_inputs)
-    limit = pieces or limit_for(widest, 3, BYTES)
+    limit = block or limit_for(widest, 3, BYTES)
     ends = None if box is None else np.array(box).T.copy()
     blocks = sweep(instance, Polygons(origin, basis, ends, limit=limit))
     while True:
@@ -143,9 +144,9 @@ def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool)
     """The features of the widest layer, by a pass with one ray."""
     try:
         return widest_layer(instance, origin[None], basis[:1])
-    except NescioError as error:
-        if two_inputs and ("do not pass" in str(error) or "a convolution of" in str(error)):
-            raise NescioError(
+    except InputShapeError as error:
+        if two_inputs:
+            raise InputShapeError(
                 f"without plane= the network must take 2 features; pass three inputs as plane= for "
                 f"a slice ({error})"
             ) from None
@@ -178,7 +179,7 @@ Found = tuple[Floats, Any, Floats, Floats, Floats]
 
 
 def _in_box(block: Polygons) -> Found:
-    """Vertices, counts, areas, directions and angles of pieces inside a box."""
+    """Vertices, counts, areas, directions and angles of regions inside a box."""
     store = block.store
     assert store is not None
     counts = store.counts
@@ -193,7 +194,7 @@ def _in_box(block: Polygons) -> Found:
 
 
 def _on_plane(block: Polygons) -> Found:
-    """The same for pieces of the whole plane: corners at infinity are their directions."""
+    """The same for regions of the whole plane: corners at infinity are their directions."""
     store = block.store
     assert store is not None
     x, y, w = store.corners
@@ -218,7 +219,7 @@ def _on_plane(block: Polygons) -> Found:
 
 
 def _whole(block: Polygons, maps: Tensor) -> Regions:
-    """One piece, the whole plane."""
+    """One region, the whole plane."""
     way = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
     return Regions(
         vertices=torch.zeros(0, 2, dtype=torch.float64),

@@ -1,4 +1,4 @@
-"""The linear pieces of a network over a plane, as one value."""
+"""The linear regions of a network over a plane, as one value."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -20,7 +20,7 @@ Box = tuple[tuple[float, float], tuple[float, float]]
 
 
 class Outlines(Sequence[Tensor]):
-    """The corners `(k, 2)` of each piece, cut out of one flat array when asked for."""
+    """The corners `(k, 2)` of each region, cut out of one flat array when asked for."""
 
     def __init__(self, vertices: Tensor, offsets: Tensor) -> None:
         self.vertices, self.offsets = vertices, offsets
@@ -36,7 +36,7 @@ class Outlines(Sequence[Tensor]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"piece {index} of {len(self)}")
+            raise IndexError(f"region {index} of {len(self)}")
         index %= len(self)
         return self.vertices[self.offsets[index] : self.offsets[index + 1]]
 
@@ -44,20 +44,20 @@ class Outlines(Sequence[Tensor]):
         return iter(self.vertices.tensor_split(self.offsets[1:-1]))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Regions:
-    """All linear pieces of a network over a box of a plane, or over the whole plane.
+    """All linear regions of a network over a box of a plane, or over the whole plane.
 
     A point of the plane is `(u, v)`; the network's input there is `origin + u basis[0] + v
-    basis[1]`. Corners run counter-clockwise. Of a piece of the whole plane that has no end,
+    basis[1]`. Corners run counter-clockwise. Of a region of the whole plane that has no end,
     `polygons` has the corners; it is their hull plus the cone between its two `directions`, the
     first of which leaves the last corner and the second the first.
 
-    What is said about the end of a piece is about the whole piece, also where a box cuts it off.
+    What is said about the end of a region is about the whole region, also where a box cuts it off.
     """
 
-    vertices: Tensor  # (V, 2) corners of all pieces, one piece after the other
-    offsets: Tensor  # (P + 1,) where each piece starts in them
+    vertices: Tensor  # (V, 2) corners of all regions, one region after the other
+    offsets: Tensor  # (P + 1,) where each region starts in them
     maps: Tensor  # (P, C, 3): logits = maps @ (u, v, 1)
     areas: Tensor  # (P,) inside the box; inf without end
     unbounded: Tensor  # (P,)
@@ -66,24 +66,24 @@ class Regions:
     towards: Tensor  # (P, 4) without end towards -u, +u, -v, +v
     box: Box | None
     plane: tuple[Tensor, Tensor]  # origin (*features), basis (2, *features)
-    bounds: dict[str, int] = field(default_factory=dict)  # published upper bounds on the pieces
+    bounds: dict[str, int] = field(default_factory=dict)  # published upper bounds on the regions
     seam: bool = False  # the whole plane was cut along a line that is no bend
-    parts: "Regions | None" = None  # the convex pieces that merged ones are made of
-    group: Tensor | None = None  # (len(parts),) the merged piece of each
+    parts: "Regions | None" = None  # the convex parts that merged ones are made of
+    group: Tensor | None = None  # (len(parts),) the merged region of each
 
     def __len__(self) -> int:
         return len(self.maps)
 
     def __repr__(self) -> str:
         where = "the whole plane" if self.box is None else f"box {self.box}"
-        return f"Regions({len(self):,} pieces, {int(self.unbounded.sum())} without end, {where})"
+        return f"Regions({len(self):,} regions, {int(self.unbounded.sum())} without end, {where})"
 
     @property
     def polygons(self) -> Outlines:
         return Outlines(self.vertices, self.offsets)
 
     def locate(self, points: Any) -> Tensor:
-        """The piece of each point `(N, 2)` of the plane, -1 outside the box."""
+        """The region of each point `(N, 2)` of the plane, -1 outside the box."""
         where = as_points(points, "points")
         if where.shape[1:] != (2,):
             raise NescioError(f"points must be (N, 2) on the plane, got {tuple(where.shape)}")
@@ -126,7 +126,7 @@ class Regions:
 
 
 def joined(blocks: Sequence[Regions]) -> Regions:
-    """Blocks of pieces of one network as one value."""
+    """Blocks of regions of one network as one value."""
     first = blocks[0]
     if len(blocks) == 1:
         return first

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError
+from nescio.core import InputShapeError, NescioError
 from nescio.geometry.tracing.domain import Part
 from nescio.geometry.tracing.shapes import each, mapped
 from nescio.geometry.tracing.traced import Traced, handles
@@ -64,7 +64,7 @@ def _convolution(
         raise NescioError("a product of two tensors that both depend on the input")
     w = as_constant(weight)
     if x.ndim != w.ndim:  # one sample without its axis, to torch
-        raise NescioError(
+        raise InputShapeError(
             f"a convolution of {x.ndim} axes; the first axis must be that of the samples"
         )
     constant = None

@@ -1,4 +1,4 @@
-"""What the pieces of a network are computed over: points, rays, intervals, polygons, infinity.
+"""What the regions of a network are computed over: points, rays, intervals, polygons, infinity.
 
 A value is piecewise affine in a few unknowns. On every row (a ray, an interval, a polygon) it is
 one affine map: `coefs` of shape `(K, R, *features)`, the last of the K being the constant. Affine

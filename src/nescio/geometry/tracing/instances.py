@@ -3,33 +3,31 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nescio.calibration import Calibrated
 from nescio.core import Head, NescioError, as_batch, as_tensor, generator
 from nescio.geometry.tracing.domain import Domain, Part
 from nescio.geometry.tracing.points import Points, generic
 from nescio.geometry.tracing.tracing import Traced, run
-from nescio.models import Predictor
-from nescio.models.ensemble import Pooled
-from nescio.models.mc_dropout import MCDropout
-from nescio.models.model import Model
+from nescio.models import Predictor, networks
 from nescio.nets.dropout import MaskPerPass
 
 Source = nn.Module | Predictor
+D = TypeVar("D")
 
 
 CASTS = {"float", "half", "bfloat16", "to", "type"}
 ALIKE = 1e-6  # relative, of the traced logits and the network's own
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Instance:
     """One fixed network in float64 and evaluation mode; its logits are scaled and shifted after."""
 
@@ -96,7 +94,7 @@ class Instance:
         apart = (linear + constant - truth).abs().amax().item()
         if not apart <= ALIKE * size:  # not a number either
             raise NescioError(
-                "the network cannot be analyzed: its affine pieces do not give its own outputs. "
+                "the network cannot be analyzed: its linear regions do not give its own outputs. "
                 "An in-place operation on a view, random numbers, or samples that depend on each "
                 "other are the usual causes; write y = f(x) in place of f_(x)"
             )
@@ -124,38 +122,24 @@ class _Wide(TorchFunctionMode):
 
 def instances(source: Source) -> list[Instance]:
     """The networks of a source, each copied: nothing of the user's is changed."""
-    if isinstance(source, nn.Module):
-        return [Instance(_ready(source))]
-    if isinstance(source, Model):
-        _check_head(source.head)
-        checked: set[tuple[int, ...]] = set()  # of one architecture one member is checked
-        members = range(source.members)
-        return [Instance(_ready(source.member(i)), checked=checked) for i in members]
-    if isinstance(source, MCDropout):
-        _check_head(source.head)
-        done: set[tuple[int, ...]] = set()
-        passes = range(source.passes)
-        return [
-            Instance(net, (source.seed, t), checked=done)
-            for net in map(_ready, source.nets)
-            for t in passes
-        ]
-    if isinstance(source, Pooled):
-        return [instance for part in source.predictors for instance in instances(part)]
-    if isinstance(source, Calibrated):
-        return [_rescaled(inner, source) for inner in instances(source.predictor)]
-    raise NescioError(
-        f"a {type(source).__name__} shows no networks to analyze; pass an nn.Module, a model, or a "
-        "predictor of nescio"
-    )
-
-
-def _rescaled(inner: Instance, scaling: Calibrated) -> Instance:
-    shift = torch.tensor(scaling.intercept, dtype=torch.float64)
-    before = 0.0 if inner.intercept is None else inner.intercept
-    return replace(
-        inner, slope=inner.slope * scaling.slope, intercept=before * scaling.slope + shift
-    )
+    members = networks(source)
+    for member in members:
+        _check_head(member.head)
+    copies = {id(m.net): m.net for m in members}  # passes of dropout share a network
+    copies = {key: _ready(net) for key, net in copies.items()}
+    checked: dict[int, set[tuple[int, ...]]] = {}  # of one template one member is checked
+    return [
+        Instance(
+            net=copies[id(m.net)],
+            masks=m.masks,
+            slope=m.slope,
+            intercept=None
+            if m.intercept is None
+            else torch.tensor(m.intercept, dtype=torch.float64),
+            checked=checked.setdefault(id(m.template or m.net), set()),
+        )
+        for m in members
+    ]
 
 
 def _ready(net: nn.Module) -> nn.Module:
@@ -194,9 +178,24 @@ def as_number(value: Any, name: str) -> float:
         raise NescioError(f"{name} must be a number, got {value!r}") from error
 
 
-def squeezed(source: Source, results: Sequence[Tensor]) -> Tensor:
-    """Results of all members as `(M, ...)`; of a bare module without the axis of members."""
-    return results[0] if isinstance(source, nn.Module) else torch.stack(tuple(results))
+def together(source: Source, members: Sequence[D]) -> D:
+    """The results of all members as one, with fields `(M, ...)`; of a bare module as they are."""
+    return members[0] if isinstance(source, nn.Module) else with_members(members)
+
+
+def with_members(members: Sequence[D]) -> D:
+    """Values of members as one with an axis more in front, field by field."""
+    given: Sequence[Any] = members
+    found: Any = given[0]
+    if isinstance(found, Tensor):
+        found = torch.stack(tuple(given))
+    elif isinstance(found, np.ndarray):
+        found = np.stack(given)
+    elif is_dataclass(found) and not isinstance(found, type):
+        columns = {f.name: [getattr(member, f.name) for member in given] for f in fields(found)}
+        changed = {name: with_members(column) for name, column in columns.items()}
+        found = replace(found, **changed)
+    return found  # type: ignore[no-any-return]
 
 
 def as_points(value: Any, name: str) -> Tensor:
@@ -234,15 +233,3 @@ def as_rays(origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
 def blocks(count: int, size: int) -> Iterator[slice]:
     """Slices of at most `size` that cover `count`."""
     yield from (slice(i, min(i + size, count)) for i in range(0, count, max(1, size)))
-
-
-__all__ = [
-    "Instance",
-    "Source",
-    "as_points",
-    "as_rays",
-    "blocks",
-    "instances",
-    "partial",
-    "squeezed",
-]

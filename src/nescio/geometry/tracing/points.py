@@ -1,7 +1,7 @@
-"""Rows are points: each gets the piece it lies in, and on a face the piece a direction leads to.
+"""Rows are points: each gets the region it lies in, and on a face the region a direction leads to.
 
 A unit is active where its value is positive, or zero and growing along the direction. With a
-generic direction every point so belongs to one piece of full dimension.
+generic direction every point so belongs to one region of full dimension.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Points(Domain):
 
     def __init__(self) -> None:
         super().__init__()
-        self.faces = 0  # half-spaces that bound a piece
+        self.faces = 0  # half-spaces that bound a region
         self.sides: list[Tensor] = []  # what `above` has answered, in order
 
     def start(self, x: Tensor, direction: Tensor) -> Part:
@@ -85,7 +85,7 @@ class HalfSpaces(Points):
         super().__init__()
         self.x = x  # (R, *features)
         self.direction = direction.flatten()
-        self.found: list[Tensor] = []  # (D + 1, R, U): at least zero on the piece
+        self.found: list[Tensor] = []  # (D + 1, R, U): at least zero on the region
 
     def whole(self) -> Part:
         """The inputs themselves as the unknowns."""

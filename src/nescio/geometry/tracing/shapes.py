@@ -112,10 +112,10 @@ def _pieces_of(func: Any, x: Traced, *args: Any, **kwargs: Any) -> tuple[Traced,
     """split, chunk and unbind: several results, each by itself."""
     count = len(func(apparent(x), *args, **kwargs))
 
-    def piece(i: int) -> Traced:
+    def part(i: int) -> Traced:
         return each(x, lambda flat: func(flat, *args, **kwargs)[i])
 
-    return tuple(piece(i) for i in range(count))
+    return tuple(part(i) for i in range(count))
 
 
 @handles("squeeze")

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.core import NescioError
+from nescio.core import InputShapeError, NescioError
 from nescio.geometry.tracing import arithmetic, bends, maxima, shapes  # noqa: F401 (what they handle)
 from nescio.geometry.tracing.domain import Part
 from nescio.geometry.tracing.traced import Traced as Traced
@@ -21,10 +21,10 @@ def run(net: Callable[[Tensor], Any], names: Mapping[nn.Module, str], start: Tra
     try:
         out = net(start)
     except NescioError as error:
-        raise NescioError(f"{_place(error, names)}: {error}") from None
+        raise type(error)(f"{_place(error, names)}: {error}") from None
     except Exception as error:  # a user's forward may raise anything
         line = str(error).strip().split("\n")[0]
-        raise NescioError(
+        raise InputShapeError(
             f"{_place(error, names)}: inputs of shape {tuple(start.shape[1:])} do not pass: {line}"
         ) from error
     if not isinstance(out, Traced):

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, as_inputs
-from nescio.data import Table
+from nescio.core import NescioError, as_batch, only_tensor
+from nescio.data import Table, door
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +32,11 @@ def as_batches(before: Any, after: Any, *, least: int) -> tuple[Floats, Floats]:
             "this test takes arrays; encode tables first: learn_columns(before).encode(after).x"
         )
     pair = [
-        as_inputs(batch, name, dtype=torch.float64).flatten(1).cpu().numpy()
-        for batch, name in ((before, "before"), (after, "after"))
+        as_batch(only_tensor(door.read(given, name=name, labels=False)[0], name), torch.float64)
+        .flatten(1)
+        .cpu()
+        .numpy()
+        for given, name in ((before, "before"), (after, "after"))
     ]
     if pair[0].shape[1] != pair[1].shape[1]:
         raise NescioError(

@@ -12,8 +12,8 @@ from torch import nn
 
 from nescio import models, nets
 from nescio.core import NescioError
-from nescio.geometry import pieces
-from nescio.geometry.pieces import affine, monotone
+from nescio.geometry import affine_maps
+from nescio.geometry.affine_maps import affine, monotone
 
 
 def draw(*shape, seed=0):
@@ -127,8 +127,8 @@ def test_a_model_has_an_axis_of_members():
 def test_blocks_of_points_give_the_same(monkeypatch):
     net, x = conv_net(), draw(9, 1, 8, 8)
     whole = affine(net, x, half_spaces=True)
-    monkeypatch.setattr(pieces, "BYTES", 1 << 13)
-    monkeypatch.setattr(pieces, "WHOLE", 1 << 17)
+    monkeypatch.setattr(affine_maps, "BYTES", 1 << 13)
+    monkeypatch.setattr(affine_maps, "WHOLE", 1 << 17)
     parts = affine(net, x, half_spaces=True)
     for name in ("V", "a", "normals", "offsets"):
         torch.testing.assert_close(
@@ -277,10 +277,10 @@ def test_a_network_without_bends_has_no_faces():
 def test_results_that_are_too_large_are_refused_with_their_size(monkeypatch):
     net = nets.mlp(10, 2, widths=(100,))
     x = torch.zeros(1000, 10)
-    monkeypatch.setattr(pieces, "LIMIT", 4 << 20)
+    monkeypatch.setattr(affine_maps, "LIMIT", 4 << 20)
     affine(net, x)
     with pytest.raises(
-        NescioError, match="100 half-spaces a point would take .* more than .*fewer"
+        NescioError, match="100 half-spaces per point would take .* more than .*fewer"
     ):
         affine(net, x, half_spaces=True)
 

@@ -1,4 +1,4 @@
-"""The piece around a point: the affine map a ReLU network is there, and where the piece ends."""
+"""The region around a point: the affine map a ReLU network is there, and where the region ends."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from nescio.geometry.tracing.instances import (
     as_points,
     blocks,
     instances,
-    squeezed,
+    together,
 )
 from nescio.geometry.tracing.points import Again, HalfSpaces, Points, generic
 
@@ -23,9 +23,9 @@ WHOLE = 256 << 20  # of the widest layer of one block of points with their half-
 LIMIT = 4 << 30  # bytes a result may have
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Affine:
-    """The network on the piece of each point: `net(z) = V z + a`; unpacks as `V, a`.
+    """The network on the region of each point: `net(z) = V z + a`; unpacks as `V, a`.
 
     Of a bare network the shapes are as below; of a model with M members `(M, ...)`.
     """
@@ -33,7 +33,7 @@ class Affine:
     V: Tensor  # (N, C, D)
     a: Tensor  # (N, C)
     normals: Tensor | None = None  # (N, U, D)
-    offsets: Tensor | None = None  # (N, U): the piece is where normals @ z + offsets >= 0
+    offsets: Tensor | None = None  # (N, U): the region is where normals @ z + offsets >= 0
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.V, self.a))
@@ -41,7 +41,7 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Monotone:
-    """Whether each logit rises or falls with each feature on the piece of a point."""
+    """Whether each logit rises or falls with each feature on the region of a point."""
 
     monotone: Tensor  # (N,) V has no zero entry; (M, N) of a model
     zero_entries: Tensor  # (N,) how many entries of V are exactly 0
@@ -49,35 +49,31 @@ class Monotone:
 
 
 def affine(source: Source, x: Any, *, direction: Any = None, half_spaces: bool = False) -> Affine:
-    """The affine map of each point's piece: `V, a = affine(net, x)` with `net(x) = V x + a`.
+    """The affine map of each point's region: `V, a = affine(net, x)` with `net(x) = V x + a`.
 
     x: points `(N, *features)`. Features of images are flattened: D is channels x height x width,
     in the order of `x.flatten(1)`, so that `V @ x.flatten(1)[..., None]` fits.
-    direction: `(*features)`; a point on a face gets the piece that this way leads into. By default
+    direction: `(*features)`; a point on a face gets the region that this way leads into. By default
     a fixed direction that lies in no face.
-    half_spaces: also give the closed piece as `normals @ z + offsets >= 0`, a row for each unit and
-    each bend of its activation; max pooling gives the winner minus each other member of a window.
-    A constant unit has a row of zeros. `(N, U, D)` is large: more than 4 GB are refused.
+    half_spaces: also give the closed region as `normals @ z + offsets >= 0`, a row for each unit
+    and each bend of its activation; max pooling gives the winner minus each other member of a
+    window. A constant unit has a row of zeros. `(N, U, D)` is large: more than 4 GB are refused.
     """
     points = as_points(x, "x")
     way = _direction(direction, points)
-    parts = [_of_one(instance, points, way, half_spaces) for instance in instances(source)]
-    V, a = (squeezed(source, [part[i] for part in parts]) for i in (0, 1))
-    if not half_spaces:
-        return Affine(V, a)
-    if len({part[2].shape for part in parts}) > 1:
+    members = [_of_one(instance, points, way, half_spaces) for instance in instances(source)]
+    if half_spaces and len({member.normals.shape for member in members}) > 1:  # type: ignore
         raise NescioError(
             "members of different architectures have different numbers of half-spaces; "
             "call affine on each network"
         )
-    normals, offsets = (squeezed(source, [part[i] for part in parts]) for i in (2, 3))
-    return Affine(V, a, normals, offsets)
+    return together(source, members)
 
 
 def monotone(source: Source, x: Any) -> Monotone:
     """Whether V has a zero entry at each point, compared exactly: only a dead path gives one.
 
-    Where V has none, every logit is strictly monotone in every feature on that piece.
+    Where V has none, every logit is strictly monotone in every feature on that region.
     """
     points = as_points(x, "x")
     way = generic(points.shape[1:])
@@ -85,7 +81,7 @@ def monotone(source: Source, x: Any) -> Monotone:
     for instance in instances(source):
         zeros = [(V == 0).sum((1, 2)) for V, _ in _maps(instance, points, way)]
         counts.append(torch.cat(zeros))
-    found = squeezed(source, counts)
+    found = together(source, counts)
     return Monotone(found == 0, found, float((found > 0).double().mean()))
 
 
@@ -103,19 +99,20 @@ def _direction(direction: Any, points: Tensor) -> Tensor:
     return way
 
 
-def _of_one(instance: Instance, x: Tensor, way: Tensor, half_spaces: bool) -> tuple[Tensor, ...]:
+def _of_one(instance: Instance, x: Tensor, way: Tensor, half_spaces: bool) -> Affine:
     trial, classes = _trial(instance, x, way)
     size = x[0].numel()
     _refuse_large(len(x) * classes * size, "the maps")
     if half_spaces:
-        _refuse_large(len(x) * trial.faces * (size + 1), f"{trial.faces} half-spaces a point")
+        _refuse_large(len(x) * trial.faces * (size + 1), f"{trial.faces} half-spaces per point")
     maps = list(_maps(instance, x, way))
     V, a = (torch.cat([part[i] for part in maps]) for i in (0, 1))
     if not half_spaces:
-        return V, a
+        return Affine(V=V, a=a)
     rows = max(1, WHOLE // (8 * (size + 1) * max(1, trial.widest, trial.faces)))
     found = [_faces(instance, x[block], way) for block in blocks(len(x), rows)]
-    return V, a, *(torch.cat([part[i] for part in found]) for i in (0, 1))
+    normals, offsets = (torch.cat([part[i] for part in found]) for i in (0, 1))
+    return Affine(V=V, a=a, normals=normals, offsets=offsets)
 
 
 def _trial(instance: Instance, x: Tensor, way: Tensor) -> tuple[Points, int]:
@@ -134,7 +131,7 @@ def _refuse_large(numbers: int, what: str) -> None:
 
 
 def _maps(instance: Instance, x: Tensor, way: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass a class.
+    """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass per class.
 
     The sides are found first; the gradient then runs through the linear part alone.
     """

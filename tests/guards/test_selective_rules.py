@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, binomtest
 
 from nescio.core import NescioError
 from nescio.guards import coverages, largest_coverage, upper_bound
-from nescio.guards.selective_rule import enough, fewest
+from nescio.guards.rules import enough, fewest
 
 
 @given(st.integers(1, 500), st.data(), st.sampled_from([0.9, 0.95, 0.999]))
@@ -129,7 +129,7 @@ def test_no_number_of_samples_helps_a_network_that_errs_too_often():
         ({"confidence": 1.0}, "confidence must lie between"),
         ({"grid": [2.0, 1.0]}, "ascending"),
         ({"grid": []}, "ascending"),
-        ({"wrong": [0, 1]}, "one a sample"),
+        ({"wrong": [0, 1]}, "one per sample"),
         ({"wrong": [0, 1, 2]}, "0 or 1"),
         ({"score": [0.0, math.nan, 1.0]}, "1 scores are NaN"),
     ],

@@ -1,0 +1,227 @@
+"""`nescio audit`: how far a network can be trusted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from torch import Tensor, nn
+
+from nescio.calibration import temperature
+from nescio.cli import options as opt
+from nescio.cli.data_names import (
+    data_to_test,
+    input_columns,
+    inputs_named,
+    labeled,
+    one_file,
+    separate_parts,
+)
+from nescio.cli.networks import factory_named, named_predictor, output_named, returning
+from nescio.cli.ood_names import check_fit, ood_data
+from nescio.cli.options import data_option, note, option
+from nescio.cli.train import remedies_named, train_remedy
+from nescio.core import NescioError, make_folder
+from nescio.data.readers.stream import listed
+from nescio.evaluation import Audit
+from nescio.evaluation import audit as run_audit
+from nescio.evaluation.audit.audit import STEPS, check_attack
+from nescio.models import innermost, mc_dropout, networks
+from nescio.nets.factory import made_by, rebuild
+from nescio.nets.standardize import is_scaled
+from nescio.training.loop import Pair
+
+EPOCHS = 20  # of a recipe beside an audited network
+
+
+# fmt: off
+PARAMETERS = [
+    opt.argument("network", required=False),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    opt.TEST_DATA,
+    data_option("train", "Training data, named in the same way. They fit the guard's detector, "
+        "give the range of the noise, and train --recipe."),
+    data_option("validation", "Validation data, other samples than --data. They fit temperatures "
+        "and the guard.  [default: half of --data]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
+        "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
+    opt.OUTPUT,
+    option("--passes", "Also audit MC dropout with this number of forward passes.  [default: no MC "
+        "dropout]", type=int),
+    option("--recipe", "Also train and audit a recipe of `nescio list recipes`, with options as in "
+        "acet,radius=0.1. Repeatable.", multiple=True, metavar="NAME"),
+    option("--epochs", "The number of epochs of each recipe.  [default: 20; on digits 25]",
+        type=opt.POSITIVE),
+    option("--attack-steps", "The number of steps of the attack that looks for confident inputs "
+        "near noise; 0 leaves the attack out.", default=50, type=opt.COUNT),
+    option("--attack-radius", "How far the attack may go, as a share of the data's range.  "
+        "[default: 0.3 for images, 0.05 for vectors]", type=float),
+    option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
+        "out.", default=200, type=opt.COUNT),
+    opt.out_folder("nescio-audit"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
+def audit(
+    network: str | None,
+    weights: str | None,
+    net_name: str | None,
+    data_name: str | None,
+    target: str | None,
+    class_names: str | None,
+    output: str | None,
+    out: str,
+    **options: Any,
+) -> None:
+    """Measure how far a network can be trusted.
+
+    It is tested on its data, on noise and other OOD data, under attack, and infinitely far away.
+    NETWORK is package.module:factory (a function without arguments that returns the nn.Module),
+    or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
+    audited beside temperature scaling, MC dropout and a deep ensemble.
+
+    Writes audit.json and audit.html, one page with plots, a guard, and the recipes that were
+    trained, into the folder --out.
+
+    \b
+    nescio audit --recipe acet
+    nescio audit runs/mnist --data mnist --train mnist --recipe acet --recipe ceda,weight=0.5
+    nescio audit runs/mnist --data mnist --ood fashion_mnist --ood cifar10:gray:crop=28
+
+    DATA is the name of a data set, an .npz file or a folder of images, and after colons how images
+    are changed: gray, color, crop=28, pad=32; or an option of the data set: letters:without=OISZ.
+    Of a .csv or .parquet file, --target is the column with the class; test.csv:without=id leaves
+    columns out, and --train, --validation and --ood take the columns of --data by name.
+
+    \b
+    The .npz file holds x (samples, ...) and y (samples,) with integer labels. Make one with
+      numpy.savez("test.npz", x=images, y=labels)
+    """
+    make_folder(Path(out))  # before the work, not after it
+    opt.resumable(bool(options["recipe"]))
+    options = {name: value for name, value in options.items() if value is not None}
+    if network is None:
+        demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "seed")
+        chosen = {name: options.pop(name) for name in demo if name in options}
+        if any((weights, net_name, data_name, target, class_names, output, *options.values())):
+            raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
+        from nescio.cli.demo import audit_digits
+
+        findings = audit_digits(run=out, **chosen)
+    else:
+        net = named_predictor(network, weights, net_name)
+        with returning(net, output_named(output)) as whole:
+            findings = audit_files(
+                net,
+                data_name,
+                target=target,
+                class_names=listed(class_names) or None,
+                factory=network if ":" in network else net_name,
+                run=out,
+                **options,
+            )
+            if findings.guard is not None:
+                findings = replace(findings, guard=whole(findings.guard))
+    findings = findings.with_command(opt.command_line())
+    click.echo(str(findings))
+    click.echo(f"page: {findings.save(out)}")
+
+
+def audit_files(
+    net: Any,
+    data_name: str | None,
+    *,
+    train_name: str | None = None,
+    validation_name: str | None = None,
+    target: str | None = None,
+    class_names: Sequence[str] | None = None,
+    ood: Sequence[str] = (),
+    recipe: Sequence[str] = (),
+    factory: str | None = None,
+    run: str | Path | None = None,
+    epochs: int = EPOCHS,
+    passes: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Audit:
+    """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
+
+    recipe: trained beside the network, on the data of `train_name`, in folders within `run`.
+    factory: `package.module:factory` of a network that is not one of nescio's.
+    """
+    if data_name is None:
+        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
+    check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
+    remedies = remedies_named(recipe)
+    _check_names(data_name, train_name, validation_name, trains=bool(remedies))
+    columns = input_columns(data_name, target)
+    read = partial(labeled, target=target, names=class_names, columns=columns)
+    train: Pair | None
+    if remedies and one_file(data_name, str(train_name)):
+        test, train = separate_parts(data_name)
+    else:
+        test = data_to_test(net, data_name, read)
+        train = None if train_name is None else read(train_name, "train")
+    shape = tuple(test[0].shape[1:])
+    predictors: dict[str, Any] = {"network": net}
+    validation = None if validation_name is None else read(validation_name, "validation")
+    if validation is not None:
+        predictors["temperature"] = temperature(net, validation)
+    if passes is not None:
+        predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    others = _ood_by_name(ood, shape, partial(inputs_named, columns=columns))
+    for chosen in remedies:
+        assert train is not None
+        check_fit(str(train_name), train[0], shape)
+        make_net, standardize = _like(net, factory)
+        note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
+        how: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardize": standardize}
+        predictors[chosen.title] = train_remedy(
+            chosen, make_net, train, run=run, schedule="cosine", **how
+        )
+    data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
+    findings = run_audit(predictors, test, **data, seed=seed, **options)
+    return findings if run is None else findings.bound_for(run, net=factory, columns=columns)
+
+
+def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:
+    if validation is not None and one_file(data, validation):
+        raise NescioError(
+            f"--data and --validation are one file, {validation}: a temperature must not be "
+            "fitted to the samples it is tested on; give other samples, or ready parts in that "
+            "file (x_train, y_train, x_validation, ..., x_test, ...)"
+        )
+    if trains and train is None:
+        raise NescioError(
+            "--recipe trains a network; say on what: --train train.npz, or a data set"
+        )
+
+
+def _ood_by_name(
+    texts: Sequence[str], shape: tuple[int, ...], read: Callable[[str], Tensor]
+) -> dict[str, Tensor]:
+    others: dict[str, Tensor] = {}
+    for text in texts:
+        name, inputs = ood_data(text, shape, read)
+        if name in others:
+            raise NescioError(f"--ood takes each name once, got {name!r} again")
+        others[name] = inputs
+    return others
+
+
+def _like(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
+    """What makes a network like `net` from another start, and whether its inputs are scaled."""
+    whole: Any = networks(innermost(net))[0].net
+    scaled = is_scaled(whole) and not isinstance(net, nn.Module)  # by training, not by a factory
+    if factory is not None:
+        return factory_named(factory), scaled
+    made = made_by(whole[1] if scaled else whole)
+    return lambda: rebuild(made), scaled

@@ -1,0 +1,174 @@
+"""`nescio compare`: which detector finds OOD inputs best."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nescio.cli import options as opt
+from nescio.cli.data_names import (
+    data_to_test,
+    input_columns,
+    inputs_named,
+    labeled,
+    one_file,
+    separate_parts,
+)
+from nescio.cli.networks import named_predictor, output_named
+from nescio.cli.ood_names import ood_named
+from nescio.cli.options import data_option, note, option
+from nescio.core import NescioError, make_folder
+from nescio.data.readers.stream import listed
+from nescio.detectors import tuned_odin
+from nescio.detectors.observe.pooling import Pool
+from nescio.evaluation import Comparison
+from nescio.evaluation import compare as compare_subjects
+from nescio.evaluation.compare.scoring import observe_given
+from nescio.evaluation.compare.subjects import TUNING
+from nescio.models import innermost, mc_dropout
+
+# fmt: off
+PARAMETERS = [
+    opt.argument("network", required=False),
+    opt.WEIGHTS,
+    opt.NET_OF_RUN,
+    opt.TEST_DATA,
+    data_option("train", "Training data, named in the same way; they fit the detectors.  [default: "
+        "only detectors without a fit are compared]"),
+    opt.TARGET,
+    opt.CLASS_NAMES,
+    option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, or "
+        "noise of `nescio list ood_sources` such as uniform. Repeatable.", multiple=True,
+        metavar="DATA"),
+    option("--near", "Out-of-distribution data near the test data, named in the same way. "
+        "Repeatable.", multiple=True, metavar="DATA"),
+    option("--detector", "A detector or measure to compare, with options as in knn,k=10.  "
+        "[default: all] Repeatable.", multiple=True, metavar="NAME"),
+    option("--tune", "Also compare ODIN tuned on 500 inputs of these OOD data, which must be other "
+        "data than --ood and --near.", metavar="DATA"),
+    option("--passes", "Also compare measures of MC dropout with this number of forward passes.  "
+        "[default: on digits 50, otherwise none]", type=int),
+    opt.LAYER,
+    option("--pool", "How a layer's map or sequence becomes a vector.", default="mean",
+        type=click.Choice(["mean", "max", "flatten", "tokens", "first"])),
+    opt.OUTPUT,
+    option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
+        "these out.", default=500, type=opt.COUNT),
+    opt.out_folder("nescio-compare"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
+def compare(
+    network: str | None,
+    weights: str | None,
+    net_name: str | None,
+    data_name: str | None,
+    class_names: str | None,
+    out: str,
+    **options: Any,
+) -> None:
+    """Compare detectors: which one recognizes OOD data best?
+
+    NETWORK is package.module:factory, or a folder that `nescio train` wrote. Without it, a small
+    network is trained on 8x8 digits. All detectors read one forward pass of each data set.
+
+    Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Detectors that a
+    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex, .json,
+    roc.png, histograms.png and the scores into the folder --out.
+
+    \b
+    nescio compare
+    nescio compare runs/mnist --data mnist --train mnist --near letters:without=OISZ \\
+        --ood fashion_mnist --ood cifar10:gray:crop=28 --ood uniform --passes 50
+    nescio compare mymodule:make_net --weights w.safetensors --data test.npz --train train.npz \\
+        --ood other=other.npz --detector knn,k=10 --detector energy
+
+    DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data.
+    """
+    make_folder(Path(out))  # before the work, not after it
+    if network is None:
+        of_demo = ("detector", "passes", "resamples", "seed")
+        chosen = {name: options.pop(name) for name in of_demo}
+        del options["pool"]
+        if any((weights, net_name, data_name, class_names, *options.values())):
+            raise NescioError("these options need a NETWORK: nescio compare mymodule:make_net ...")
+        from nescio.cli.demo import compare_digits
+
+        result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})
+    else:
+        net = named_predictor(network, weights, net_name)
+        result = compare_files(net, data_name, class_names=listed(class_names) or None, **options)
+    result = result.with_about(command=tuple(opt.command_line()))
+    click.echo(str(result))
+    click.echo(f"tables and pictures: {result.save(out)}")
+
+
+def compare_files(
+    net: Any,
+    data_name: str | None,
+    *,
+    train_name: str | None = None,
+    target: str | None = None,
+    class_names: Sequence[str] | None = None,
+    ood: Sequence[str] = (),
+    near: Sequence[str] = (),
+    detector: Sequence[str] = (),
+    tune: str | None = None,
+    passes: int | None = None,
+    layer: Sequence[str] = (),
+    pool: Pool = "mean",
+    output: str | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Comparison:
+    """Compare detectors of a network on named data; `options` are those of `nescio.compare`.
+
+    near, ood: OOD data, those near the test data and the others; what is in both is near.
+    tune: OOD data that ODIN is tuned on, 500 inputs beside 500 training inputs.
+    """
+    if data_name is None:
+        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
+    if not (near or ood):
+        raise NescioError("say what the network does not know: --ood DATA or --near DATA")
+    columns = input_columns(data_name, target)
+    read = partial(labeled, target=target, names=class_names, columns=columns)
+    test = data_to_test(net, data_name, read)
+    train = read(train_name, "train") if train_name else None
+    if train is None:
+        note("no --train: only detectors without a fit are compared")
+    elif one_file(data_name, str(train_name)):
+        test, train = separate_parts(data_name)
+    named = partial(
+        ood_named,
+        shape=tuple(test[0].shape[1:]),
+        train=None if train is None else train[0],
+        read=partial(inputs_named, columns=columns),
+    )
+    nearby, far = (
+        dict(named(text, count=len(test[0]), seed=seed) for text in texts) for texts in (near, ood)
+    )
+    inner, where = innermost(net), output_named(output)
+    subjects = {"network": inner} | ({} if inner is net else {"predictor": net})
+    if passes is not None:
+        subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
+    chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
+    if tune is not None:
+        name, inputs = named(tune, count=TUNING, seed=seed + 1)
+        tuning = observe_given(inner, name, inputs, pool=pool, output=where)[:TUNING]
+        odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
+        chosen[f"odin, tuned on {name}"] = odin
+    return compare_subjects(
+        subjects,
+        test,
+        {**nearby, **{name: x for name, x in far.items() if name not in nearby}},
+        train=train,
+        near=tuple(nearby),
+        detectors=chosen,
+        layers=list(layer) or None,
+        **{"pool": pool, "output": where, "seed": seed, **options},
+    )

@@ -1,0 +1,33 @@
+"""`nescio list`: everything that has a name."""
+
+import click
+
+from nescio.core import NescioError, registry, unknown
+from nescio.core.registry import keyword_only
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+def list_parts(kind: str | None) -> None:
+    """List what has a name: measures, losses, recipes, datasets, ...
+
+    \b
+    nescio list                 everything
+    nescio list measures        what can be computed from a prediction
+    nescio list recipes         what `nescio train` can train
+    """
+    import nescio_papers  # noqa: F401
+
+    kinds = {k: v for k, v in vars(registry).items() if isinstance(v, registry.Registry)}
+    if kind is not None and kind not in kinds:
+        raise NescioError(unknown("kind", kind, kinds))
+    for name, parts in kinds.items():
+        if kind not in (None, name):
+            continue
+        click.secho(f"\n{name}", bold=True)
+        width = max(map(len, parts), default=0)
+        for part in parts:
+            click.echo(f"  {part:<{width}}  {parts.summary(part)}")
+            if parts is registry.recipes:
+                options = " ".join(f"{p.name}={p.default}" for p in keyword_only(parts[part]))
+                click.echo(f"  {'':<{width}}    -o {options}")

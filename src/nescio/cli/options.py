@@ -1,0 +1,78 @@
+"""Options that several commands share, and how commands speak: notes, warnings, a stop."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
+COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
+
+
+def argument(name: str, **settings: Any) -> click.Argument:
+    """A positional argument of a command."""
+    return click.Argument([name], **settings)
+
+
+def option(names: str, text: str, **settings: Any) -> click.Option:
+    """An option: its names, apart by spaces, and its help; the default is shown."""
+    return click.Option(names.split(), help=text, show_default=True, **settings)
+
+
+def data_option(name: str, text: str, **settings: Any) -> click.Option:
+    """An option that names data: `--train` becomes `train_name`."""
+    return option(f"--{name} {name}_name", text, metavar="DATA", **settings)
+
+
+# fmt: off
+WEIGHTS = option("--weights", "The weights of NETWORK, a state dict in a .safetensors, .pt or .pth "
+    "file.  [default: as its factory makes them]", type=PATH, metavar="FILE")
+NET_OF_RUN = option("--net net_name", "The factory of the network, where NETWORK is the folder of "
+    "a run that was trained on a network of your own.", metavar="MODULE:FACTORY")
+OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an index such as 0, or "
+    "a key such as logits.  [default: NETWORK returns the logits alone]", metavar="KEY")
+TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
+    "with --target, a .csv or .parquet file.")
+TARGET = option("--target", "The column with the class; needed for data in a .csv or .parquet "
+    "file.", metavar="COLUMN")
+CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "
+    "outputs; the column of --target may hold them instead of 0, 1, ...", metavar="A,B,...")
+LAYER = option("--layer", "Read the features of this layer, a name or a pattern.  [default: those "
+    "that enter the last linear layer] Repeatable.", multiple=True, metavar="NAME")
+SEED = option("--seed", "The seed of all random draws.", default=0, type=COUNT)
+# fmt: on
+
+
+def out_folder(default: str) -> click.Option:
+    """The option --out of commands that write several files."""
+    return option("--out", "The folder for the results.", default=default)
+
+
+def note(text: str) -> None:
+    """Say something that is not a result."""
+    click.echo(text, err=True)
+
+
+def command_line() -> list[str]:
+    """The command as it was typed."""
+    return ["nescio", *sys.argv[1:]]
+
+
+def resumable(yes: bool = True) -> None:
+    """Say that this command, if it is stopped, goes on where it was when it is repeated."""
+    click.get_current_context().meta[RESUMABLE] = yes
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Say each warning of a block once, at its end, without the line of the source."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(one.message) for one in caught):
+                note(f"WARNING: {text}")

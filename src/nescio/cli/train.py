@@ -1,0 +1,287 @@
+"""`nescio train`: a recipe on a data set, from names to a saved predictor."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch import Tensor, nn
+
+from nescio.calibration import map_of
+from nescio.cli import options as opt
+from nescio.cli.data_names import dataset_named
+from nescio.cli.networks import factory_named
+from nescio.cli.ood_names import outliers
+from nescio.cli.options import data_option, option
+from nescio.core import (
+    Head,
+    NescioError,
+    Prediction,
+    Regression,
+    heads,
+    options_for,
+    parse,
+    setting,
+    unknown,
+)
+from nescio.core.registry import calibrators, nets, recipes
+from nescio.data import Dataset, augmentation
+from nescio.evaluation.answers import quality, see
+from nescio.models import Predictor
+from nescio.models.predictor_folder import save_settings
+from nescio.training.loop import Pair
+from nescio.training.recipes import Recipe
+from nescio.training.train import train as train_model
+
+LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
+AUGMENTS = {"crops": augmentation.crops, "mirrors": augmentation.mirrors}
+TITLES = {"ceda": "CEDA", "acet": "ACET"}
+
+
+# fmt: off
+PARAMETERS = [
+    opt.argument("recipe"),
+    data_option("data", "The data: the name of a data set, or an .npz file with x and y.",
+        required=True),
+    option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
+        "[default: small_cnn or digit_cnn for images, mlp for other inputs]", metavar="NAME"),
+    option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
+        type=opt.PATH),
+    option("--option -o options", "An option of the recipe, for example -o members=10. "
+        "Repeatable.", multiple=True, metavar="NAME=VALUE"),
+    option("--epochs", "The number of passes through the training data.", default=50,
+        type=opt.POSITIVE),
+    option("--batch-size", "The number of samples per step; 0 takes all at once.", default=100),
+    option("--learning-rate", "The step size of the optimizer.", default=1e-3),
+    option("--optimizer", "The optimizer: adam or sgd.", default="adam"),
+    option("--schedule", "How the learning rate changes: constant, cosine or drops.",
+        default="constant"),
+    option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
+        "width of 2 pixels instead of 4.  [default: none]", metavar="NAMES"),
+    option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
+    option("--patience", "Stop a member after this number of epochs without a better validation "
+        "loss.  [default: never]", type=int),
+    option("--standardize", "Scale inputs by the mean and the standard deviation of the training "
+        "data.", is_flag=True),
+    option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
+        "on the validation data.  [default: none]", metavar="NAME"),
+    opt.SEED,
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
+def train(recipe: str, data_name: str, net_name: str | None, run: str, **options: Any) -> None:
+    """Train a recipe and save it in a folder.
+
+    RECIPE is one of `nescio list recipes`. The same command with the same folder resumes a run that
+    was stopped, to the same result; a finished run is only read. `nescio predict` and `nescio
+    audit` take the folder.
+
+    \b
+    nescio train single --data half_moons --run runs/moons --epochs 100
+    nescio train anchored_ensemble --data cubic --run runs/cubic -o prior_variance=2 -o members=20
+    nescio train dropout --data digits --net digit_cnn --run runs/mc --calibrate temperature
+    nescio train acet --data mnist --run runs/acet --epochs 10 --augment crops -o radius=0.3
+    nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
+    """
+    opt.resumable()
+    words = dict(setting(option) for option in options.pop("options"))
+    batch_size = options.pop("batch_size") or None
+    done = run_recipe(recipe, data_name, net_name, run, words, batch_size=batch_size, **options)
+    click.echo(report(done))
+    net = f" --net {net_name}" if net_name and ":" in net_name else ""
+    click.echo(
+        f"saved; use it with: nescio predict {run}{net} --data new.npz --out predictions.csv"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A finished run."""
+
+    dataset: Dataset
+    predictor: Predictor
+    epochs: tuple[int, ...]  # trained, by member
+
+
+def run_recipe(
+    name: str,
+    data_name: str,
+    net_name: str | None,
+    run: str | Path,
+    words: Mapping[str, str] | None = None,
+    *,
+    calibrate: str | None = None,
+    augment: str | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Done:
+    """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder."""
+    dataset = dataset_named(data_name)
+    x = dataset.train[0]
+    if not len(x):
+        raise NescioError(f"{data_name} has no training part; it is there to test on")
+    head = heads.categorical() if dataset.task == "classification" else heads.gaussian()
+    recipe = recipe_named(name, words or {}, head)
+    loss = recipe.loss_for(x)
+    if calibrate is not None:
+        calibrators[calibrate]
+        if dataset.validation is None:
+            raise NescioError(f"--calibrate needs validation data; {data_name} has none")
+    model = train_model(
+        _factory(net_name, dataset, recipe, loss.head),
+        dataset.train,
+        loss=loss,
+        members=recipe.members,
+        validation=dataset.validation,
+        augment=augments(augment),
+        seed=seed,
+        run=run,
+        **options,
+    )
+    predictor = recipe.predictor(model)
+    if calibrate is not None:
+        predictor = calibrators[calibrate](predictor, dataset.validation)
+    fitted = map_of(predictor)
+    settings = {} if fitted is None else {"calibration": fitted.manifest(), "state": fitted.state}
+    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, **settings)
+    epochs = model.history.stopped if model.history else ()
+    return Done(dataset, predictor, epochs)
+
+
+def _factory(
+    name: str | None, dataset: Dataset, recipe: Recipe, head: Head
+) -> Callable[[], nn.Module]:
+    if name is not None and ":" in name:
+        return factory_named(name)
+    shape = dataset.features
+    inputs = shape if len(shape) > 1 else shape[0]
+    if dataset.classes is not None:
+        outputs = dataset.classes
+    else:
+        outputs = head.width * dataset.train[1].shape[1]
+    name = name or recipe.net or default_net(shape)
+    build = nets[name]
+    if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
+        raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
+    dropout = {"dropout": recipe.dropout} if recipe.dropout else {}
+    return lambda: build(inputs, outputs, **dropout)
+
+
+def default_net(shape: Sequence[int]) -> str:
+    """The network for inputs of a shape where none is named: images get convolutions."""
+    if len(shape) != 3:
+        return "mlp"
+    return "small_cnn" if min(shape[1:]) >= LARGE else "digit_cnn"
+
+
+def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
+    """Augmentations from `crops,mirrors`, or `crops=2` for another width than 4."""
+    steps = []
+    for word in text.split(",") if text else []:
+        name, equals, value = word.strip().partition("=")
+        if name not in AUGMENTS:
+            raise NescioError(unknown("augmentation", name, AUGMENTS))
+        if equals and (name != "crops" or not value.isdigit()):
+            raise NescioError(f"--augment takes crops, crops=PIXELS or mirrors, got {word!r}")
+        steps.append(AUGMENTS[name](*([int(value)] if equals else [])))
+    return tuple(steps)
+
+
+def recipe_named(name: str, words: Mapping[str, str], head: Head | None = None) -> Recipe:
+    """A recipe with its options from text."""
+    recipe: Recipe = recipes[name](head, **options_for(recipes[name], words, {"ood": outliers}))
+    return recipe
+
+
+def report(done: Done) -> str:
+    """A few lines on how the predictor does on the test part."""
+    part, name = (done.dataset.test, "test") if done.dataset.test else (done.dataset.train, "train")
+    assert part is not None
+    if done.dataset.task == "classification":
+        predictions = see(done.predictor, part[0])
+        members, numbers = predictions.members, quality(predictions, part[1])
+    else:
+        prediction = done.predictor(part[0]).to(torch.float64)
+        members, numbers = prediction.members, _errors(prediction, part[1].double())
+    lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
+    epochs = f"{members} member(s), epochs trained: {_range(done.epochs)}"
+    about = f"{done.dataset.name}: {_about(done.dataset)}; {len(part[0])} {name} samples; {epochs}"
+    return "\n".join([about, *lines])
+
+
+def _about(dataset: Dataset) -> str:
+    """What the targets were taken for, and which classes never occur."""
+    y = dataset.train[1]
+    if dataset.classes is None:
+        return f"regression, {y.shape[1]} target(s)"
+    absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
+    if not absent:
+        return f"{dataset.classes} classes"
+    return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
+
+
+def _errors(prediction: Prediction, target: Tensor) -> dict[str, float]:
+    assert isinstance(prediction, Regression)
+    error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
+    return {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
+
+
+def _range(epochs: tuple[int, ...]) -> str:
+    low, high = min(epochs, default=0), max(epochs, default=0)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A recipe to train beside a network, and how it is called in the report."""
+
+    title: str
+    folder: str
+    recipe: Recipe
+
+
+def remedy(text: str) -> Remedy:
+    """Read `acet`, or with options `acet,radius=0.1,steps=5`; hyphens stand for underscores."""
+    name, words = parse(text)
+    recipe = recipe_named(name, words)
+    if recipe.net is not None or recipe.dropout:
+        raise NescioError(
+            f"the recipe {name!r} needs a network of its own; train it with: nescio train {name}"
+        )
+    pairs = [f"{key}={value}" for key, value in words.items()]
+    title = ", ".join([TITLES.get(name, name.replace("_", " ")), *pairs])
+    folder = "".join(c if c.isalnum() or c in ".=-" else "_" for c in ",".join([name, *pairs]))
+    return Remedy(title, folder, recipe)
+
+
+def remedies_named(texts: Sequence[str], taken: Sequence[str] = ()) -> list[Remedy]:
+    """Read several, each once; `taken` are titles that the report has without them."""
+    remedies = [remedy(text) for text in texts]
+    titles = [*taken, *(one.title for one in remedies)]
+    for one in remedies:
+        if titles.count(one.title) > 1:
+            raise NescioError(f"--recipe takes each recipe once, got {one.title!r} again")
+    return remedies
+
+
+def train_remedy(
+    chosen: Remedy,
+    make_net: Callable[[], nn.Module],
+    data: Pair,
+    *,
+    run: str | Path | None = None,
+    **options: Any,
+) -> Predictor:
+    """Train a recipe on `data`; with `run`, in a folder that `nescio predict` takes."""
+    recipe = chosen.recipe
+    folder = None if run is None else Path(run) / chosen.folder
+    loss = recipe.loss_for(data[0])
+    model = train_model(make_net, data, loss=loss, members=recipe.members, run=folder, **options)
+    if folder is not None:
+        save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
+    return recipe.predictor(model)

@@ -1,0 +1,154 @@
+"""A network that is only read: how inputs enter it, where its logits are, and nothing changed."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import Bundle, NescioError, as_batch, shape_of
+
+Output = int | str | Callable[[Any], Tensor] | None
+LOGITS = "logits"
+
+
+def reads_tokens(net: nn.Module) -> bool:
+    """Whether whole numbers enter as they are."""
+    return any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) for m in net.modules())
+
+
+def entering(x: Any, device: torch.device, dtype: torch.dtype, *, tokens: bool) -> Any:
+    """Checked inputs as a network reads them; of several tensors, whole numbers stay whole."""
+    if isinstance(x, Bundle):
+        return x.map(lambda part: entering(part, device, dtype, tokens=True))
+    whole = not (x.is_floating_point() or x.dtype == torch.uint8)
+    return x.to(device) if whole and tokens else as_batch(x.to(device), dtype)
+
+
+def arguments(net: nn.Module, x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """How a network is called on inputs: a tuple by position, a mapping by keywords.
+
+    A network whose forward does not take the parts one by one gets the tuple or mapping itself.
+    """
+    if not isinstance(x, Bundle):
+        return (x,), {}
+    args, keywords = (), dict(x.parts)
+    if x.is_tuple:
+        args, keywords = tuple(x[str(index)] for index in range(len(x.parts))), {}
+    try:
+        inspect.signature(net.forward).bind(*args, **keywords)
+    except (TypeError, ValueError):  # a scripted network may have no signature
+        return (args or keywords,), {}
+    return args, keywords
+
+
+def called(net: nn.Module, x: Any) -> Any:
+    """What a network returns for inputs as it reads them."""
+    args, keywords = arguments(net, x)
+    return net(*args, **keywords)
+
+
+@contextmanager
+def at_rest(net: nn.Module) -> Iterator[None]:
+    """Evaluation mode and frozen weights for a block; then all as it was."""
+    modes = [(module, module.training) for module in net.modules() if module.training]
+    flags = [weight for weight in net.parameters() if weight.requires_grad]
+    with ExitStack() as stack:
+        for module, mode in modes:
+            stack.callback(setattr, module, "training", mode)
+        for weight in flags:
+            stack.callback(weight.requires_grad_, True)
+        if modes:
+            net.eval()
+        for weight in flags:
+            weight.requires_grad_(False)
+        yield
+
+
+@contextmanager
+def refusing_shapes(x: Any) -> Iterator[None]:
+    """Say which inputs a network did not take, in one line."""
+    try:
+        yield
+    except NescioError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        line = str(error).strip().split("\n")[0]
+        if "nference tensor" in line:
+            raise NescioError(
+                "the network's weights were made or loaded under torch.inference_mode, so nothing "
+                "about it has a gradient; make or load it outside"
+            ) from error
+        raise NescioError(
+            f"the network does not take inputs of shape {shape_of(x)}: {line}"
+        ) from error
+
+
+def located(result: Any) -> Output:
+    """Where the logits are in what a network returns; None: it is the logits, or unclear.
+
+    `.logits` or the key "logits"; in a tuple, the only tensor of shape (samples, classes).
+    """
+    if isinstance(result, Mapping):
+        return LOGITS if LOGITS in result else None
+    if isinstance(getattr(result, LOGITS, None), Tensor):
+        return LOGITS
+    if isinstance(result, (tuple, list)):
+        rows = [i for i, value in enumerate(result) if _is_rows(value)]
+        return rows[0] if len(rows) == 1 else None
+    return None
+
+
+def selected(result: Any, output: Output = None) -> Tensor:
+    """The logits in what a network returns: named by `output`, or where they are found."""
+    if output is None and not isinstance(result, Tensor):
+        output = located(result)
+    try:
+        chosen = result if output is None else _pick(result, output)
+    except (KeyError, IndexError, AttributeError, TypeError) as error:
+        raise NescioError(
+            f"output={output!r} does not fit what the network returns, {_what(result)}"
+        ) from error
+    if not isinstance(chosen, Tensor):
+        which = "" if output is None else f", and output={output!r} is {_what(chosen)}"
+        raise NescioError(
+            f"the network returns {_what(result)}{which}; say which tensor holds the logits: "
+            "output= takes an index, a key or a function of what it returns"
+        )
+    return chosen
+
+
+def returning(net: nn.Module, output: Output) -> nn.Module:
+    """A copy of a network that returns the logits alone; without `output`, the network itself."""
+    if output is None:
+        return net
+    copy = deepcopy(net)
+    copy.register_forward_hook(lambda _, __, result: selected(result, output))
+    return copy
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim == 2 and value.is_floating_point()
+
+
+def _pick(result: Any, output: Any) -> Any:
+    if callable(output):
+        return output(result)
+    if isinstance(output, str) and not isinstance(result, Mapping):
+        return getattr(result, output)
+    if isinstance(result, Tensor):
+        raise TypeError("one tensor")
+    return result[output]
+
+
+def _what(result: Any) -> str:
+    if isinstance(result, Tensor):
+        return f"a tensor of shape {tuple(result.shape)}"
+    if isinstance(result, Mapping):
+        return f"a dictionary with {', '.join(map(repr, result))}"
+    if isinstance(result, (tuple, list)):
+        return f"a {type(result).__name__} of {len(result)}"
+    return f"a {type(result).__name__}"

@@ -1,0 +1,88 @@
+"""`nescio monitor`: quiet without drift, an alarm with it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+NAME = "guarded_module_of_tests"
+DEFAULT = f"{NAME}:make_net"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "ndjson", "parquet"])
+def test_monitor_reads_what_score_writes(
+    home: Path, guard: Path, ending: str, nescio: Callable[..., Result]
+) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    x = np.load(home / "new.npy")
+    x[3] = np.nan
+    np.save(home / "holes.npy", x)
+    net = ["--net", DEFAULT]
+    for words in (["holes.npy", *net], [f"w.{ending}"]):
+        if len(words) == 1:
+            out = nescio("score", guard, "holes.npy", *net, "--out", f"w.{ending}")
+            assert out.exit_code == 0, out.output
+        state = f"{ending}{len(words)}.safetensors"
+        result = nescio("monitor", guard, *words, "--state", state)
+        assert result.exit_code == 0, result.output
+        assert "900 scores" in result.output
+    one, two = ((home / f"{ending}{n}.safetensors.json").read_text() for n in (1, 3))
+    assert one == two
+
+
+def test_lines_of_scores_may_be_the_reference(home: Path, nescio: Callable[..., Result]) -> None:
+    rng = np.random.default_rng(1)
+    for name, count in (("u", 5000), ("v", 300)):
+        lines = [
+            json.dumps({"sample": i, "score": s}) for i, s in enumerate(rng.normal(size=count))
+        ]
+        (home / f"{name}.jsonl").write_text("\n".join(lines))
+    result = nescio("monitor", "u.jsonl", "v.jsonl", "--state", "u.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "300 scores" in result.output
+
+
+def test_monitor_is_quiet_on_the_same_and_fires_on_another(
+    home: Path, guard: Path, nescio: Callable[..., Result]
+) -> None:
+    net = ["--net", DEFAULT]
+    assert nescio("score", guard, "new.npy", *net, "--out", "m.csv").exit_code == 0
+    quiet = nescio("monitor", guard, "m.csv", "--state", "s.safetensors")
+    assert quiet.exit_code == 0, quiet.output
+    assert "900 scores, 900 of them new" in quiet.output
+    assert "no alarm" in quiet.output
+    words = ["monitor", guard, "far.npy", *net, "--state", "s.safetensors", "--plot", "s.png"]
+    fired = nescio(*words)
+    assert fired.exit_code == 3, fired.output
+    assert "1800 scores, 900 of them new" in fired.output
+    beside = json.loads((home / "s.safetensors.json").read_text())
+    assert 900 <= beside["alarm"] < 1000
+    assert f"ALARM at score {beside['alarm']}" in fired.output
+    assert (home / "s.png").read_bytes().startswith(b"\x89PNG")
+    other = nescio(*words, "--false-alarm", "0.1")
+    assert "belongs to another run (--false-alarm: 0.01 there, 0.1 here)" in other.output
+
+
+def test_monitor_reads_plain_scores(home: Path, nescio: Callable[..., Result]) -> None:
+    rng = np.random.default_rng(0)
+    np.save("usual.npy", rng.normal(size=1000))
+    np.save("odd.npy", np.append(rng.normal(size=200), [np.nan, np.inf]))
+    result = nescio("monitor", "usual.npy", "odd.npy", "--state", "p.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "202 scores" in result.output
+
+
+def test_monitor_counts_rows_without_a_score(home: Path, nescio: Callable[..., Result]) -> None:
+    rng = np.random.default_rng(0)
+    np.save("usual.npy", rng.normal(size=1000))
+    np.save("odd.npy", np.append(rng.normal(size=200), [np.nan, np.nan, np.inf]))
+    result = nescio("monitor", "usual.npy", "odd.npy", "--state", "h.safetensors")
+    assert "2 of the new rows had no score" in result.output
+    np.save("far_off.npy", np.full(5000, 1e3))
+    drifted = nescio("monitor", "usual.npy", "far_off.npy", "--state", "k.safetensors")
+    assert drifted.exit_code == 3
+    assert "p-value of no drift: < 1e-300" in drifted.output

@@ -1,0 +1,157 @@
+"""`nescio train` and recipes beside an audited network."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import Result
+
+from nescio import NescioError, data, load, nets
+from nescio.cli.demo import audit_digits
+from nescio.cli.train import remedies_named, remedy, train_remedy
+
+NAME = "guarded_module_of_tests"
+DEFAULT = f"{NAME}:make_net"
+
+
+def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Result]) -> None:
+    words = ["train", "deep_ensemble", "--data", "half_moons", "--run", "run", "--epochs", "3"]
+    first = nescio(*words, "-o", "members=2", "--calibrate", "temperature")
+    assert first.exit_code == 0, first.output
+    assert "accuracy" in first.output
+    stamp = (folder / "run" / "model.safetensors").read_bytes()
+    assert nescio(*words, "-o", "members=2", "--calibrate", "temperature").exit_code == 0
+    assert (folder / "run" / "model.safetensors").read_bytes() == stamp
+    assert nescio("predict", "run", "--data", "test.npz", "--out", "p.npz").exit_code == 0
+    with np.load(folder / "p.npz") as table:
+        assert table["mutual_information"].max() > 0
+    audit = nescio("audit", "run", "--data", "half_moons", "--out", "a")
+    assert audit.exit_code == 0, audit.output
+    pieces = nescio("pieces", "run", "--data", "half_moons", "--out", "p")
+    assert pieces.exit_code == 0, pieces.output
+    assert "member 1" in pieces.output
+    other = nescio(*words, "-o", "members=3")
+    assert other.exit_code == 1
+    assert "belongs to another run" in other.output
+
+
+def test_a_run_on_ones_own_network_is_used_with_net(
+    folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
+) -> None:
+    net = own(folder)
+    words = ["train", "single", "--data", "test.npz", "--net", net, "--run", "r", "--epochs", "2"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
+    assert f"nescio predict r --net {net}" in done.output
+    assert (
+        "--net package.module:factory"
+        in nescio("predict", "r", "--data", "test.npz", "--out", "p.csv").output
+    )
+    assert (
+        nescio("predict", "r", "--net", net, "--data", "test.npz", "--out", "p.csv").exit_code == 0
+    )
+    audit = nescio("audit", "r", "--net", net, "--data", "test.npz", "--out", "a")
+    assert audit.exit_code == 0, audit.output
+    assert (
+        "a run folder has its own"
+        in nescio(
+            "predict", "r", "--weights", "w.pt", "--data", "test.npz", "--out", "p.csv"
+        ).output
+    )
+
+
+def test_train_regression_and_dropout(folder: Path, nescio: Callable[..., Result]) -> None:
+    words = ["train", "anchored_ensemble", "--data", "cubic", "--run", "c", "--epochs", "5"]
+    options = ["-o", "members=2", "-o", "noise=9", "-o", "prior_variance=2", "--standardize"]
+    run = nescio(*words, *options)
+    assert run.exit_code == 0, run.output
+    assert "rmse" in run.output
+    np.savez(folder / "x.npz", x=np.zeros((4, 1), np.float32))
+    assert nescio("predict", "c", "--data", "x.npz", "--out", "p.csv").exit_code == 0
+    header = (folder / "p.csv").read_text().splitlines()[0]
+    assert header.startswith("sample,mean_0,variance_0")
+    words = ["train", "dropout", "--data", "half_moons", "--run", "d", "--epochs", "2"]
+    assert nescio(*words, "-o", "passes=7").exit_code == 0
+    out = nescio("predict", "d", "--data", "half_moons", "--out", "p.npz").output
+    assert "7 member(s)" in out
+
+
+@pytest.mark.parametrize(("size", "net"), [(8, "digit_cnn"), (28, "small_cnn")])
+def test_images_are_trained_with_convolutions_augmentation_and_outliers(
+    folder: Path, size: int, net: str, nescio: Callable[..., Result]
+) -> None:
+    draw = np.random.default_rng(0)
+    images = draw.integers(0, 256, (40, 3, size + 2, size + 2), dtype=np.uint8)
+    np.savez("images.npz", x=images, y=np.arange(40) % 4)
+    np.savez("others.npz", x=images[:, :1])
+    words = ["train", "outlier_exposure", "--data", f"images.npz:gray:crop={size}", "--run", "r"]
+    words += ["-o", f"ood=others.npz:crop={size}", "-o", "weight_decay=1e-4"]
+    words += ["--epochs", "1", "--augment", "crops=2,mirrors", "--optimizer", "sgd"]
+    result = nescio(*words)
+    assert result.exit_code == 0, result.output
+    notes = json.loads((folder / "r" / "manifest.json").read_text())
+    assert notes["net"]["net"] == net
+    assert notes["notes"]["augment"] == ["crops(2)", "mirrors()"]
+    assert notes["notes"]["optimizer"] == "sgd"
+    assert "others.npz" in notes["notes"]["loss"]
+    assert "strength=0.0001" in notes["notes"]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "folder"),
+    [
+        ("acet", "ACET", "acet"),
+        ("ceda,weight=0.5", "CEDA, weight=0.5", "ceda_weight=0.5"),
+        (
+            "outlier-exposure,ood=patches",
+            "outlier exposure, ood=patches",
+            "outlier_exposure_ood=patches",
+        ),
+        ("adversarial_training, steps=3", "adversarial training, steps=3", None),
+        ("deep_ensemble", "deep ensemble", "deep_ensemble"),
+    ],
+)
+def test_a_remedy_has_a_title_and_a_folder(text: str, title: str, folder: str | None) -> None:
+    found = remedy(text)
+    assert found.title == title
+    assert folder is None or found.folder == folder
+    assert "/" not in found.folder
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("acett", "unknown recipe 'acett'; did you mean 'acet'"),
+        ("acet,radius", "NAME,OPTION=VALUE"),
+        ("acet,size=3", "no option 'size'"),
+        ("outlier-exposure", "needs outliers"),
+        ("dropout", "nescio train dropout"),
+        ("bayes_by_backprop", "nescio train bayes_by_backprop"),
+    ],
+)
+def test_what_cannot_be_a_remedy_is_refused(text: str, said: str) -> None:
+    with pytest.raises(NescioError, match=said):
+        remedy(text)
+
+
+def test_a_recipe_is_given_once() -> None:
+    names = ["outlier-exposure,ood=patches", "acet", "acet,steps=2"]
+    assert [one.title for one in remedies_named(names)][1:] == ["ACET", "ACET, steps=2"]
+    for again in (["acet", "acet"], ["acet,steps=2", "acet, steps=2"]):
+        with pytest.raises(NescioError, match="each recipe once, got 'ACET"):
+            remedies_named(again)
+    with pytest.raises(NescioError, match="got 'deep ensemble' again"):
+        audit_digits(recipe=["deep_ensemble"])
+
+
+def test_a_remedy_is_kept_where_it_can_be_used(tmp_path: Path) -> None:
+    moons = data.half_moons()
+    found = train_remedy(
+        remedy("ceda,members=2"), lambda: nets.mlp(2, 2), moons.train, run=tmp_path, epochs=2
+    )
+    again = load(tmp_path / "ceda_members=2")
+    assert torch.equal(found(moons.test[0]).probs, again(moons.test[0]).probs)
+    assert found(moons.test[0]).members == 2

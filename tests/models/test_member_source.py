@@ -1,0 +1,201 @@
+"""A new source of members is one file: everything that reads predictors takes it as it is."""
+
+import sys
+
+import pytest
+import torch
+
+import nescio
+from nescio import NescioError, geometry, measures, nets
+from nescio.core.registry import predictors
+from nescio.models import innermost, mc_dropout, networks, plain
+
+SOURCE = '''
+"""Members are one network with its weights scaled by a few factors."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from nescio.core import Head, Prediction, as_inputs, categorical
+from nescio.core.registry import predictors
+from nescio.models import Member
+
+
+@predictors.register
+def scaled_weights(net: nn.Module, *, factors=(0.9, 1.0, 1.1)):
+    """The network with its weights scaled by `factors`."""
+    return ScaledWeights(net, tuple(factors))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledWeights:
+    """One network at several scales."""
+
+    net: nn.Module
+    factors: tuple[float, ...]
+    inner = None
+
+    def networks(self):
+        return [Member(net=self._at(factor), template=self.net) for factor in self.factors]
+
+    @torch.no_grad()
+    def _at(self, factor):
+        net = deepcopy(self.net).eval()
+        for weight in net.parameters():
+            weight.mul_(factor)
+        return net
+
+    def answer(self, x):
+        return categorical()(torch.stack([member.net(x) for member in self.networks()]))
+
+    @torch.no_grad()
+    def __call__(self, x) -> Prediction:
+        return self.answer(as_inputs(x, dtype=torch.float32))
+'''
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """The source, from a package of its own: one file, and a line in `__init__`."""
+    package = tmp_path_factory.mktemp("packages") / "more_members"
+    package.mkdir()
+    (package / "scaled_weights.py").write_text(SOURCE)
+    line = "from more_members.scaled_weights import scaled_weights as scaled_weights\n"
+    (package / "__init__.py").write_text(line)
+    sys.path.insert(0, str(package.parent))
+    try:
+        import more_members
+
+        yield more_members.scaled_weights
+    finally:
+        sys.path.remove(str(package.parent))
+        predictors._parts.pop("scaled_weights", None)
+
+
+def blobs(count, seed):
+    rng = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (count,), generator=rng)
+    centers = torch.tensor([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]])
+    return centers[y] + 0.9 * torch.randn(count, 2, generator=rng), y
+
+
+@pytest.fixture(scope="module")
+def net():
+    model = nescio.train(
+        lambda: nets.mlp(2, 3, widths=(16,)), blobs(400, 0), epochs=30, progress=False
+    )
+    return model.member(0)
+
+
+@pytest.fixture(scope="module")
+def source(build, net):
+    return build(net)
+
+
+def test_predictions_and_measures_have_its_members(source, net):
+    x, _ = blobs(50, 1)
+    prediction = source(x)
+    assert prediction.members == 3
+    assert torch.equal(prediction.logits[1], net(x))
+    values = measures.measure_all(prediction)
+    assert values["mutual_information"].min() > 0
+    assert "scaled_weights" in predictors
+
+
+def test_the_geometry_analyzes_each_member(source):
+    x, _ = blobs(5, 1)
+    rays = torch.zeros_like(x), x
+    field = geometry.far_field(source, *rays)
+    for index, member in enumerate(networks(source)):
+        alone = geometry.far_field(member.net, *rays)
+        assert torch.equal(field.limit[index], alone.limit)
+        assert torch.equal(field.radius[index], alone.radius)
+    ends = geometry.limits(source, *rays, gradients=False)
+    assert ends.probs.shape == (3, 5, 3)
+    assert len(geometry.regions(source, [(-2, 2), (-2, 2)])) == 3
+
+
+def test_its_features_are_observed(source):
+    x, y = blobs(60, 1)
+    found = nescio.observe(source, (x, y), progress=False)
+    assert (found.members, found.samples) == (3, 60)
+    assert torch.allclose(found.logits, source(x).logits, atol=1e-6)
+    detector = nescio.detectors.knn(found, k=5)
+    assert torch.allclose(nescio.scorer(source, detector)(x), detector(found))
+
+
+def test_a_guard_decides_by_it(source, tmp_path):
+    x, y = blobs(900, 2)
+    made = nescio.guard(source, (x, y), train=blobs(300, 0), risk=0.5, false_alarm=0.05)
+    assert len(made.nets) == 3
+    decisions = made(x[:40])
+    again = nescio.load(made.save(tmp_path / "guard.safetensors"), net=source)
+    assert torch.equal(again(x[:40]).p_value, decisions.p_value)
+
+
+def test_it_is_calibrated_sampled_compared_and_audited(build, source):
+    (x, y), far = blobs(400, 3), 8 + torch.zeros(100, 2)
+    cooled = nescio.calibration.temperature(source, (x, y))
+    assert innermost(cooled) is source
+    assert {member.slope for member in networks(cooled)} == {cooled.slope}
+    assert geometry.far_field(cooled, x[:2], x[:2]).limit.shape == (3, 2, 3)
+    dropping = build(nets.mlp(2, 3, widths=(8,), dropout=0.5))
+    assert mc_dropout(dropping, passes=2)(x[:4]).members == 6
+    found = nescio.compare_detectors(
+        source, x, {"far": far}, detectors=["energy", "msp"], resamples=0, progress=False
+    )
+    assert str(found)
+    assert str(nescio.compare({"toy": source}, (x, y), {"far": far}, progress=False))
+    audit = nescio.audit(source, (x, y), train=blobs(300, 0), progress=False)
+    assert str(audit)
+
+
+def test_what_wraps_others_has_no_features():
+    net = nets.mlp(2, 3, widths=(8,), dropout=0.5)
+    x, y = blobs(30, 1)
+    sampled = mc_dropout(net, passes=2)
+    cooled = nescio.calibration.scaled(plain(net), 0.5, (0.0, 0.0, 0.0))
+    pooled = nescio.models.ensemble([net, cooled])
+    for wrapper in (sampled, cooled, pooled):
+        with pytest.raises(NescioError, match="have no one set of features: give the network"):
+            nescio.observe(wrapper, (x, y))
+
+
+def test_a_dirichlet_model_is_read_through_its_head():
+    x, y = blobs(300, 1)
+    loss = nescio.losses.nll(nescio.heads.dirichlet())
+    make = lambda: nets.mlp(2, 3, widths=(8,))  # noqa: E731
+    model = nescio.train(make, blobs(300, 0), loss=loss, epochs=5, progress=False)
+    found = nescio.observe(model, (x, y), progress=False)
+    truth = model(x).member_log_probs
+    assert torch.allclose(found.logits, truth, atol=1e-6)
+    msp = nescio.detectors.msp()
+    assert torch.allclose(msp(found), measures.log_odds(model(x)), atol=1e-6)
+    assert torch.allclose(nescio.scorer(model, msp)(x), msp(found))
+    assert found.weight is None  # no linear layer gives these numbers
+    assert found.last is not None
+    nescio.detectors.knn(found, k=3)
+    with pytest.raises(NescioError, match="energy is 0 for every input"):
+        nescio.detectors.energy()(found)
+    made = nescio.guard(model, (x, y), train=blobs(300, 0), risk=0.9, calibration_map=None,
+                        false_alarm=0.05)  # fmt: skip
+    assert torch.allclose(made(x).probability, model(x).probs.amax(-1).double(), atol=1e-5)
+
+
+def test_a_regression_is_sent_to_intervals():
+    x = torch.randn(50, 2)
+    loss = nescio.losses.nll(nescio.heads.gaussian())
+    model = nescio.train(lambda: nets.mlp(2, 2), (x, x[:, :1]), loss=loss, epochs=1, progress=False)
+    y = torch.zeros(50).long()
+    energy = nescio.detectors.energy()
+    for call in (
+        lambda: nescio.observe(model, x),
+        lambda: nescio.scorer(model, energy),
+        lambda: nescio.guard(model, (x, y)),
+        lambda: nescio.compare_detectors(model, x, {"far": x + 9}),
+    ):
+        with pytest.raises(NescioError, match=r"head 'gaussian'.*intervals of nescio.conformal"):
+            call()
