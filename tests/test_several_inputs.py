@@ -259,3 +259,56 @@ def test_logits_under_another_name_need_output(tokens):
     assert isinstance(
         nescio.observe(Named(), tokens(5, 0), output="scores", inputs=True).inputs, Bundle
     )
+
+
+def test_an_audit_reads_tokens_and_says_what_does_not_apply(transformer, tokens, far, tmp_path):
+    loader = DataLoader(rows(tokens(600, 1)), batch_size=50)
+    transformer.dropout.p = 0.3
+    audit = nescio.audit(
+        {"network": transformer, "MC dropout": mc_dropout(transformer, passes=3)},
+        loader, train=tokens(512, 0), ood={"one token": far}, progress=False,
+    )  # fmt: skip
+    test = tokens(600, 1)
+    with torch.no_grad():
+        truth = (transformer(**without(test)).logits.argmax(1) == test["labels"]).double().mean()
+    row = audit.results.value(subject="network", data="test", metric="accuracy")
+    assert row == pytest.approx(truth.item())
+    assert list(audit.findings.predictors["network"].ood) == ["one token"]
+    assert audit.findings.features == {"input_ids": (8,), "attention_mask": (8,)}
+    assert "far field" in audit.findings.not_applicable
+    assert "Does not apply" in str(audit)
+    page = audit.save(tmp_path).read_text()
+    assert "Does not apply" in page
+    assert "tokens or several tensors" in page
+    if audit.guard is not None:
+        loaded = nescio.load(tmp_path / "guard.safetensors", net=transformer)
+        assert torch.equal(loaded(test).decision, audit.guard(test).decision)
+
+
+def test_an_audit_reads_integer_tokens_of_one_tensor(transformer, tokens):
+    test = tokens(400, 1)
+    audit = nescio.audit(transformer, (test["input_ids"], test["labels"]), progress=False)
+    assert audit.findings.not_applicable
+    assert audit.findings.features == (8,)
+
+
+def test_an_audit_reads_two_inputs(two_inputs, pairs):
+    audit = nescio.audit(two_inputs, pairs(400, 2), ood={"other": pairs(50, 9)}, progress=False)
+    assert set(audit.findings.features) == {"0", "1"}
+    assert audit.findings.guard is not None
+    with pytest.raises(NescioError, match="have shape"):
+        nescio.audit(two_inputs, pairs(400, 2), ood={"other": pairs(50, 9)[0][1]}, progress=False)
+
+
+def test_a_comparison_reads_tokens(transformer, tokens, far):
+    loader = DataLoader(rows(tokens(200, 1)), batch_size=50)
+    found = nescio.compare(
+        transformer, loader, {"one token": far}, train=tokens(300, 0),
+        detectors=["msp", "knn,k=5", "mahalanobis"], resamples=0, progress=False,
+    )  # fmt: skip
+    assert 0 <= found.value("knn,k=5", "one token") <= 1
+    errors = nescio.compare(
+        transformer, tokens(200, 1), task="errors", train=tokens(300, 0),
+        detectors=["entropy"], resamples=20, progress=False,
+    )  # fmt: skip
+    assert len(errors.rows) > 0

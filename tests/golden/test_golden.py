@@ -66,6 +66,7 @@ VOLATILE = {
     "file",
     "digest",
     "contents",
+    "not_applicable",  # a section that there was not
 }
 EXACT = (1e-6, 1e-9)  # relative and absolute: float64 all the way
 SINGLE = (2e-5, 2e-6)  # a float32 network on other processors and threads

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nescio import metrics
-from nescio.core import Classification, NescioError, Prediction, check_labels, measure_all
+from nescio.core import Classification, Inputs, NescioError, Prediction, check_labels, measure_all
 from nescio.models import Predictor
 
 SAMPLES = 2048  # predicted and measured at a time
@@ -42,7 +42,7 @@ def as_classification(prediction: Prediction) -> Classification:
 
 
 @torch.no_grad()
-def see(predictor: Predictor, x: Tensor) -> Seen:
+def see(predictor: Predictor, x: Inputs) -> Seen:
     """Predict and measure inputs, a piece at a time, so that members need no memory."""
     parts = []
     for piece in x.split(SAMPLES):

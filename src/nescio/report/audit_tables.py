@@ -82,8 +82,16 @@ def sections(found: Findings) -> list[Section]:
         confidence_section(found),
         separation_section(found),
         far_section(found),
+        Section(title="Does not apply", remarks=_not_applicable(found)),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
+
+
+def _not_applicable(found: Findings) -> list[tuple[str, str]]:
+    """The sections that were left out, and why; equal reasons once."""
+    reasons = dict.fromkeys(found.not_applicable.values())
+    by_reason = {w: [s for s, why in found.not_applicable.items() if why == w] for w in reasons}
+    return [(", ".join(names), why) for why, names in by_reason.items()]
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

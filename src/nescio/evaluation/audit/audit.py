@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,19 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio.core import (
+    Inputs,
     NescioError,
     Results,
     as_inputs,
     as_targets,
     make_folder,
+    shape_of,
     to_json,
     write_atomically,
     write_json,
 )
 from nescio.core.progress import Advance, progress
-from nescio.data.ranges import units_of
+from nescio.data import door
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
 from nescio.evaluation.audit.guard_section import Guarded, guarded
@@ -34,6 +37,8 @@ from nescio.evaluation.audit.held_out_section import (
     failure,
 )
 from nescio.evaluation.audit.ood_section import (
+    NO_RANGE,
+    RANGED,
     Attack,
     Sets,
     against,
@@ -41,7 +46,9 @@ from nescio.evaluation.audit.ood_section import (
     attack_on,
     check_shape,
     far_set,
+    has_range,
     histogram,
+    noise_sets,
     ood_sets,
     shifted,
 )
@@ -49,6 +56,7 @@ from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
 from nescio.metrics import reliability
 from nescio.models import Predictor, plain
+from nescio.nets import reads_tokens
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
@@ -133,10 +141,10 @@ class Audit:
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def audit(
     net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
-    data: tuple[Any, Any],
+    data: Any,
     *,
-    train: tuple[Any, Any] | None = None,
-    validation: tuple[Any, Any] | None = None,
+    train: Any = None,
+    validation: Any = None,
     ood: Mapping[str, Any] | None = None,
     alphas: Sequence[float] = ALPHAS,
     rays: int = RAYS,
@@ -150,7 +158,8 @@ def audit(
     `audit(net, test, train=train, ood={"letters": z}).save("out")`.
 
     net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
-    labels. train: training data, for the range of the noise and the detector of the guard.
+    labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
+    noise and the detector of the guard.
     validation: other held-out data, which fit temperatures and the guard; without them a half of
     the test data does. ood: other inputs by name, for example `{"letters": z}`; uniform noise
     and permuted pixels are always there.
@@ -161,36 +170,40 @@ def audit(
     """
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
-    x = as_inputs(data[0])
-    y = as_targets(data[1], len(x), task="classification")
     _check(predictors, ood, alphas, rays)
-    known = x if train is None else as_inputs(train[0], "training inputs", keep_bytes=True)
+    read = partial(_read, tokens=_read_tokens(predictors))
+    x, y = read(data, "test data")
+    trained = None if train is None else read(train, "training data", keep_bytes=True)
+    known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
-    held = hold((x, y), _validation(validation, x), seed=seed)
-    units = units_of(known)
-    attack = attack_on(known, units, attack_steps, attack_radius, seed)
-    noisy, far = [] if attack is None else [attack.data], far_set(alphas[-1], len(x))
-    own, given = ood_sets(x, units, ood or {}, [*noisy, far], seed)
+    held = hold((x, y), _validation(validation, x, read), seed=seed)
+    ranged = has_range(x)
+    attack = attack_on(known, attack_steps, attack_radius, seed) if ranged else None
+    alphas = tuple(alphas) if ranged else ()
+    noisy, far = [] if attack is None else [attack.data], [far_set(a, len(x)) for a in alphas[-1:]]
+    given = ood_sets(ood or {}, x, [*noisy, *far], lambda one, name: read(one, name, labels=False))
+    own = noise_sets(x, known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
-    trained = None if train is None else (known, _labels(train[1], len(known)))
     guard = guarded(name, first, held, trained, seed=seed, progress=progress)
-    plan = _Plan(held, guard, own, given, attack, tuple(alphas), _rays(x, rays, seed), seed)
+    plan = _Plan(held, guard, own, given, attack, alphas, _rays(x, rays * ranged, seed), seed)
     found, attacked = plan.run(predictors, progress)
-    tried = {**given, **own, **attacked, far.name: (far, sets.scaling()(x, alphas[-1]))}
+    tried = {**given, **own, **attacked}
+    tried |= {one.name: (one, sets.scaling()(x, alphas[-1])) for one in far}
     guards = {} if guard.guard is None else {"guard": guard.guard}
-    shift, no_shift = shifted(predictors, guards, held, seed=seed)
+    shift, no_shift = shifted(predictors, guards, held, seed=seed) if ranged else (None, NO_RANGE)
     findings = Findings(
         samples=len(x),
-        features=tuple(x.shape[1:]),
+        features=shape_of(x),
         seed=seed,
-        sets=(*(d for d, _ in own.values()), *noisy, *(d for d, _ in given.values()), far),
+        sets=(*(d for d, _ in own.values()), *noisy, *(d for d, _ in given.values()), *far),
         held_out=held.words,
-        range=None if train is None else out_of_range(x, known),
+        range=None if train is None or not ranged else out_of_range(x, known),
         guard=guard.tried({where: inputs for where, (_, inputs) in tried.items()}),
         predictors=found,
         shift=shift,
         no_shift=no_shift,
         attack=None if attack is None else attack.options,
+        not_applicable={} if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
     return Audit(findings, guard.guard)
 
@@ -207,19 +220,33 @@ def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], ray
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
 
 
-def _validation(given: tuple[Any, Any] | None, x: Tensor) -> Pair | None:
+def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
+    """Whether whole numbers enter the networks as they are."""
+    members = [m for p in predictors.values() if hasattr(p, "networks") for m in p.networks()[:1]]
+    return any(reads_tokens(member.net) for member in members)
+
+
+def _read(
+    data: Any, name: str, *, tokens: bool, labels: bool = True, keep_bytes: bool = False
+) -> tuple[Any, Any]:
+    """Inputs and labels in memory; numbers that have a range as floats."""
+    x, y = door.read(data, name=name, labels=labels and name == "test data", tokens=tokens)
+    if isinstance(x, Tensor) and (has_range(x) or not tokens):
+        x = as_inputs(x, name, keep_bytes=keep_bytes)
+    return x, None if y is None or not labels else as_targets(y, len(x), task="classification")
+
+
+def _validation(given: Any, x: Any, read: Any) -> Pair | None:
     if given is None:
         return None
-    inputs = as_inputs(given[0], "validation inputs")
+    inputs, labels = read(given, "validation data")
     check_shape("validation inputs", inputs, x)
-    return inputs, as_targets(given[1], len(inputs), task="classification")
+    if labels is None:
+        raise NescioError("validation data must have labels: a pair (x, y), or a loader of pairs")
+    return inputs, labels
 
 
-def _labels(given: Any, samples: int) -> Tensor | None:
-    return None if given is None else as_targets(given, samples, task="classification")
-
-
-def _rays(x: Tensor, count: int, seed: int) -> Any:
+def _rays(x: Any, count: int, seed: int) -> Any:
     if not count:
         return {}
     from nescio.evaluation.audit.far_field_section import rays_from  # loads the geometry
@@ -258,7 +285,7 @@ class _Plan:
     ) -> tuple[PredictorFindings, Sets]:
         """All sections of one predictor, and the noise attacked for it."""
 
-        def look(inputs: Tensor) -> Seen:
+        def look(inputs: Inputs) -> Seen:
             seen = see(predictor, inputs)
             advance(1, lambda: name)
             return seen
@@ -274,9 +301,10 @@ class _Plan:
         for where, (_, inputs) in {**self.own, **attacked, **self.given}.items():
             seen = look(inputs)
             ood[where], histograms[where] = against(in_dist, seen), histogram(seen)
-        scaling, far = along_ray(look, x, in_dist, self.alphas)
-        where = far_set(self.alphas[-1], len(x)).name
-        ood[where], histograms[where] = against(in_dist, far), histogram(far)
+        if self.alphas:
+            more["scaling"], far = along_ray(look, x, in_dist, self.alphas)
+            where = far_set(self.alphas[-1], len(x)).name
+            ood[where], histograms[where] = against(in_dist, far), histogram(far)
         if self.rays:
             from nescio.evaluation.audit.far_field_section import far_away
 
@@ -288,7 +316,6 @@ class _Plan:
             test=test,
             reliability=reliability(in_dist.confidence, in_dist.labels == y.cpu()),
             ood=ood,
-            scaling=scaling,
             confidence_histograms=histograms,
             calibration=calibration(predictor, self.held, seed=self.seed),
             failure=self._failure(in_dist, first),

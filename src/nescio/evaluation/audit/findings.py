@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nescio.core import DataSet, Results, Row
+from nescio.core import DataSet, Results, Row, Shape
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
@@ -244,7 +244,7 @@ class Findings:
 
     nescio: str = VERSION
     samples: int
-    features: tuple[int, ...]
+    features: Shape  # of one sample; by name where the inputs are several tensors
     seed: int
     sets: tuple[DataSet, ...]  # noise, adversarial, ood as given, far: each has its kind
     held_out: str | None = None
@@ -254,6 +254,7 @@ class Findings:
     shift: ShiftCurves | None = None
     no_shift: str | None = None  # why there are no curves under shift
     attack: Mapping[str, float | int] | None = None
+    not_applicable: Mapping[str, str] = field(default_factory=dict)  # section: why it is left out
     command: tuple[str, ...] | None = None
 
     def kind(self, data: str) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
 from nescio.conformal.exact_quantiles import allowed
-from nescio.core import NescioError, as_batch, generator
+from nescio.core import NescioError, generator
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
@@ -114,7 +114,7 @@ def _made(
         x, y = train
         order = torch.randperm(len(x), generator=generator(seed, "training"))[:TRAINING]
         rows = order.sort().values
-        data = as_batch(x[rows]) if y is None else (as_batch(x[rows]), y[rows])
+        data = x[rows], None if y is None else y[rows]
     with quiet():
         return guard(
             innermost(predictor), calibration, train=data, seed=seed, progress=progress, **wish

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nescio import data, metrics
 from nescio.attacks import Ascent, confidence, leaking, pgd
-from nescio.core import DataSet, NescioError, as_inputs, derive, generator
+from nescio.core import DataSet, Inputs, NescioError, derive, generator, shape_of
 from nescio.data.corruptions import Shifted, feature_scaling, rotation
 from nescio.data.random_access import Indices
 from nescio.data.ranges import Units, near, noise, units_of
@@ -24,40 +24,56 @@ ATTACKED = 200  # noise inputs that are attacked
 SHIFTED = 500  # test samples that are shifted, at most
 BINS = 20
 ADVERSARIAL = "adversarial noise"
-Look = Callable[[Tensor], Seen]
-Sets = dict[str, tuple[DataSet, Tensor]]  # by name
+NOISES = ("uniform noise", "permuted pixels", "shuffled features")
+RANGED = ("noise", "attack", "scaled inputs", "far field", "shift", "range of the training data")
+NO_RANGE = (
+    "the inputs are tokens or several tensors; numbers of one tensor are needed, which have a "
+    "range to draw noise from and can be moved along a ray"
+)
+Look = Callable[[Any], Seen]
+Sets = dict[str, tuple[DataSet, Any]]  # by name
 
 
-def ood_sets(
-    x: Tensor, units: Units, given: Mapping[str, Any], taken: Sequence[DataSet], seed: int
-) -> tuple[Sets, Sets]:
-    """Noise like the test data, and the OOD data that were given; other names are taken."""
+def has_range(x: Inputs) -> bool:
+    """Whether inputs are numbers that noise, attacks and rays can move: one tensor, no tokens."""
+    return isinstance(x, Tensor) and (x.is_floating_point() or x.dtype == torch.uint8)
+
+
+def noise_sets(x: Tensor, known: Tensor, seed: int) -> Sets:
+    """Noise like the test data, in the range of the known data."""
+    units = units_of(known)
     low, high = units.low, units.low + units.width
     noisy = data.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
     if x.ndim == 4:
         shuffled = {"permuted pixels": data.permuted_pixels(x, seed=seed)}
     else:
         shuffled = {"shuffled features": data.shuffled_features(x, seed=seed)}
-    own = {"uniform noise": noisy, **shuffled}
+    return _named({"uniform noise": noisy, **shuffled}, "noise")
+
+
+def ood_sets(
+    given: Mapping[str, Any], x: Inputs, taken: Sequence[DataSet], read: Callable[[Any, str], Any]
+) -> Sets:
+    """The OOD data that were given; the names of noise and of `taken` are not free."""
     for name in given:
-        if name in {"test", *own, *(one.name for one in taken)}:
+        if name in {"test", *NOISES, *(one.name for one in taken)}:
             raise NescioError(f"the name {name!r} is taken; choose another for your OOD data")
-    others = {name: as_inputs(inputs, f"OOD data {name!r}") for name, inputs in given.items()}
+    others = {name: read(inputs, f"OOD data {name!r}")[0] for name, inputs in given.items()}
     for name, inputs in others.items():
         check_shape(f"OOD data {name!r}", inputs, x)
-    return _named(own, "noise"), _named(others, "ood")
+    return _named(others, "ood")
 
 
-def _named(inputs: Mapping[str, Tensor], kind: str) -> Sets:
+def _named(inputs: Mapping[str, Any], kind: str) -> Sets:
     return {n: (DataSet(name=n, kind=kind, samples=len(x)), x) for n, x in inputs.items()}
 
 
-def check_shape(what: str, found: Tensor, x: Tensor) -> None:
+def check_shape(what: str, given: Inputs, x: Inputs) -> None:
     """Refuse inputs of another shape than the test data."""
-    if found.shape[1:] != x.shape[1:]:
+    if shape_of(given) != shape_of(x):
         raise NescioError(
-            f"{what} have shape {tuple(found.shape[1:])} per sample, the test data "
-            f"{tuple(x.shape[1:])}; resize them first, images with data.gray, crop or pad"
+            f"{what} have shape {shape_of(given)} per sample, the test data "
+            f"{shape_of(x)}; resize them first, images with data.gray, crop or pad"
         )
 
 
@@ -105,9 +121,7 @@ def check_attack(steps: int, radius: float | None) -> None:
     Ascent(radius=radius, steps=steps)
 
 
-def attack_on(
-    known: Tensor, units: Units, steps: int, radius: float | None, seed: int
-) -> Attack | None:
+def attack_on(known: Tensor, steps: int, radius: float | None, seed: int) -> Attack | None:
     """The attack in the range of the known data; none without steps."""
     check_attack(steps, radius)
     if not steps:
@@ -118,7 +132,7 @@ def attack_on(
     how = f"radius {reach:g}, {steps} step{'s' if steps > 1 else ''}"
     name = f"{ADVERSARIAL} ({how})"
     where = DataSet(name=name, kind="adversarial", samples=ATTACKED, description=how)
-    return Attack(where, noise(known, seed=own).take(ATTACKED), units, options)
+    return Attack(where, noise(known, seed=own).take(ATTACKED), units_of(known), options)
 
 
 def far_set(alpha: float, samples: int) -> DataSet:
