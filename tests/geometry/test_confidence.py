@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from nescio.core import NescioError
 from nescio.geometry.rays.far_field import far_field
 from nescio.geometry.rays.first_confident import first_confident
-from nescio.geometry.rays.levels import first_reach
-from nescio.geometry.rays.spans import Spans
+from nescio.geometry.rays.levels import Spans, first_reach
 from nescio.geometry.tracing.instances import instances
 from nescio.models import ensemble
 

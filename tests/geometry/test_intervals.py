@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nescio.geometry.rays.ray_intervals import Intervals
+from nescio.geometry.rays.breakpoints import Intervals
 from nescio.geometry.regions.cells import sweep
 from nescio.geometry.tracing.instances import instances
 

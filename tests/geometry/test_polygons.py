@@ -11,8 +11,15 @@ from torch import nn
 
 from nescio.geometry.regions.arrangement import Store, largest_cells, quadrants, ranges
 from nescio.geometry.regions.cells import sweep
-from nescio.geometry.regions.cones import Normals, towards
-from nescio.geometry.regions.convex import areas, box_corners, crosses, halves, sides
+from nescio.geometry.regions.convex import (
+    Normals,
+    areas,
+    box_corners,
+    crosses,
+    halves,
+    sides,
+    towards,
+)
 from nescio.geometry.regions.polygons import Polygons
 from nescio.geometry.tracing.instances import instances
 

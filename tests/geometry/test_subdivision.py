@@ -13,8 +13,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from nescio.core import NescioError
-from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
-from nescio.geometry.regions.regions import around, regions, stream_regions
+from nescio.geometry.regions.regions import (
+    around,
+    montufar,
+    regions,
+    serra,
+    stream_regions,
+    zaslavsky,
+)
 from nescio.models import ensemble, mc_dropout
 
 BOX = [(-5.0, 5.0), (-5.0, 5.0)]

@@ -17,7 +17,7 @@ from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.far_field import far_field
 from nescio.geometry.tracing.instances import instances
 from nescio.models.model import Model
-from nescio.nets.dropout import MaskPerPass
+from nescio.nets.modes import MaskPerPass
 from nescio.nets.stack import stack
 from nescio.training.train import train
 
@@ -596,7 +596,7 @@ UNSUPPORTED = {
         "the network's way depends on the numbers",
     ),
     "sorted": (of(lambda x: x.sort(1)[0]), "'1.1'", "sort"),
-    "always dropout": (of(lambda x: F.dropout(x, 0.5)), "'1.1'", "use predictors.mc_dropout"),
+    "always dropout": (of(lambda x: F.dropout(x, 0.5)), "'1.1'", "use models.mc_dropout"),
     "written into": (of(lambda x: x.__setitem__((slice(None), 0), 0.0)), "'1.1'", "__setitem__"),
     "rounded": (of(lambda x: x.to(torch.int64).double()), "'1.1'", "rounded to torch.int64"),
     "rounded by name": (of(lambda x: x.long()), "'1.1'", "long"),

@@ -14,7 +14,7 @@ from nescio.core import Rng
 from nescio.core.registry import losses as registry
 from nescio.data.ood import uniform
 from nescio.losses import Batch, Loss
-from nescio.nets.bayesian_mlp import VariationalLinear
+from nescio.nets.mlp import VariationalLinear
 from nescio.nets.stack import Forward, Stack, stack
 
 SAMPLES, FEATURES, OUTPUTS = 7, 3, 4  # an odd number of samples: signs do not cancel

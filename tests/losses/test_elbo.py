@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from nescio import losses, nets
 from nescio.core import NescioError, Rng, seeded
 from nescio.losses import Batch
-from nescio.losses.elbo import variational
+from nescio.losses.penalties import variational
 from nescio.nets.stack import Forward, Stack, stack
 
 POINTS = 20

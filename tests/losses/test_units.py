@@ -12,7 +12,7 @@ from nescio.core import Rng
 from nescio.data import ood as ood_sources
 from nescio.data.ranges import near, noise, units_of
 from nescio.losses import Batch
-from nescio.losses.in_units import in_units
+from nescio.losses.loss import in_units
 from nescio.nets.stack import Forward, Stack, stack
 
 

@@ -9,7 +9,7 @@ from nescio import heads
 from nescio.core import NescioError
 from nescio.core.registry import predictors
 from nescio.models import ensemble, mc_dropout, plain, weight_samples
-from nescio.nets.bayesian_mlp import VariationalLinear
+from nescio.nets.mlp import VariationalLinear
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 

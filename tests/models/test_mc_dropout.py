@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from nescio import heads
 from nescio.core import Categorical, Gaussian, NescioError, generator
 from nescio.models import ensemble, mc_dropout
-from nescio.nets.dropout import MaskPerPass
+from nescio.nets.modes import MaskPerPass
 from nescio.nets.reading import at_rest
 
 SOURCE = importlib.import_module("nescio.models.mc_dropout")

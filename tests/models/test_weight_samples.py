@@ -13,7 +13,7 @@ from nescio import heads, losses, measures, models, nets
 from nescio.cli.main import main
 from nescio.core import NescioError, generator, seeded
 from nescio.models import weight_samples
-from nescio.nets.bayesian_mlp import VariationalLinear
+from nescio.nets.mlp import VariationalLinear
 
 X = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
 

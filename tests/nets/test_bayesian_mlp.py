@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from nescio import nets
 from nescio.core import Rng, drawing_from, generator, seeded
-from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.nets.factory import made_by, rebuild
+from nescio.nets.mlp import VariationalLinear
 from nescio.nets.stack import Forward, Stack, stack
 
 X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from nescio.core import NescioError, generator
-from nescio.nets.dropout import MaskPerPass, draw_mask, mask_shape, masks_from
+from nescio.nets.modes import MaskPerPass, draw_mask, mask_shape, masks_from
 
 X = torch.ones(6, 4, 3, 3)
 

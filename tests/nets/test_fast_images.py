@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from nescio.nets.fast_images import QuickImages
+from nescio.nets.modes import QuickImages
 
 
 def draw(*shape, seed=0, dtype=torch.float64):

@@ -11,7 +11,7 @@ from nescio import nets
 from nescio.core import NescioError
 from nescio.geometry.affine_maps import affine
 from nescio.geometry.rays.far_field import far_field
-from nescio.nets.resnet import Block
+from nescio.nets.convolutional import Block
 
 
 def weights(net):

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from nescio import heads, nets
 from nescio.core import NescioError, Rng
 from nescio.nets import Standardize
-from nescio.nets.dense import dense
-from nescio.nets.stack import Forward, Stack, stack
+from nescio.nets.stack import Forward, Stack, dense, stack
 from nescio.training.train import train
 
 EXACT = {"rtol": 0, "atol": 1e-12}

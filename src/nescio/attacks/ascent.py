@@ -11,12 +11,111 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio.attacks.norms import Norm, linf, norm_named
 from nescio.core import NescioError, Schedule, as_batch, constant, schedule_named
 
+SHARE = 0.05  # of the features that an l1 step moves: one alone would need hundreds of steps
+TAIL = 1e-6  # uniform numbers nearer to 0 or 1 would become infinite
 ROUNDING = 1e-6  # of the width of the box
 ADVICE = "pass the range of valid inputs as low= and high="
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """A norm, and what an attack does with it to perturbations `(K, F)`."""
+
+    name: str
+    size: Callable[[Tensor], Tensor]  # (K, F) -> (K,)
+    steepest: Callable[[Tensor], Tensor]  # gradients -> steps of norm 1; zero stays zero
+    project: Callable[[Tensor, float], Tensor]  # to the nearest point of the ball of a radius
+    inside: Callable[[Tensor, float], Tensor]  # uniform numbers (K, 1 + F) -> points of the ball
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def norm_named(norm: str | Norm) -> Norm:
+    """A norm by its name, or the norm itself."""
+    if isinstance(norm, Norm):
+        return norm
+    if norm not in NORMS:
+        raise NescioError(f"unknown norm {norm!r}; known: {', '.join(NORMS)}")
+    return NORMS[norm]
+
+
+def _unit(slope: Tensor) -> Tensor:
+    """Scaled by the largest entry first, so that tiny slopes do not vanish when squared."""
+    largest = slope.abs().amax(1, keepdim=True)
+    scaled = slope / largest.where(largest > 0, 1.0)
+    unit: Tensor = scaled / scaled.norm(dim=1, keepdim=True).clamp(min=1.0)
+    return unit
+
+
+def _shortened(delta: Tensor, radius: float) -> Tensor:
+    length: Tensor = delta.norm(dim=1, keepdim=True)
+    return delta * (radius / length).where(length > radius, 1.0)
+
+
+def _in_sphere(numbers: Tensor, radius: float) -> Tensor:
+    """Uniform in the ball: the direction of a normal draw, the distance by its volume."""
+    normal = torch.special.ndtri(numbers[:, 1:].clamp(TAIL, 1 - TAIL))
+    return radius * _distance(numbers) * _unit(normal)
+
+
+def _largest(slope: Tensor) -> Tensor:
+    """Equal steps along a share of the slopes, the largest: sooner there than one feature alone."""
+    count = max(1, int(SHARE * slope.shape[1]))
+    level = slope.abs().topk(count, dim=1).values[:, -1:]
+    chosen = slope.sign() * (slope.abs() >= level)
+    return chosen / chosen.abs().sum(1, keepdim=True).clamp(min=1.0)
+
+
+def _thresholded(delta: Tensor, radius: float) -> Tensor:
+    """Projection onto the l1 ball (Duchi et al., 2008): shrink every entry by one amount."""
+    sizes = delta.abs()
+    ordered = sizes.sort(dim=1, descending=True).values
+    counts = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype, device=delta.device)
+    excess = (ordered.cumsum(1) - radius) / counts
+    last = (ordered > excess).sum(1, keepdim=True).clamp(min=1)
+    amount = excess.gather(1, last - 1).clamp(min=0.0)
+    return delta.sign() * (sizes - amount).clamp(min=0.0)
+
+
+def _in_diamond(numbers: Tensor, radius: float) -> Tensor:
+    """Uniform in the ball: shares of exponential draws, the distance by its volume."""
+    double = 2 * numbers[:, 1:] - 1
+    lengths = -torch.log1p(-double.abs().clamp(TAIL, 1 - TAIL))
+    return radius * _distance(numbers) * double.sign() * lengths / lengths.sum(1, keepdim=True)
+
+
+def _distance(numbers: Tensor) -> Tensor:
+    share: Tensor = numbers[:, :1] ** (1 / (numbers.shape[1] - 1))
+    return share
+
+
+linf = Norm(
+    name="linf",
+    size=lambda delta: delta.abs().amax(1),
+    steepest=torch.sign,
+    project=lambda delta, radius: delta.clamp(-radius, radius),
+    # uniform in a smaller cube whose half-width is uniform too, as in the papers' code
+    inside=lambda numbers, radius: radius * numbers[:, :1] * (2 * numbers[:, 1:] - 1),
+)
+l2 = Norm(
+    name="l2",
+    size=lambda delta: delta.norm(dim=1),
+    steepest=_unit,
+    project=_shortened,
+    inside=_in_sphere,
+)
+l1 = Norm(
+    name="l1",
+    size=lambda delta: delta.abs().sum(1),
+    steepest=_largest,
+    project=_thresholded,
+    inside=_in_diamond,
+)
+NORMS = {norm.name: norm for norm in (linf, l2, l1)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.attacks.ascent import Ascent, Value, higher
-from nescio.attacks.norms import Norm, linf
+from nescio.attacks.ascent import Ascent, Norm, Value, higher, linf
 from nescio.attacks.objectives import Objective, confidence, label_loss
 from nescio.core import (
     NescioError,
@@ -100,18 +99,7 @@ def pgd(
         high=high,
     )
     return _attack(
-        objective,
-        x,
-        y,
-        ascent=ascent,
-        start=start,
-        restarts=restarts,
-        mask=mask,
-        transform=transform,
-        draws=draws,
-        batch_size=batch_size,
-        seed=seed,
-        progress=progress,
+        objective, x, y, ascent, start, restarts, mask, transform, draws, batch_size, seed, progress
     )
 
 
@@ -169,25 +157,25 @@ def fgsm(
     The fast gradient sign method (Goodfellow et al., 2015). The input itself is the result where
     the step lowers the objective.
     """
-    ascent = Ascent(radius=radius, steps=1, step=radius or None, norm=norm, low=low, high=high)
-    return _attack(objective, x, y, ascent=ascent, start="input", mask=mask, batch_size=batch_size)
+    step: dict[str, Any] = {"steps": 1, "step": radius or None, "start": "input", "norm": norm}
+    box: dict[str, Any] = {"low": low, "high": high, "mask": mask, "batch_size": batch_size}
+    return pgd(objective, x, y, radius=radius, **step, **box)
 
 
 @torch.inference_mode(False)  # whatever the caller is in
 def _attack(
     objective: Objective,
     x: Any,
-    y: Any = None,
-    *,
+    y: Any,
     ascent: Ascent,
-    start: str = "random",
-    restarts: int = 1,
-    mask: Any = None,
-    transform: Transform | None = None,
-    draws: int = 1,
-    batch_size: int = 128,
-    seed: int = 0,
-    progress: bool | None = False,
+    start: str,
+    restarts: int,
+    mask: Any,
+    transform: Transform | None,
+    draws: int,
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
 ) -> Attacked:
     """Raise `objective(x)`, or `objective(x, y)`, from every input; the best of all restarts."""
     inputs = as_tensor(x, "inputs")

@@ -29,8 +29,7 @@ from nescio.evaluation import Audit
 from nescio.evaluation import audit as run_audit
 from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import innermost, mc_dropout, networks
-from nescio.nets.factory import made_by, rebuild
-from nescio.nets.standardize import is_scaled
+from nescio.nets.factory import is_scaled, made_by, rebuild
 from nescio.training.loop import Pair
 
 EPOCHS = 20  # of a recipe beside an audited network

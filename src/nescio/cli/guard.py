@@ -19,8 +19,7 @@ from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import Guard
 from nescio.guards import guard as make_guard
-from nescio.nets.factory import made_by
-from nescio.nets.standardize import is_scaled
+from nescio.nets.factory import is_scaled, made_by
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
 

@@ -1,13 +1,24 @@
 """The region around a point: the affine map a ReLU network is there, and where the region ends."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.core import NescioError
+from nescio.geometry.tracing.domain import (
+    Bend,
+    Domain,
+    Linear,
+    Part,
+    Points,
+    below_point,
+    bent,
+    generic,
+    units,
+)
 from nescio.geometry.tracing.instances import (
     Instance,
     Source,
@@ -16,7 +27,6 @@ from nescio.geometry.tracing.instances import (
     instances,
     together,
 )
-from nescio.geometry.tracing.points import Again, HalfSpaces, Points, generic
 
 BYTES = 24 << 20  # of the widest layer of one block of points
 WHOLE = 256 << 20  # of the widest layer of one block of points with their half-spaces
@@ -110,7 +120,11 @@ def _of_one(instance: Instance, x: Tensor, way: Tensor, half_spaces: bool) -> Af
     if not half_spaces:
         return Affine(V=V, a=a)
     rows = max(1, WHOLE // (8 * (size + 1) * max(1, trial.widest, trial.faces)))
-    found = [_faces(instance, x[block], way) for block in blocks(len(x), rows)]
+    found = []
+    for block in blocks(len(x), rows):
+        domain = HalfSpaces(x[block], way)
+        instance.run(domain, domain.whole())
+        found.append(domain.half_spaces())
     normals, offsets = (torch.cat([part[i] for part in found]) for i in (0, 1))
     return Affine(V=V, a=a, normals=normals, offsets=offsets)
 
@@ -131,17 +145,14 @@ def _refuse_large(numbers: int, what: str) -> None:
 
 
 def _maps(instance: Instance, x: Tensor, way: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass per class.
-
-    The sides are found first; the gradient then runs through the linear part alone.
-    """
+    """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass per class."""
     trial, _ = _trial(instance, x, way)
     rows = max(1, BYTES // (24 * max(1, trial.widest)))
     for block in blocks(len(x), rows):
         points = Points()
         with torch.no_grad():
             a = instance.run(points, points.start(x[block], way)).coefs[2]
-        again = Again(points.sides)
+        again = Again(points.sides)  # the gradient runs through the linear part alone
         inputs = x[block].clone().requires_grad_()
         with torch.enable_grad():
             out = instance.run(again, again.start(inputs)).coefs[0]
@@ -156,7 +167,71 @@ def _gradient(output: Tensor, inputs: Tensor) -> Tensor:
     return found.flatten(1)
 
 
-def _faces(instance: Instance, x: Tensor, way: Tensor) -> tuple[Tensor, Tensor]:
-    domain = HalfSpaces(x, way)
-    instance.run(domain, domain.whole())
-    return domain.half_spaces()
+class Again(Domain):
+    """The linear part alone, `(1, R, *features)`, on the sides that points have taken before."""
+
+    def __init__(self, sides: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.sides = iter(sides)
+
+    def start(self, x: Tensor) -> Part:
+        return self.made(Part(x[None]))
+
+    def map(self, part: Part, linear: Linear) -> Part:
+        return super().map(part, Linear(linear.function))
+
+    def above(self, lines: Tensor, error: Any = None) -> Tensor:  # noqa: ARG002
+        return next(self.sides)
+
+    def bend(self, part: Part, bend: Bend) -> Part:
+        sides = [next(self.sides).reshape(-1, *part.features) for _ in bend.points]
+        linear = replace(bend, offsets=(0.0,) * len(bend.offsets))
+        return self.made(Part(bent(part.coefs, sides, linear)))
+
+
+class HalfSpaces(Points):
+    """Coefs are `(D + 1, R, *features)`: the whole map of each row, and so its faces."""
+
+    def __init__(self, x: Tensor, direction: Tensor) -> None:
+        super().__init__()
+        self.x = x  # (R, *features)
+        self.direction = direction.flatten()
+        self.found: list[Tensor] = []  # (D + 1, R, U): at least zero on the region
+
+    def whole(self) -> Part:
+        """The inputs themselves as the unknowns."""
+        rows, shape = len(self.x), self.x.shape[1:]
+        size = self.direction.numel()
+        unit = torch.eye(size, dtype=torch.float64).reshape(size, 1, *shape)
+        coefs = torch.zeros(size + 1, rows, *shape, dtype=torch.float64)
+        coefs[:-1] = unit
+        return self.made(Part(coefs))
+
+    def value(self, lines: Tensor) -> Tensor:
+        linear = torch.einsum("kru,rk->ru", lines[:-1], self.x.flatten(1))
+        return linear + lines[-1]
+
+    def growth(self, lines: Tensor) -> Tensor:
+        return torch.einsum("kru,k->ru", lines[:-1], self.direction)
+
+    def bend(self, part: Part, bend: Bend) -> Part:
+        for point in bend.points:
+            lines = units(below_point(part.coefs, point))
+            self.found.append(torch.where(self.above(lines), lines, -lines))
+        return super().bend(part, bend)
+
+    def largest(self, parts: Sequence[Part]) -> Part:
+        best = super().largest(parts)
+        every = torch.stack([units(part.coefs) for part in parts], -1)  # (K, R, U, W)
+        best_lines = units(best.coefs)
+        winner = (every == best_lines[..., None]).all(0).int().argmax(-1)  # (R, U)
+        for step in range(1, len(parts)):
+            place = ((winner + step) % len(parts)).expand(len(every), *winner.shape)
+            self.found.append(best_lines - every.gather(3, place[..., None])[..., 0])
+        return best
+
+    def half_spaces(self) -> tuple[Tensor, Tensor]:
+        """Normals `(R, U, D)` and offsets `(R, U)`."""
+        lines = [*self.found, torch.empty(self.direction.numel() + 1, len(self.x), 0)]
+        every = torch.cat(lines, 2).permute(1, 2, 0)
+        return every[..., :-1].contiguous(), every[..., -1].contiguous()

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from nescio.core import NescioError
 from nescio.geometry.tracing.instances import as_points, blocks, together
 from nescio.models import Predictor, networks
+from nescio.nets.factory import is_scaled
 from nescio.nets.rbf import RBF, find_rbf
-from nescio.nets.standardize import is_scaled
 
 OUTWARD = 1 + 1e-12  # the radius is rounded up
 BYTES = 64 << 20  # of the distances of one block of points
@@ -69,12 +69,13 @@ def certificate(net: nn.Module | Predictor, epsilon: float = 0.01) -> Certificat
     members = _members(net)
     layers = [_rbf(member) for member in members]
     classes = len(layers[0].alpha)
-    alphas = [_largest_difference(layer.alpha) for layer in layers]
+    rows = [layer.alpha.detach().double().cpu() for layer in layers]
+    alphas = [max(float((r - one).abs().sum(1).max()) for one in r) for r in rows]
+    gammas, allowed = [layer.gamma for layer in layers], log1p(classes * epsilon)
     radii = [
-        _radius(alpha, layer.gamma, classes, epsilon)
-        for alpha, layer in zip(alphas, layers, strict=True)
+        0.0 if alpha <= allowed else sqrt(log(alpha / allowed) / gamma) * OUTWARD
+        for alpha, gamma in zip(alphas, gammas, strict=True)
     ]
-    gammas = [layer.gamma for layer in layers]
     of_members = [torch.tensor(v, dtype=torch.float64) for v in (radii, alphas, gammas)]
     radius, alpha, gamma = (together(net, list(v)) for v in of_members)
     return Certificate(
@@ -113,17 +114,6 @@ def _rbf(net: nn.Module) -> RBF:
             "a certificate needs a classifier of at least two classes, got one output"
         )
     return layer
-
-
-def _largest_difference(alpha: Tensor) -> float:
-    """The largest `sum_l |alpha_rl - alpha_kl|` over pairs of classes."""
-    rows = alpha.detach().double().cpu()
-    return max(float((rows - row).abs().sum(1).max()) for row in rows)
-
-
-def _radius(alpha: float, gamma: float, classes: int, epsilon: float) -> float:
-    allowed = log1p(classes * epsilon)
-    return 0.0 if alpha <= allowed else sqrt(log(alpha / allowed) / gamma) * OUTWARD
 
 
 def _scaling(net: nn.Module) -> tuple[Tensor, Tensor] | None:

@@ -1,22 +1,22 @@
 """Losses: `(forward, batch, rng) -> (M,)`, composable: `adversarial(nll())`."""
 
-from nescio.losses.acet import acet as acet
 from nescio.losses.adversarial import adversarial as adversarial
 from nescio.losses.adversarial import adversarial_training as adversarial_training
+from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
+from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
-from nescio.losses.elbo import elbo as elbo
 from nescio.losses.extra_output import learned_confidence as learned_confidence
 from nescio.losses.extra_output import reject_class as reject_class
 from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
+from nescio.losses.loss import absolute_error as absolute_error
 from nescio.losses.loss import as_loss as as_loss
+from nescio.losses.loss import brier as brier
+from nescio.losses.loss import nll as nll
 from nescio.losses.loss import plus as plus
 from nescio.losses.loss import pointwise as pointwise
+from nescio.losses.loss import squared_error as squared_error
 from nescio.losses.penalties import anchored as anchored
+from nescio.losses.penalties import elbo as elbo
 from nescio.losses.penalties import weight_decay as weight_decay
-from nescio.losses.scores import absolute_error as absolute_error
-from nescio.losses.scores import brier as brier
-from nescio.losses.scores import nll as nll
-from nescio.losses.scores import squared_error as squared_error
-from nescio.losses.virtual_adversarial import virtual_adversarial as virtual_adversarial

@@ -46,7 +46,8 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
         own = -head.nll(outputs, batch.y)  # log p_y
         sure, unsure = F.logsigmoid(outputs[..., -1]), F.logsigmoid(-outputs[..., -1])
         hinted = (sure + own).logaddexp(unsure)  # log(c p_y + 1 - c)
-        asked = _asked(rng, batch, share)
+        draws = [torch.rand(batch.x.shape[1], generator=g) for g in rng.generators("hints")]
+        asked = (torch.stack(draws) < share).to(batch.x.device)  # who may get hints, (M, B)
         cost = -sure.mean(1)
         price = batch.memory.setdefault(PRICE, outputs.new_full((len(outputs),), FIRST))
         loss = -torch.where(asked, hinted, own).mean(1) + price.clone() * cost
@@ -55,13 +56,6 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
 
     text = f"learned_confidence({head.name}(), {budget=}, {share=})"
     return Loss(description=text, head=head, score=head.nll, step=step)
-
-
-def _asked(rng: Rng, batch: Batch, share: float) -> Tensor:
-    """Which samples may get hints, `(M, B)`."""
-    samples = batch.x.shape[1]
-    draws = [torch.rand(samples, generator=source) for source in rng.generators("hints")]
-    return (torch.stack(draws) < share).to(batch.x.device)
 
 
 @losses.register

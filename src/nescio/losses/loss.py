@@ -5,10 +5,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from torch import Tensor
+from torch.nn import functional as F
 
-from nescio.core import Head, NescioError, Rng, Slope, categorical
+from nescio.core import (
+    Head,
+    Inputs,
+    NescioError,
+    Rng,
+    Slope,
+    categorical,
+    fixed_variance,
+    only_tensor,
+)
 from nescio.core.registry import losses
-from nescio.nets.stack import Forward
+from nescio.data.ranges import Units
+from nescio.nets.stack import Forward, Stack, Tensors
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
 Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its gradient
@@ -89,3 +100,76 @@ def plus(base: Loss, description: str, term: Step) -> Loss:
         return base(forward, batch, rng) + term(forward, batch, rng)
 
     return base.with_step(description, step)
+
+
+@losses.register
+def squared_error(head: Head | None = None) -> Loss:
+    """(y - mean)^2, summed over targets and averaged over samples; the spread is not trained."""
+    head = regression(head)
+    return pointwise(
+        "squared_error", head, lambda outputs, y: (y - head.center(outputs)).square().sum(-1)
+    )
+
+
+def regression(head: Head | None) -> Head:
+    """A head with a mean; a fixed variance where none is given."""
+    head = head or fixed_variance()
+    if head.task != "regression":
+        raise NescioError(
+            f"this error needs a regression head, got {head.name}; for classes use losses.brier()"
+        )
+    return head
+
+
+@losses.register
+def absolute_error(head: Head | None = None) -> Loss:
+    """|y - mean|, summed over targets and averaged over samples; the spread is not trained."""
+    head = regression(head)
+    return pointwise(
+        "absolute_error", head, lambda outputs, y: (y - head.center(outputs)).abs().sum(-1)
+    )
+
+
+@losses.register
+def brier(head: Head | None = None) -> Loss:
+    """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes."""
+    head = head or categorical()
+    if head.task != "classification":
+        raise NescioError(f"the Brier score needs class probabilities, the head is {head.name}")
+
+    def score(outputs: Tensor, labels: Tensor) -> Tensor:
+        probs = head.center(outputs).exp()
+        return (probs - F.one_hot(labels, probs.shape[-1])).square().sum(-1)
+
+    return pointwise("brier", head, score)
+
+
+@losses.register
+def nll(head: Head | None = None) -> Loss:
+    """Negative log-likelihood in nats, summed over targets and averaged over samples."""
+    head = head or categorical()
+    return pointwise("nll", head, head.nll, head.nll_slope)
+
+
+def in_units(units: Units, loss: Loss) -> Loss:
+    """A loss that reads inputs in `units`, for networks that read them as they are."""
+    if units.natural:
+        return loss
+
+    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        behind = replace(forward, architecture=_Behind(forward.architecture, units))
+        low, high = units.shares(batch.low), units.shares(batch.high)
+        return loss(behind, replace(batch, x=units.shares(batch.x), low=low, high=high), rng)
+
+    return loss.with_step(f"{loss.description} in {units.description}", step)
+
+
+class _Behind(Stack):
+    """Networks that are given inputs in units."""
+
+    def __init__(self, inner: Stack, units: Units) -> None:
+        self.inner, self.units = inner, units
+        self.net, self.trained, self._layers = inner.net, inner.trained, inner._layers
+
+    def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
+        return self.inner(tensors, self.units.inputs(only_tensor(x, "a loss")), rng)

@@ -13,8 +13,6 @@ from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
 from nescio.nets.stack import Forward
 
-# Attacks inside a training step: objectives on outputs `(M, B, C)`, and random starts.
-
 ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=..., high=...)"
 
 
@@ -37,8 +35,6 @@ def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -
     draws = [torch.rand(samples, 1 + features, generator=g) for g in rng.generators("attack")]
     return ascent.start(center, torch.cat(draws).to(center), scale=scale)
 
-
-# OOD inputs beside the training batch: what the losses with an OOD source share.
 
 Form = Literal["max", "uniform"]
 APART = 1 << 40  # numbers of an endless OOD source between two members
@@ -151,15 +147,13 @@ def check_logits_head(base: Loss) -> None:
         raise NescioError(f"this loss reads class logits; the {base.head.name} head has none")
 
 
-# Perturbations that a loss stores between steps: a byte per number, in the memory of the run.
-
 LEVELS = 127  # from 0 to the radius
 BYTES = 4 << 30  # at most
 
 
 @dataclass(frozen=True, eq=False)
 class Perturbations:
-    """The perturbations of a pool of inputs, in multiples of radius / 127."""
+    """What a loss stores of a pool of inputs between steps, in multiples of radius / 127."""
 
     levels: Tensor  # (M, P, ...) int8
     radius: float

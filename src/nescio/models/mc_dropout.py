@@ -2,7 +2,7 @@
 
 The mask of a pass depends on the seed and the pass alone and is shared by all inputs. So a pass is
 one network, and the answer does not depend on the batch size. What comes before the first dropout
-is computed once; `nescio.nets.dropout` says how.
+is computed once; `nescio.nets.modes` says how.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from nescio.nets import (
     returning,
     selected,
 )
-from nescio.nets.dropout import MaskPerPass
+from nescio.nets.modes import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
 SAMPLES = 512  # at most, in one go

@@ -26,9 +26,8 @@ from nescio.core.registry import heads
 from nescio.data import door
 from nescio.models.members import Member
 from nescio.nets import entering, reads_tokens, refusing_shapes
-from nescio.nets.factory import made_by, rebuild
+from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
-from nescio.nets.standardize import is_scaled, scaled
 
 
 @dataclass(frozen=True, eq=False)

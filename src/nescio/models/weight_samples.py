@@ -11,8 +11,8 @@ from nescio.core import NescioError, generator
 from nescio.core.registry import predictors
 from nescio.models.model import Model
 from nescio.models.predictor import check_passes
-from nescio.nets.bayesian_mlp import VariationalLinear
 from nescio.nets.factory import made_by
+from nescio.nets.mlp import VariationalLinear
 
 
 @predictors.register

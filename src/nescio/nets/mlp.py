@@ -1,12 +1,14 @@
-"""Multi-layer perceptrons."""
+"""Multi-layer perceptrons, with a normal distribution over each weight (Blundell et al., 2015)."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from nescio.core import NescioError
+from nescio.core import NescioError, layer_noise
 from nescio.nets.factory import check_dropout, network
 
 ACTIVATIONS = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "tanh": nn.Tanh, "swish": nn.SiLU}
@@ -30,15 +32,64 @@ def mlp(
         raise NescioError(f"unknown activation {activation!r}; known: {', '.join(ACTIVATIONS)}")
     check_dropout(dropout)
     shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
-    sizes = (prod(shape), *widths)
+    sizes = (math.prod(shape), *widths)
     if min(*sizes, outputs) < 1:
         raise NescioError(f"sizes must be positive, got inputs {shape}, widths {tuple(widths)}")
     layers: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
     for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), _activation(activation, slope)]
+        bend = nn.LeakyReLU(slope) if activation == "leaky_relu" else ACTIVATIONS[activation]()
+        layers += [nn.Linear(before, after), bend]
         layers += [nn.Dropout(dropout)] if dropout else []
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
 
 
-def _activation(name: str, slope: float) -> nn.Module:
-    return nn.LeakyReLU(slope) if name == "leaky_relu" else ACTIVATIONS[name]()
+class VariationalLinear(nn.Module):
+    """A linear layer whose weights are normal with mean and spread softplus(rho).
+
+    In training the outputs are sampled, not the weights (local reparameterization, Kingma et al.,
+    2015): the same distribution with less noisy gradients. In evaluation the mean weights are used;
+    `predictors.weight_samples` draws whole networks.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, spread: float) -> None:
+        super().__init__()
+        start = nn.Linear(inputs, outputs)
+        rho = math.log(math.expm1(spread))  # the inverse of softplus
+        self.weight_mean = nn.Parameter(start.weight.detach().clone())
+        self.bias_mean = nn.Parameter(start.bias.detach().clone())
+        self.weight_rho = nn.Parameter(torch.full_like(start.weight, rho))
+        self.bias_rho = nn.Parameter(torch.full_like(start.bias, rho))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = F.linear(x, self.weight_mean, self.bias_mean)
+        if not self.training:
+            return mean
+        weight, bias = F.softplus(self.weight_rho).square(), F.softplus(self.bias_rho).square()
+        spread = F.linear(x.square(), weight, bias).sqrt()
+        return mean + spread * layer_noise(mean.shape, mean)
+
+
+@network
+def bayesian_mlp(
+    inputs: int | Sequence[int],
+    outputs: int,
+    *,
+    widths: Sequence[int] = (100, 100),
+    activation: str = "relu",
+    spread: float = 0.02,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """An mlp with a distribution over each weight, for the loss `elbo` (Bayes-by-backprop).
+
+    `spread` is the standard deviation of the weights at the start.
+    """
+    if not spread > 0:
+        raise NescioError(f"spread must be positive, got {spread}")
+    plain = mlp(inputs, outputs, widths=widths, activation=activation, dropout=dropout)
+    layers = [
+        VariationalLinear(layer.in_features, layer.out_features, spread=spread)
+        if isinstance(layer, nn.Linear)
+        else layer
+        for layer in plain.children()
+    ]
+    return nn.Sequential(*layers)

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import NescioError, as_inputs
-from nescio.nets.factory import network
-from nescio.nets.standardize import is_scaled
+from nescio.nets.factory import is_scaled, network
 
 PAIRS = 1000  # points whose distances the median is taken of
 

@@ -97,7 +97,8 @@ def located(result: Any) -> Output:
     if isinstance(getattr(result, LOGITS, None), Tensor):
         return LOGITS
     if isinstance(result, (tuple, list)):
-        rows = [i for i, value in enumerate(result) if _is_rows(value)]
+        tensors = [(i, value) for i, value in enumerate(result) if isinstance(value, Tensor)]
+        rows = [i for i, value in tensors if value.ndim == 2 and value.is_floating_point()]
         return rows[0] if len(rows) == 1 else None
     return None
 
@@ -128,10 +129,6 @@ def returning(net: nn.Module, output: Output) -> nn.Module:
     copy = deepcopy(net)
     copy.register_forward_hook(lambda _, __, result: selected(result, output))
     return copy
-
-
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.ndim == 2 and value.is_floating_point()
 
 
 def _pick(result: Any, output: Any) -> Any:

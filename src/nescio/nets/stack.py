@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nescio.core import Bundle, Inputs, NescioError, Rng
-from nescio.nets.bayesian_mlp import VariationalLinear
-from nescio.nets.dropout import draw_mask, masks_from
-from nescio.nets.fast_images import QuickImages
+from nescio.core import Bundle, Inputs, NescioError, Rng, Slope
+from nescio.nets.factory import Standardize
+from nescio.nets.mlp import VariationalLinear
+from nescio.nets.modes import QuickImages, draw_mask, masks_from
 from nescio.nets.reading import arguments, selected
-from nescio.nets.standardize import Standardize
 
 Tensors = Mapping[str, Tensor]
 Draws = Callable[[], Sequence[torch.Generator]] | None  # one per member; None: dropout is off
@@ -55,7 +54,8 @@ def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
     }
 
 
-def _copy(net: nn.Module) -> nn.Module:
+def copied(net: nn.Module) -> nn.Module:
+    """A deep copy, or an error that says why there is none."""
     try:
         return deepcopy(net)
     except RuntimeError as error:
@@ -69,7 +69,7 @@ class Stack:
     """The architecture of M networks, to be called with their stacked tensors."""
 
     def __init__(self, net: nn.Module) -> None:
-        self.net = _copy(net)
+        self.net = copied(net)
         for module in self.net.modules():
             if hasattr(module, "inplace"):  # must reach neither the inputs nor the next member
                 setattr(module, "inplace", False)  # noqa: B010
@@ -127,12 +127,9 @@ class Stack:
         return answers[0] if len(answers) == 1 else torch.cat(answers)
 
     def _laid_out(self, x: Inputs) -> Inputs:
-        """Color images with the channels last in memory, where that is faster.
-
-        A copy where a forward of the user's own may write on it.
-        """
+        """Color images with the channels last in memory, where that is faster."""
         if not self._known and not self.net.training:
-            return x.clone()
+            return x.clone()  # a forward of the user's own may write on it
         if isinstance(x, Bundle) or not self._last or x.ndim != 4 or x.shape[1] == 1:
             return x
         return x.contiguous(memory_format=torch.channels_last)
@@ -208,11 +205,9 @@ def _pools(layer: nn.Module) -> bool:
 
 def _tied(net: nn.Module) -> bool:
     """Whether a parameter or buffer occurs twice."""
-    every = [
-        *net.named_parameters(remove_duplicate=False),
-        *net.named_buffers(remove_duplicate=False),
-    ]
-    return len(every) > len({id(tensor) for _, tensor in every})
+    parts = net.named_parameters(remove_duplicate=False), net.named_buffers(remove_duplicate=False)
+    every = [id(tensor) for part in parts for _, tensor in part]
+    return len(every) > len(set(every))
 
 
 def _linear(weight: str, bias: str | None, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
@@ -221,12 +216,8 @@ def _linear(weight: str, bias: str | None, t: Tensors, hidden: Tensor, _: Draws)
     return torch.baddbmm(t[bias][:, :, None], t[weight], hidden)
 
 
-def _relu(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
-    return torch.relu(hidden)
-
-
-def _relu_in_place(_: Tensors, hidden: Tensor, __: Draws) -> Tensor:
-    return torch.relu_(hidden)
+def _relu(_: Tensors, hidden: Tensor, __: Draws, *, inplace: bool = False) -> Tensor:
+    return torch.relu_(hidden) if inplace else torch.relu(hidden)
 
 
 def _in_place(layers: list[Layer] | None) -> list[Layer] | None:
@@ -235,7 +226,8 @@ def _in_place(layers: list[Layer] | None) -> list[Layer] | None:
         return None
     after = [None, *layers[:-1]]
     fresh = [isinstance(layer, partial) and layer.func is _linear for layer in after]
-    return [_relu_in_place if ok and f is _relu else f for ok, f in zip(fresh, layers, strict=True)]
+    quick = partial(_relu, inplace=True)
+    return [quick if ok and f is _relu else f for ok, f in zip(fresh, layers, strict=True)]
 
 
 def _dropout(p: float, _: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
@@ -281,3 +273,55 @@ class Forward:
     def parameters(self) -> dict[str, Tensor]:
         """The trained weights by name, each `(M, ...)`, in the order of the network."""
         return {name: self.tensors[name] for name in self.architecture.trained}
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Linear layers with ReLU between, by the names of their weights and biases.
+
+    Small networks spend most of a training step in autograd's bookkeeping. Where the loss knows its
+    derivative, the chain rule is a few products, with the same result.
+    """
+
+    weights: tuple[str, ...]
+    biases: tuple[str, ...]
+
+    @torch.inference_mode()
+    def __call__(
+        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ..."""
+        hidden = [x.flatten(2).transpose(1, 2)]  # (M, F, N), as in a stack
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            after = torch.baddbmm(tensors[bias][:, :, None], tensors[weight], hidden[-1])
+            hidden.append(after if weight == self.weights[-1] else after.clamp_min_(0))
+        scores, rise = slope(hidden.pop().transpose(1, 2), y)
+        return scores.mean(1), self._backward(tensors, hidden, rise.transpose(1, 2) / x.shape[1])
+
+    def _backward(self, tensors: Tensors, hidden: list[Tensor], rise: Tensor) -> list[Tensor]:
+        slopes: list[Tensor] = []
+        for weight, before in zip(reversed(self.weights), reversed(hidden), strict=True):
+            slopes = [torch.bmm(rise, before.mT), rise.sum(2), *slopes]
+            if weight != self.weights[0]:
+                rise = torch.bmm(tensors[weight].mT, rise)
+                rise = torch.ops.aten.threshold_backward(rise, before, 0)
+        return slopes
+
+
+def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
+    """The network as dense layers for inputs of this shape, or None where it is anything else."""
+    every = architecture.net.named_modules(remove_duplicate=False)  # a ReLU may occur several times
+    leaves = [(name, module) for name, module in every if not list(module.children())]
+    layers = [layer for layer in leaves if not isinstance(layer[1], nn.Flatten)]
+    linear, between = layers[::2], layers[1::2]
+    if not (
+        architecture.takes(features)
+        and len(linear) == len(between) + 1
+        and all(type(layer) is nn.Linear and layer.bias is not None for _, layer in linear)
+        and all(type(layer) is nn.ReLU for _, layer in between)
+    ):
+        return None
+    names = [f"{name}.{part}" for name, _ in linear for part in ("weight", "bias")]
+    if tuple(names) != architecture.trained:  # frozen weights: autograd knows how
+        return None
+    return Dense(tuple(names[::2]), tuple(names[1::2]))

@@ -17,10 +17,8 @@ from nescio.core import NescioError, Rng, Schedule, as_batch, one_thread
 from nescio.core.progress import progress
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Batch, Loss
-from nescio.nets.dense import Dense
-from nescio.nets.stack import Forward, Stack, Tensors
-from nescio.training.checkpoint import State
-from nescio.training.optimizers import Optimizer, clip_members
+from nescio.nets.stack import Dense, Forward, Stack, Tensors
+from nescio.training.state import Optimizer, State, clip_members
 
 TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
 Pair = tuple[Tensor, Tensor]

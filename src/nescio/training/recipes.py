@@ -12,7 +12,7 @@ from nescio.core import Head, NescioError, fixed_variance
 from nescio.core.registry import predictors, recipes
 from nescio.data import OODSource
 from nescio.data.ranges import Units, near, noise, units_of
-from nescio.losses.in_units import in_units
+from nescio.losses.loss import in_units
 from nescio.models import Predictor
 from nescio.models.model import Model
 
@@ -52,11 +52,7 @@ def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
 
 @recipes.register
 def dropout(
-    head: Head | None = None,
-    *,
-    dropout: float = 0.2,
-    passes: int = 100,
-    weight_decay: float = 0.0,
+    head: Head | None = None, *, dropout: float = 0.2, passes: int = 100, weight_decay: float = 0.0
 ) -> Recipe:
     """One network with dropout, sampled at prediction (MC dropout)."""
     sampling = {"passes": passes, "seed": 0}
@@ -117,9 +113,11 @@ def anchored_ensemble(
 
     With `noise`, the variance of the targets, the base is the squared error of a mean (regression).
     """
-    base = losses.nll(head)
     if noise is not None:
-        base = losses.nll(_fixed(head, noise))
+        if head is None or head.task != "regression":
+            raise NescioError("noise is the variance of regression targets; classes have none")
+        head = fixed_variance(variance=noise)
+    base = losses.nll(head)
     return Recipe(loss=losses.anchored(base, prior_variance=prior_variance), members=members)
 
 
@@ -256,12 +254,6 @@ def _ood(source: Source | None, x: Tensor, units: Units) -> OODSource:
             "command line by NAME:gray:crop=28"
         )
     return ood
-
-
-def _fixed(head: Head | None, noise: float) -> Head:
-    if head is None or head.task != "regression":
-        raise NescioError("noise is the variance of regression targets; classes have none")
-    return fixed_variance(variance=noise)
 
 
 def _decayed(base: losses.Loss, strength: float) -> losses.Loss:

@@ -31,13 +31,12 @@ from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
 from nescio.models.model import History, Model
-from nescio.nets import standardized
-from nescio.nets.dense import dense
-from nescio.nets.stack import Stack, stack
-from nescio.training.checkpoint import State
+from nescio.nets import refusing_shapes, standardized
+from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
-from nescio.training.optimizers import optimizer as fresh
+from nescio.training.state import State
+from nescio.training.state import optimizer as fresh
 
 
 def train(
@@ -83,7 +82,7 @@ def train(
     rule = schedule_named(schedule)
     config: dict[str, Any] = {
         "loss": loss.description,
-        "members": list(_member_numbers(members)),
+        "members": _member_numbers(members),
         "epochs": _whole("epochs", epochs),
         "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
         "optimizer": optimizer,
@@ -97,7 +96,10 @@ def train(
     }
     _check_options(config, validation)
     nets = _make(make_net, config["members"], config["seed"])
-    (x, y), test = _check_pairs(data, validation, nets[0], loss.head)
+    x, y = _read(data, nets[0], loss.head, "training data")
+    test = None
+    if validation is not None:
+        test = _read(validation, nets[0], loss.head, "validation data", x.device)
     nets = _fitting(nets, (x, y), test, loss.head, standardize)
     augments = check_augments(augment, x.shape[1:])
     config["augment"] = [step.description for step in augments]
@@ -145,10 +147,10 @@ def _plan(
     )
 
 
-def _member_numbers(members: int | Sequence[int]) -> tuple[int, ...]:
+def _member_numbers(members: int | Sequence[int]) -> list[int]:
     if isinstance(members, Sequence):
-        return tuple(_whole("members", member) for member in members)
-    return tuple(range(_whole("members", members)))
+        return [_whole("members", member) for member in members]
+    return list(range(_whole("members", members)))
 
 
 def _whole(name: str, value: Any) -> int:
@@ -186,20 +188,12 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
     return nets
 
 
-def _check_pairs(
-    data: Any, validation: Any, net: nn.Module, head: Head
-) -> tuple[Pair, Pair | None]:
-    pair = _check_data(data, net, head, "training data")
-    if validation is None:
-        return pair, None
-    x, y = _check_data(validation, net, head, "validation data")
-    return pair, (x.to(pair[0].device), y.to(pair[0].device))
-
-
-def _check_data(data: Any, net: nn.Module, head: Head, name: str) -> Pair:
+def _read(
+    data: Any, net: nn.Module, head: Head, name: str, device: torch.device | None = None
+) -> Pair:
     dtype = _dtype(net)
     x, y = door.read(data, name=name, dtype=dtype)
-    x = only_tensor(x, "train")
+    x = only_tensor(x, "train").to(device or x.device)
     return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)
 
 
@@ -232,12 +226,8 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: He
     if head.task == "classification" and (y == y[0]).all():
         raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
     was = net.training
-    try:
+    with refusing_shapes(x):
         outputs = net.eval()(as_batch(x[:2], _dtype(net)))
-    except RuntimeError as error:
-        raise NescioError(
-            f"the network does not take inputs of shape {tuple(x.shape[1:])}: {error}"
-        ) from error
     net.train(was)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(x[:2]):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__

@@ -19,7 +19,7 @@ from nescio.core import Categorical, NescioError, generator
 from nescio.data import half_moons
 from nescio.models import weight_samples
 from nescio.models.model import Model
-from nescio.nets.dropout import draw_mask
+from nescio.nets.modes import draw_mask
 from nescio.training.train import train
 from nescio_papers.kit import Settings
 

@@ -178,7 +178,7 @@ def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
     """By the numbers a training asks for: an image that is stored but never shown is none."""
     import sys
 
-    module, asked = sys.modules["nescio.losses.acet"], []
+    module, asked = sys.modules["nescio.losses.ceda"], []
     numbers = module.numbers
 
     def spy(*args):

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.core import NescioError
-from nescio.nets.standardize import is_scaled
+from nescio.nets.factory import is_scaled
 
 BEFORE = "input of "
 ROOT = "."  # the name of a network that is a single layer

@@ -23,7 +23,7 @@ from nescio.nets import (
     refusing_shapes,
     selected,
 )
-from nescio.nets.fast_images import QuickImages
+from nescio.nets.modes import QuickImages
 
 HALVES = (torch.float16, torch.bfloat16)
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}

@@ -18,8 +18,7 @@ from nescio.guards.guard import FITTING, TUNING
 from nescio.guards.rules import fewest
 from nescio.guards.score import quiet
 from nescio.models import Predictor, innermost
-from nescio.nets.factory import made_by
-from nescio.nets.standardize import is_scaled
+from nescio.nets.factory import is_scaled, made_by
 from nescio.training.loop import Pair
 
 FALSE_ALARM, RISK, CONFIDENCE = 0.01, 0.02, 0.95  # the wishes

@@ -6,19 +6,17 @@ A linear function is applied by its matrix: what it makes of each unit vector, i
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nescio.core import NescioError
-from nescio.geometry.tracing.domain import Bend, Domain, Function, Part
+from nescio.geometry.tracing.domain import Bend, Domain, Linear, Part
 
 UNITS = 1024  # of one layer, whose matrix is written out
 Exact = np.ndarray[Any, np.dtype[Any]]  # of Fractions
-Point = tuple[Fraction, ...]
 
 
 def fractions_of(value: Any) -> Exact:
@@ -79,20 +77,13 @@ def _product(rows: Exact, matrix: Exact) -> Exact:
 class ExactDomain(Domain):
     """A domain over arrays of Fractions `(K, R, *features)`; linear functions act as matrices."""
 
-    def map(
-        self,
-        part: Part,
-        function: Function,
-        *,
-        absolute: Function | None = None,  # noqa: ARG002
-        terms: int = 1,  # noqa: ARG002
-        constant: Tensor | float | None = None,
-    ) -> Part:
+    def map(self, part: Part, linear: Linear) -> Part:
         coefs = coefs_of(part)
         size = int(np.prod(part.features))
         check_units(size)
+        unit = torch.eye(size, dtype=torch.float64).reshape(size, *part.features)
         with torch.no_grad():
-            image = function(torch.eye(size, dtype=torch.float64).reshape(size, *part.features))
+            image = linear.function(unit)
         shape, matrix = tuple(image.shape[1:]), image.reshape(len(image), -1)
         rows = coefs.reshape(-1, size)
         if ((matrix != 0).sum(0) <= 1).all():  # a choice of units, each times a factor
@@ -100,8 +91,8 @@ class ExactDomain(Domain):
         else:
             out = _product(rows, fractions_of(matrix))
         out = out.reshape(*coefs.shape[:2], *shape)
-        if constant is not None:
-            out = _plus(out, fractions_of(constant))
+        if linear.constant is not None:
+            out = _plus(out, fractions_of(linear.constant))
         return part_of(out, part.version)
 
     def add(self, first: Part, second: Part) -> Part:
@@ -182,128 +173,3 @@ class AtInfinity(ExactDomain):
     def above(self, lines: Any, error: Any = None) -> Any:  # noqa: ARG002
         p, q = lines[0], lines[-1]
         return (p > 0) | ((p == 0) & (q > 0))
-
-
-# -- cells that are cut one by one
-
-
-Interval = tuple[Fraction, Fraction | None]  # None: without end
-Polygon = tuple[Point, ...]
-T = TypeVar("T")
-
-
-class ExactCells(ExactDomain, Generic[T]):
-    """Rows are cells; `cut` splits one along a line into what is below and what is above."""
-
-    def __init__(self, cells: list[T], cut: Any, inside: Any) -> None:
-        super().__init__()
-        self.cells, self._cut, self._inside = cells, cut, inside
-        self.parents: list[list[int]] = []  # by version: the row each newer row came from
-
-    def refine(self, lines: Any) -> None:
-        rows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, K)
-        split = []
-        for cell, row in zip(self.cells, rows, strict=True):
-            parts = [cell]
-            for line in dict.fromkeys(map(tuple, row)):
-                parts = [p for part in parts for p in self._cut(part, line) if p is not None]
-            split.append(parts)
-        self._renew(split)
-
-    def envelope(self, lines: Any) -> None:
-        windows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, W, K)
-        split = []
-        for cell, row in zip(self.cells, windows, strict=True):
-            parts = [cell]
-            for window in row:
-                members = sorted(set(map(tuple, window)))
-                parts = [p for part in parts for p in self._winners(part, members)]
-            split.append(parts)
-        self._renew(split)
-
-    def _winners(self, cell: T, lines: Sequence[Point]) -> list[T]:
-        """Where each line is the largest."""
-        found = []
-        for line in lines:
-            kept: T | None = cell
-            for other in lines:
-                gap = tuple(a - b for a, b in zip(line, other, strict=True))
-                if other != line and kept is not None:
-                    kept = self._cut(kept, gap)[1]
-            if kept is not None:
-                found.append(kept)
-        return found
-
-    def _renew(self, split: list[list[T]]) -> None:
-        self.cells = [cell for parts in split for cell in parts]
-        self.parents.append([row for row, parts in enumerate(split) for _ in parts])
-        self.version += 1
-
-    def current(self, part: Part) -> Part:
-        if part.version == self.version:
-            return part
-        rows = np.arange(coefs_of(part).shape[1])
-        for parents in self.parents[part.version :]:
-            rows = rows[parents]
-        return part_of(coefs_of(part)[:, rows], self.version)
-
-    def above(self, lines: Any, error: Any = None) -> Any:  # noqa: ARG002
-        inside = _filled_rows([(*self._inside(cell), Fraction(1)) for cell in self.cells])
-        return (lines * inside.T[:, :, None]).sum(0) > 0
-
-
-def _filled_rows(rows: list[Point]) -> Exact:
-    return filled([v for row in rows for v in row]).reshape(len(rows), -1)
-
-
-def cut_interval(interval: Interval, line: Point) -> tuple[Interval | None, Interval | None]:
-    """What of an interval is below the line and what above; None where nothing is."""
-    (start, end), (p, q) = interval, line
-    root = -q / p if p != 0 else None
-    if root is None or root <= start or (end is not None and root >= end):
-        middle = inside_interval(interval)[0]
-        return (None, interval) if p * middle + q >= 0 else (interval, None)
-    left, right = (start, root), (root, end)
-    return (left, right) if p > 0 else (right, left)
-
-
-def inside_interval(interval: Interval) -> Point:
-    """A point inside an interval."""
-    start, end = interval
-    return (start + 1 if end is None else (start + end) / 2,)
-
-
-def cut_polygon(polygon: Polygon, line: Point) -> tuple[Polygon | None, Polygon | None]:
-    """What of a convex polygon is below the line and what above; None where nothing is."""
-    a, b, c = line
-    heights = [a * x + b * y + c for x, y in polygon]
-    if all(h >= 0 for h in heights):
-        return None, polygon
-    if all(h <= 0 for h in heights):
-        return polygon, None
-    below: list[Point] = []
-    above: list[Point] = []
-    corners = list(zip(polygon, heights, strict=True))
-    for (corner, height), (following, next_height) in pairwise([*corners, corners[0]]):
-        if height <= 0:
-            below.append(corner)
-        if height >= 0:
-            above.append(corner)
-        if height * next_height < 0:
-            share = height / (height - next_height)
-            crossing = tuple(u + share * (v - u) for u, v in zip(corner, following, strict=True))
-            below.append(crossing)
-            above.append(crossing)
-    return tuple(below), tuple(above)
-
-
-def inside_polygon(polygon: Polygon) -> Point:
-    """A point inside a convex polygon."""
-    x, y = zip(*polygon, strict=True)
-    return sum(x) / len(polygon), sum(y) / len(polygon)
-
-
-def area_of(polygon: Polygon) -> Fraction:
-    """The shoelace formula."""
-    closed = pairwise([*polygon, polygon[0]])
-    return sum((x * v - u * y for (x, y), (u, v) in closed), start=Fraction(0)) / 2

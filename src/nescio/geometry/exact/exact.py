@@ -6,9 +6,11 @@ float64. One weight an entry, the matrix is the layer. Where a layer computes it
 of BatchNorm, the 1 / k of an average, a division) the factor is taken as float64 gives it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -18,24 +20,16 @@ from nescio.core import NescioError
 from nescio.geometry.exact.domains import (
     AtInfinity,
     Exact,
-    ExactCells,
     ExactDomain,
-    Interval,
-    Point,
-    Polygon,
-    area_of,
     as_floats,
     check_units,
     coefs_of,
-    cut_interval,
-    cut_polygon,
     filled,
     fractions_of,
-    inside_interval,
-    inside_polygon,
     part_of,
 )
 from nescio.geometry.rays.far_field import FarField, LastRegion
+from nescio.geometry.tracing.domain import Part, Points
 from nescio.geometry.tracing.instances import (
     Instance,
     Source,
@@ -44,7 +38,11 @@ from nescio.geometry.tracing.instances import (
     instances,
     together,
 )
-from nescio.geometry.tracing.points import Points
+
+Point = tuple[Fraction, ...]
+Interval = tuple[Fraction, Fraction | None]  # None: without end
+Polygon = tuple[Point, ...]
+T = TypeVar("T")
 
 WEIGHTS = 5_000  # of one network: a pass over more takes minutes
 
@@ -121,7 +119,7 @@ def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = 
         raise NescioError(f"stop must be positive and finite, or None for no end, got {stop}")
     coefs = np.stack([fractions_of(way), fractions_of(start)])
     cells = ExactCells[Interval](
-        [(Fraction(0), None if stop is None else Fraction(stop))], cut_interval, inside_interval
+        [(Fraction(0), None if stop is None else Fraction(stop))], _cut_interval, _inside_interval
     )
     out = _run(_only(net), cells, coefs)
     order = sorted(range(len(cells.cells)), key=lambda row: cells.cells[row][0])
@@ -134,9 +132,9 @@ def exact_regions(net: Source, box: Any) -> ExactRegions:
     (left, right), (low, high) = _as_box(box)
     corners = ((left, low), (right, low), (right, high), (left, high))
     coefs = np.array([[[1, 0]], [[0, 1]], [[0, 0]]], dtype=object) * Fraction(1)
-    cells = ExactCells[Polygon]([corners], cut_polygon, inside_polygon)
+    cells = ExactCells[Polygon]([corners], _cut_polygon, _inside_polygon)
     out = _run(_only(net), cells, coefs)
-    areas = tuple(area_of(polygon) for polygon in cells.cells)
+    areas = tuple(_area_of(polygon) for polygon in cells.cells)
     return ExactRegions(tuple(cells.cells), areas, np.moveaxis(out, 0, -1))
 
 
@@ -190,24 +188,124 @@ def _last_region(instance: Instance, origin: Tensor, direction: Tensor) -> Exact
     top = slope == slope.max(-1, keepdims=True)
     kind = np.where(top.sum(-1) == 1, "one", "tie").astype("<U9")
     kind[(slope == 0).all(-1)] = "constant"
-    limit = torch.stack([_softmax(q, t) for q, t in zip(intercept, top, strict=True)])
+    best = np.where(top, intercept, min(intercept.flat)).max(-1, keepdims=True)
+    gaps = as_floats(np.where(top, intercept - best, 0))
+    limit = torch.where(torch.as_tensor(top), gaps, -torch.inf).softmax(-1)
     radius = filled(domain.radius)
     return ExactFarField(
         slope=slope, intercept=intercept, radius=radius, V=V, a=a, limit=limit, kind=kind
     )
 
 
-def _softmax(intercept: Exact, top: Exact) -> Tensor:
-    best = max(intercept[top])
-    gaps = [float(q - best) if t else -np.inf for q, t in zip(intercept, top, strict=True)]
-    return torch.tensor(gaps, dtype=torch.float64).softmax(0)
+class ExactCells(ExactDomain, Generic[T]):
+    """Rows are cells; `cut` splits one along a line into what is below and what is above."""
+
+    def __init__(self, cells: list[T], cut: Any, inside: Any) -> None:
+        super().__init__()
+        self.cells, self._cut, self._inside = cells, cut, inside
+        self.parents: list[list[int]] = []  # by version: the row each newer row came from
+
+    def refine(self, lines: Any) -> None:
+        rows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, K)
+        split = []
+        for cell, row in zip(self.cells, rows, strict=True):
+            parts = [cell]
+            for line in dict.fromkeys(map(tuple, row)):
+                parts = [p for part in parts for p in self._cut(part, line) if p is not None]
+            split.append(parts)
+        self._renew(split)
+
+    def envelope(self, lines: Any) -> None:
+        windows: Exact = np.moveaxis(lines, 0, -1)  # (R, U, W, K)
+        split = []
+        for cell, row in zip(self.cells, windows, strict=True):
+            parts = [cell]
+            for window in row:
+                members = sorted(set(map(tuple, window)))
+                parts = [p for part in parts for p in self._winners(part, members)]
+            split.append(parts)
+        self._renew(split)
+
+    def _winners(self, cell: T, lines: Sequence[Point]) -> list[T]:
+        """Where each line is the largest."""
+        found = []
+        for line in lines:
+            kept: T | None = cell
+            for other in lines:
+                gap = tuple(a - b for a, b in zip(line, other, strict=True))
+                if other != line and kept is not None:
+                    kept = self._cut(kept, gap)[1]
+            if kept is not None:
+                found.append(kept)
+        return found
+
+    def _renew(self, split: list[list[T]]) -> None:
+        self.cells = [cell for parts in split for cell in parts]
+        self.parents.append([row for row, parts in enumerate(split) for _ in parts])
+        self.version += 1
+
+    def current(self, part: Part) -> Part:
+        if part.version == self.version:
+            return part
+        rows = np.arange(coefs_of(part).shape[1])
+        for parents in self.parents[part.version :]:
+            rows = rows[parents]
+        return part_of(coefs_of(part)[:, rows], self.version)
+
+    def above(self, lines: Any, error: Any = None) -> Any:  # noqa: ARG002
+        rows = [v for cell in self.cells for v in (*self._inside(cell), Fraction(1))]
+        inside = filled(rows).reshape(len(self.cells), -1)
+        return (lines * inside.T[:, :, None]).sum(0) > 0
 
 
-__all__ = [
-    "ExactFarField",
-    "ExactRay",
-    "ExactRegions",
-    "exact_far_field",
-    "exact_ray",
-    "exact_regions",
-]
+def _cut_interval(interval: Interval, line: Point) -> tuple[Interval | None, Interval | None]:
+    """What of an interval is below the line and what above; None where nothing is."""
+    (start, end), (p, q) = interval, line
+    root = -q / p if p != 0 else None
+    if root is None or root <= start or (end is not None and root >= end):
+        middle = _inside_interval(interval)[0]
+        return (None, interval) if p * middle + q >= 0 else (interval, None)
+    left, right = (start, root), (root, end)
+    return (left, right) if p > 0 else (right, left)
+
+
+def _inside_interval(interval: Interval) -> Point:
+    """A point inside an interval."""
+    start, end = interval
+    return (start + 1 if end is None else (start + end) / 2,)
+
+
+def _cut_polygon(polygon: Polygon, line: Point) -> tuple[Polygon | None, Polygon | None]:
+    """What of a convex polygon is below the line and what above; None where nothing is."""
+    a, b, c = line
+    heights = [a * x + b * y + c for x, y in polygon]
+    if all(h >= 0 for h in heights):
+        return None, polygon
+    if all(h <= 0 for h in heights):
+        return polygon, None
+    below: list[Point] = []
+    above: list[Point] = []
+    corners = list(zip(polygon, heights, strict=True))
+    for (corner, height), (following, next_height) in pairwise([*corners, corners[0]]):
+        if height <= 0:
+            below.append(corner)
+        if height >= 0:
+            above.append(corner)
+        if height * next_height < 0:
+            share = height / (height - next_height)
+            crossing = tuple(u + share * (v - u) for u, v in zip(corner, following, strict=True))
+            below.append(crossing)
+            above.append(crossing)
+    return tuple(below), tuple(above)
+
+
+def _inside_polygon(polygon: Polygon) -> Point:
+    """A point inside a convex polygon."""
+    x, y = zip(*polygon, strict=True)
+    return sum(x) / len(polygon), sum(y) / len(polygon)
+
+
+def _area_of(polygon: Polygon) -> Fraction:
+    """The shoelace formula."""
+    closed = pairwise([*polygon, polygon[0]])
+    return sum((x * v - u * y for (x, y), (u, v) in closed), start=Fraction(0)) / 2

@@ -6,7 +6,7 @@ shorter, until few units bend on them; these are cut into their linear regions a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,8 +15,7 @@ from torch import Tensor
 from nescio.core import NescioError, as_tensor
 from nescio.geometry.rays.breakpoints import regions_on, room
 from nescio.geometry.rays.far_field import far_field_of
-from nescio.geometry.rays.levels import FAR, first_reach
-from nescio.geometry.rays.spans import Spans
+from nescio.geometry.rays.levels import FAR, Spans, first_reach
 from nescio.geometry.tracing.instances import (
     Instance,
     Source,
@@ -69,26 +68,20 @@ def first_confident(
         for name in ("slope", "intercept", "limit", "radius")
     )
     groups = [list(range(len(nets)))] if pooled else [[m] for m in range(len(nets))]
-    found = [
-        _first(
-            [nets[m] for m in group],
-            begin,
-            way,
-            starts,
-            radius[group].amax(0),
-            (slope[group].transpose(0, 1), intercept[group].transpose(0, 1)),
-            float(confidence),
+    rooms = [room(net, begin, way) for net in nets]
+    found = []
+    for group in groups:
+        search = _Search(
+            nets=[nets[m] for m in group],
+            origin=begin,
+            direction=way,
+            confidence=float(confidence),
+            limit=min(rooms[m] for m in group),
         )
-        for group in groups
-    ]
-    limits = [limit[group].mean(0).amax(1) for group in groups]
-    if pooled:
-        return FirstConfident(*found[0], limits[0])
-    return FirstConfident(
-        together(source, [f for f, _ in found]),
-        together(source, [k for _, k in found]),
-        together(source, limits),
-    )
+        last = slope[group].transpose(0, 1), intercept[group].transpose(0, 1)
+        first = search.first(starts, radius[group].amax(0), last)
+        found.append(FirstConfident(*first, limit[group].mean(0).amax(1)))
+    return found[0] if pooled else together(source, found)
 
 
 def _starts(start: Any, rays: int) -> Tensor:
@@ -103,123 +96,96 @@ def _starts(start: Any, rays: int) -> Tensor:
     return given.expand(rays)
 
 
-def _first(
-    nets: Sequence[Instance],
-    origin: Tensor,
-    direction: Tensor,
-    start: Tensor,
-    radius: Tensor,
-    last: tuple[Tensor, Tensor],
-    confidence: float,
-) -> tuple[Tensor, Tensor]:
-    """Factors and classes: up to the last breakpoint step by step, beyond it in one."""
-    end = torch.maximum(radius.clamp_max(FAR), start)
-    factor, label = _march(nets, origin, direction, start, end, confidence)
-    open_ = factor.isinf().nonzero()[:, 0]
-    slope, intercept = (x[open_] for x in last)
-    beyond = torch.full((len(open_),), torch.inf, dtype=torch.float64)
-    factor[open_] = first_reach(slope, intercept, end[open_], beyond, confidence)
-    hit = factor[open_].isfinite()
-    label[open_[hit]] = _class_at(slope[hit], intercept[hit], factor[open_[hit]])
-    return factor, label
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Search:
+    """Rays along which a mixture of networks is followed up to a level of confidence."""
+
+    nets: Sequence[Instance]
+    origin: Tensor  # (N, *features)
+    direction: Tensor
+    confidence: float
+    limit: int  # intervals in one block
+
+    def __getitem__(self, rows: Tensor | slice) -> "_Search":
+        return replace(self, origin=self.origin[rows], direction=self.direction[rows])
+
+    def first(
+        self, start: Tensor, radius: Tensor, last: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Factors and classes: up to the last breakpoint step by step, beyond it in one."""
+        end = torch.maximum(radius.clamp_max(FAR), start)
+        factor, label = self._march(start, end)
+        open_ = factor.isinf().nonzero()[:, 0]
+        slope, intercept = (x[open_] for x in last)
+        beyond = torch.full((len(open_),), torch.inf, dtype=torch.float64)
+        factor[open_] = first_reach(slope, intercept, end[open_], beyond, self.confidence)
+        hit = factor[open_].isfinite()
+        label[open_[hit]] = _class_at(slope[hit], intercept[hit], factor[open_[hit]])
+        return factor, label
+
+    def _march(self, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+        """The first factor and class on `[start, end]`; each ray advances by its own step."""
+        t = start.clone()
+        step = torch.where(t > 0, 0.25 * t, 0.01 * end)
+        shortest = SHORTEST * step
+        factor = torch.full_like(end, torch.inf)
+        label = torch.full_like(end, -1, dtype=torch.long)
+        active = (t < end).nonzero()[:, 0]
+        while len(active):
+            lo, stop = t[active], end[active]
+            hi = torch.minimum(torch.maximum(lo + step[active], lo.nextafter(stop)), stop)
+            safe, bends = self[active]._safe(lo, hi)
+            passed = safe >= hi
+            short = hi - lo <= torch.maximum(SHORTEST * hi, shortest[active])
+            cut = ~passed & (short | (bends <= FEW * len(self.nets)))
+            if cut.any():
+                where = active[cut]
+                factor[where], label[where] = self[where]._exact(safe[cut], hi[cut])
+            t[active] = torch.where(cut, hi, safe)
+            share = (safe - lo) / (hi - lo)
+            shorter = torch.where(share > 0.5, 1.0, torch.where(share > 0.1, 0.5, 0.25))
+            step[active] = (hi - lo) * torch.where(passed | cut, 2.0, shorter)
+            active = active[(t[active] < stop) & factor[active].isinf()]
+        return factor, label
+
+    def _safe(self, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+        """How far along each span the level is surely not reached; how many units bend on it."""
+        safe, bends = [], []
+        for rows in blocks(len(lo), max(1, self.limit // 4)):
+            spans = [Spans(lo[rows], hi[rows]) for _ in self.nets]
+            parts = [
+                net.run(span, span.start(self.origin[rows], self.direction[rows]))
+                for net, span in zip(self.nets, spans, strict=True)
+            ]
+            slope, center = torch.stack([part.coefs for part in parts], 2)  # (R, M, C)
+            error = torch.stack([part.error for part in parts], 1)
+            ends = torch.ones_like(lo[rows])
+            s = first_reach(slope, center, -ends, ends, self.confidence, error) - 2.0**-40
+            at = torch.maximum(spans[0].middle + spans[0].half * s, lo[rows])
+            safe.append(torch.where(s.isinf(), hi[rows], at))
+            bends.append(torch.stack([span.unstable for span in spans]).sum(0))
+        return torch.cat(safe), torch.cat(bends)
+
+    def _exact(self, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+        """First factors and classes on intervals of rays, by their linear regions."""
+        rows, rays = torch.arange(len(lo)), (self.origin, self.direction)
+        found = [regions_on(net, rays, rows, lo, hi, limit=self.limit) for net in self.nets]
+        row, begin, slope, intercept = _common(found)
+        finish = torch.cat([begin[1:], hi[-1:]])
+        last = torch.cat([row[1:] != row[:-1], torch.ones(1, dtype=torch.bool)])
+        finish[last] = hi
+        reached = first_reach(slope, intercept, begin, finish, self.confidence)
+        factor = torch.full_like(lo, torch.inf).scatter_reduce(0, row, reached, "amin")
+        label = torch.full_like(row[: len(lo)], -1)
+        hit = (reached.isfinite() & (reached == factor[row])).nonzero()[:, 0].flip(0)
+        label[row[hit]] = _class_at(slope[hit], intercept[hit], reached[hit])
+        return factor, label
 
 
 def _class_at(slope: Tensor, intercept: Tensor, t: Tensor) -> Tensor:
     """The most probable class of mixtures with affine logits `(S, M, C)`."""
     logits = slope * t[:, None, None] + intercept
     return (logits.softmax(2).mean(1) if logits.shape[1] > 1 else logits[:, 0]).argmax(1)
-
-
-def _march(
-    nets: Sequence[Instance],
-    origin: Tensor,
-    direction: Tensor,
-    start: Tensor,
-    end: Tensor,
-    confidence: float,
-) -> tuple[Tensor, Tensor]:
-    """The first factor and class on `[start, end]`; all rays advance together, each by its step."""
-    limit = min(room(net, origin, direction) for net in nets)
-    t = start.clone()
-    step = torch.where(t > 0, 0.25 * t, 0.01 * end)
-    shortest = SHORTEST * step
-    factor = torch.full_like(end, torch.inf)
-    label = torch.full_like(end, -1, dtype=torch.long)
-    active = (t < end).nonzero()[:, 0]
-    while len(active):
-        lo, stop = t[active], end[active]
-        hi = torch.minimum(torch.maximum(lo + step[active], lo.nextafter(stop)), stop)
-        rays = origin[active], direction[active]
-        safe, bends = _safe(nets, *rays, lo, hi, confidence, max(1, limit // 4))
-        passed = safe >= hi
-        short = hi - lo <= torch.maximum(SHORTEST * hi, shortest[active])
-        cut = ~passed & (short | (bends <= FEW * len(nets)))
-        if cut.any():
-            where = active[cut]
-            factor[where], label[where] = _exact(
-                nets, origin[where], direction[where], safe[cut], hi[cut], confidence, limit
-            )
-        t[active] = torch.where(cut, hi, safe)
-        step[active] = (hi - lo) * _growth(passed | cut, (safe - lo) / (hi - lo))
-        active = active[(t[active] < stop) & factor[active].isinf()]
-    return factor, label
-
-
-def _growth(done: Tensor, share: Tensor) -> Tensor:
-    """By how much the next step is longer, given which share of the last was safe."""
-    shorter = torch.where(share > 0.5, 1.0, torch.where(share > 0.1, 0.5, 0.25))
-    return torch.where(done, 2.0, shorter)
-
-
-def _safe(
-    nets: Sequence[Instance],
-    origin: Tensor,
-    direction: Tensor,
-    lo: Tensor,
-    hi: Tensor,
-    confidence: float,
-    size: int,
-) -> tuple[Tensor, Tensor]:
-    """How far along each span the level is certainly not reached, and how many units bend on it."""
-    safe, bends = [], []
-    for rows in blocks(len(lo), size):
-        spans = [Spans(lo[rows], hi[rows]) for _ in nets]
-        parts = [
-            net.run(span, span.start(origin[rows], direction[rows]))
-            for net, span in zip(nets, spans, strict=True)
-        ]
-        slope, center = torch.stack([part.coefs for part in parts], 2)  # (R, M, C)
-        error = torch.stack([part.error for part in parts], 1)
-        ends = torch.ones_like(lo[rows])
-        s = first_reach(slope, center, -ends, ends, confidence, error) - 2.0**-40
-        at = torch.maximum(spans[0].middle + spans[0].half * s, lo[rows])
-        safe.append(torch.where(s.isinf(), hi[rows], at))
-        bends.append(torch.stack([span.unstable for span in spans]).sum(0))
-    return torch.cat(safe), torch.cat(bends)
-
-
-def _exact(
-    nets: Sequence[Instance],
-    origin: Tensor,
-    direction: Tensor,
-    lo: Tensor,
-    hi: Tensor,
-    confidence: float,
-    limit: int,
-) -> tuple[Tensor, Tensor]:
-    """First factors and classes on intervals of rays, by their linear regions."""
-    rows = torch.arange(len(lo))
-    segments = [regions_on(net, origin, direction, rows, lo, hi, limit=limit) for net in nets]
-    row, begin, slope, intercept = _common(segments)
-    finish = torch.cat([begin[1:], hi[-1:]])
-    last = torch.cat([row[1:] != row[:-1], torch.ones(1, dtype=torch.bool)])
-    finish[last] = hi
-    found = first_reach(slope, intercept, begin, finish, confidence)
-    factor = torch.full_like(lo, torch.inf).scatter_reduce(0, row, found, "amin")
-    label = torch.full_like(row[: len(lo)], -1)
-    hit = (found.isfinite() & (found == factor[row])).nonzero()[:, 0].flip(0)
-    label[row[hit]] = _class_at(slope[hit], intercept[hit], found[hit])
-    return factor, label
 
 
 def _common(segments: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -238,6 +204,3 @@ def _common(segments: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         slopes.append(slope[place])
         intercepts.append(intercept[place])
     return row[last], begin[last], torch.stack(slopes, 1), torch.stack(intercepts, 1)
-
-
-__all__ = ["FirstConfident", "first_confident"]

@@ -64,21 +64,12 @@ class LimitMap:
         the class or disagreeing; certain, where all give the same class probability 1.
         """
         weight = self.widths / self.widths.sum()
-        kinds = {k: _total(torch.as_tensor(self.kind == k).double().mean(0), weight) for k in KINDS}
-        kinds.pop("undecided")
+        each = {k: torch.as_tensor(self.kind == k).double().mean(0) for k in KINDS[:3]}
         labels = self.limit.argmax(-1)
         agree = (labels == labels[:1]).all(0)
         sure = agree & torch.as_tensor((self.kind == "one").all(0))
-        return {
-            **kinds,
-            "unanimous": _total(agree.double(), weight),
-            "disagreeing": _total((~agree).double(), weight),
-            "certain": _total(sure.double(), weight),
-        }
-
-
-def _total(part: Tensor, weight: Tensor) -> float:
-    return float((part * weight).sum())
+        each |= {"unanimous": agree, "disagreeing": ~agree, "certain": sure}
+        return {name: float((part.double() * weight).sum()) for name, part in each.items()}
 
 
 def limit_map(source: Source) -> LimitMap:
@@ -95,7 +86,9 @@ def limit_map(source: Source) -> LimitMap:
         limits.append(limit[places])
         kinds.append(kind[places.numpy()])
     check_classes(limits[0].shape[-1])
-    return _merged(_angle(borders), torch.stack(limits), np.stack(kinds))
+    side = ((borders + 1) / 2).floor()  # 2 a side, 0 and 8 at angle 0 and 2 pi
+    angles = side * (math.pi / 2) + (borders - 2 * side).atan()
+    return _merged(angles, torch.stack(limits), np.stack(kinds))
 
 
 def _merged(angles: Tensor, limit: Tensor, kind: Any) -> LimitMap:
@@ -105,12 +98,6 @@ def _merged(angles: Tensor, limit: Tensor, kind: Any) -> LimitMap:
     kept = torch.cat([torch.zeros(1, dtype=torch.long), (~same).nonzero()[:, 0] + 1])
     ends = torch.cat([angles[kept], angles[-1:]])
     return LimitMap(ends, limit[:, kept], kind[:, kept.numpy()])
-
-
-def _angle(place: Tensor) -> Tensor:
-    """The angle of a place on the square: 2 a side, 0 and 8 at angle 0 and 2 pi."""
-    side = ((place + 1) / 2).floor()
-    return side * (math.pi / 2) + (place - 2 * side).atan()
 
 
 def _apart(ordered: Tensor) -> Tensor:
@@ -124,7 +111,8 @@ def _apart(ordered: Tensor) -> Tensor:
 def _of_one(instance: Instance) -> tuple[Tensor, Tensor, Any]:
     """Borders `(S + 1,)` as places on the square, limits `(S, C)` and kinds `(S,)`."""
     trial = Sectors(*_square(), limit=1 << 30)
-    trial.only_one()
+    trial.keep(torch.arange(1))
+    trial.done = 1 << 30  # cut no more: only to learn how wide the network is
     try:
         instance.run(trial, trial.start())
     except InputShapeError as error:
@@ -168,30 +156,15 @@ def _limit_of(block: "Sectors", coefs: Tensor) -> tuple[Tensor, Any]:
 class Sectors(Cells):
     """Rows are intervals of a side; coefs are `(3, R, *features)`: v in both inputs, a constant."""
 
-    def __init__(
-        self, side: Tensor, low: Tensor, high: Tensor, *, limit: int, done: int = 0
-    ) -> None:
-        super().__init__(limit=limit, done=done)
-        self.side, self.low, self.high = side, low, high
+    columns = ("side", "low", "high")
 
-    def only_one(self) -> None:
-        """Forget all but the first sector and cut no more: to learn how wide the network is."""
-        self.keep(torch.arange(1))
-        self.done = 1 << 30
+    def __init__(self, side: Tensor, low: Tensor, high: Tensor, *, limit: int) -> None:
+        super().__init__(limit=limit)
+        self.side, self.low, self.high = side, low, high
 
     def start(self) -> Part:
         maps = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
         return self.made(Part(maps[:, None].repeat(1, len(self), 1)))
-
-    def __len__(self) -> int:
-        return len(self.low)
-
-    def keep(self, rows: Tensor) -> None:
-        self.side, self.low, self.high = self.side[rows], self.low[rows], self.high[rows]
-
-    def apart(self, rows: Tensor, done: int) -> "Sectors":
-        parts = self.side[rows], self.low[rows], self.high[rows]
-        return Sectors(*parts, limit=self.limit, done=done)
 
     def _on_side(self, lines: Tensor) -> tuple[Tensor, Tensor]:
         """Growth of lines `(3, R, ...)` as `p * s + q` along the side of each row."""
@@ -221,8 +194,7 @@ class Sectors(Cells):
 
     def cut(self, lines: Tensor) -> Tensor | None:
         roots, inside = self._roots(lines)
-        rows = inside.nonzero()[:, 0]
-        return self._cut_at(rows, roots[inside])
+        return self._cut_at(inside.nonzero()[:, 0], roots[inside])
 
     def cut_largest(self, lines: Tensor) -> Tensor | None:
         p, q = self._on_side(lines)  # (R, U, W)
@@ -256,6 +228,3 @@ class Sectors(Cells):
         high[:-1] = torch.where(inner, low[1:], high[:-1])
         self.side, self.low, self.high = self.side[parents], low, high
         return parents
-
-
-__all__ = ["LimitMap", "limit_map"]

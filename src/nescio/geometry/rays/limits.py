@@ -10,6 +10,7 @@ changing across the ray.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,13 +19,15 @@ from torch.nn import functional as F
 
 from nescio.core import Categorical, NescioError, applicable, least_confidence
 from nescio.core.registry import measures
-from nescio.geometry.rays.far_field import FarField, LastRegion, far_field, limits_of
+from nescio.geometry.rays.far_field import FarField, far_field, limits_of
 from nescio.geometry.tracing.instances import Source, as_rays, blocks, check_classes, with_members
 
 BYTES = 64 << 20  # of the last regions of one block of rays
 APART = 800.0  # exp(-APART) is 0 in float64
 ROUNDING = 1e-12
+ENDS = ("min", "median", "max")
 CLASSES = "classes"  # beside the names of measures
+Reading = Callable[[FarField], FarField]  # with a temperature, or a logit more
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,15 +48,8 @@ class Limits:
         for name, values in self.scores.items():
             best = self.certain[name]
             sure = values == best if math.isinf(best) else values <= best + ROUNDING
-            rows.append(
-                {
-                    "score": name,
-                    "min": values.min().item() + 0.0,  # not -0
-                    "median": values.median().item() + 0.0,
-                    "max": values.max().item() + 0.0,
-                    "certain": sure.double().mean().item(),
-                }
-            )
+            ends = {end: getattr(values, end)().item() + 0.0 for end in ENDS}  # not -0
+            rows.append({"score": name, **ends, "certain": sure.double().mean().item()})
         return rows
 
 
@@ -83,7 +79,8 @@ def limits(
     classes = raw.slope.shape[-1]
     check_classes(classes)
     rejecting = _reject_class(reject, reject_logit, classes)
-    field = _read(raw, heat, reject_logit)
+    read = partial(_read, heat=heat, reject_logit=reject_logit)
+    field = read(raw)
     prediction = Categorical.from_probs(field.limit)
     values = {name: measures[name](prediction) for name in applicable(prediction)}
     scores = {**values, **_logit_scores(raw, heat)}
@@ -96,7 +93,7 @@ def limits(
     if gradients or step is not None:
         size = BYTES // (8 * raw.slope[:, 0].numel() * start[0].numel())
         parts = [
-            _block(source, start[rows], way[rows], gradients, step, heat, reject_logit)
+            _block(source, start[rows], way[rows], read, gradients, step)
             for rows in blocks(len(start), size)
         ]
         slopes = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -114,25 +111,16 @@ def limits(
 
 
 def _block(
-    source: Source,
-    start: Tensor,
-    way: Tensor,
-    gradients: bool,
-    step: float | None,
-    heat: float,
-    reject_logit: float | None,
+    source: Source, start: Tensor, way: Tensor, read: Reading, gradients: bool, step: float | None
 ) -> dict[str, Tensor]:
     """What needs the affine maps of the last regions, for some of the rays."""
-    field = _read(_with_members(source, start, way, last_region=True), heat, reject_logit)
+    field = read(_with_members(source, start, way, last_region=True))
     found = _gradients(field) if gradients else {}
     if step is not None:
         moved = start + step * _odin_step(field).reshape(start.shape)
-        after = _read(_with_members(source, moved, way), heat, reject_logit)
+        after = read(_with_members(source, moved, way))
         found["odin"] = least_confidence(Categorical.from_probs(after.limit))
     return found
-
-
-# -- the field as it is read
 
 
 def _checked(name: str, value: float, *, positive: bool = False) -> float:
@@ -204,9 +192,6 @@ def _certain(name: str, classes: int) -> float:
     return -math.inf if name in ("max_logit", "energy") else 0.0
 
 
-# -- gradients
-
-
 def _gradients(field: FarField) -> dict[str, Tensor]:
     """Norms of the limits of input gradients, `(N,)` by measure and `(N, C)` of the classes."""
     logits = _ordered(field.slope, field.intercept).requires_grad_()
@@ -218,7 +203,8 @@ def _gradients(field: FarField) -> dict[str, Tensor]:
     for c, share in enumerate(probs.unbind(-1)):  # of each probability of the mixture
         rates.append(share[..., None] * (own[c] - probs * len(logits)))
     every = _terms(torch.stack(rates, -1)).transpose(1, 2)  # (N, Q, M * C)
-    norms = (every @ _terms(_last(field).V)).norm(dim=-1)
+    assert field.last_region is not None
+    norms = (every @ _terms(field.last_region.V)).norm(dim=-1)
     found = {name: norms[:, i] for i, name in enumerate(names)}
     return {**found, CLASSES: norms[:, len(names) :]}
 
@@ -231,11 +217,6 @@ def _rate(measure: Callable[[Categorical], Tensor], logits: Tensor) -> Tensor:
         return torch.zeros_like(logits)
     (rate,) = torch.autograd.grad(value, logits)
     return rate
-
-
-def _last(field: FarField) -> LastRegion:
-    assert field.last_region is not None
-    return field.last_region
 
 
 def _ordered(slope: Tensor, intercept: Tensor) -> Tensor:
@@ -261,16 +242,13 @@ def _faster(rates: Tensor) -> Tensor:
     return rates.diff(dim=-1) > ROUNDING * rates[..., 1:]
 
 
-# -- ODIN
-
-
 def _odin_step(field: FarField) -> Tensor:
-    """Signs `(N, D)` of the gradient of the log of the largest probability, for large t.
+    """Signs `(N, D)` of the gradient of the log of the largest probability p_k, for large t.
 
-    The gradient of p_k is a sum over members and other classes j of `p_k p_j (V_k - V_j)`, each
-    falling at its own rate. Coordinate by coordinate, the slowest that is not 0 decides.
+    Of its terms `p_k p_j (V_k - V_j)` the slowest that is not 0 decides, coordinate by coordinate.
     """
-    V = _last(field).V
+    assert field.last_region is not None
+    V = field.last_region.V
     M, N, _, D = V.shape
     label = _label(field).expand(M, N)[..., None]
     gap, weight = _falling(field)
@@ -279,7 +257,8 @@ def _odin_step(field: FarField) -> Tensor:
     away = V.gather(2, label[..., None].expand(M, N, 1, D)) - V
     signs = torch.zeros(N, D, dtype=torch.float64)
     for ended, total, size in _slowest_first(*map(_terms, (rate, weight, away))):
-        signs = torch.where(ended & (signs == 0), _sign(total, size), signs)
+        sign = torch.where(total.abs() > ROUNDING * size, total.sign(), 0.0)
+        signs = torch.where(ended & (signs == 0), sign, signs)
         if (signs != 0).all():
             break
     return signs
@@ -288,8 +267,7 @@ def _odin_step(field: FarField) -> Tensor:
 def _label(field: FarField) -> Tensor:
     """The class `(N,)` with the largest mean probability for large t.
 
-    Where means tie in the limit, the slowest of the vanishing probabilities decides: a class
-    gains its own, and those that stay lose it in their shares.
+    Where means tie, the slowest vanishing probability decides: its class gains, the others lose.
     """
     mean = field.limit.mean(0)
     best = mean >= mean.amax(-1, keepdim=True) - ROUNDING
@@ -341,11 +319,3 @@ def _slowest_first(
         if i + 1 < L:
             fresh = _faster(rate[:, i : i + 2])
         yield fresh, total, size
-
-
-def _sign(total: Tensor, size: Tensor) -> Tensor:
-    """The sign of a sum, 0 where it is no more than rounding of its terms."""
-    return torch.where(total.abs() > ROUNDING * size, total.sign(), 0.0)
-
-
-__all__ = ["Limits", "limits"]

@@ -1,5 +1,6 @@
 """A store of convex polygons, and cutting each of them by its own list of lines."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -234,6 +235,27 @@ def largest_cells(
         order = np.argsort(owner, kind="stable")
         owner, parts, sizes = owner[order], parts[:, order], sizes[order]
     return owner, parts, sizes
+
+
+def class_cells(
+    flat: Floats, counts: Ints, maps: Floats, chunk: int
+) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
+    """The parts of convex polygons on which each class has the largest logit, block by block.
+
+    flat: the corners of all polygons, one after the other. maps: `(n, C, 3)`. Yields the polygon of
+    each part, the parts' corners, how many each has, and its class.
+    """
+    place = np.minimum(np.arange(counts.max()), counts[:, None] - 1)
+    starts = np.cumsum(counts) - counts
+    corners = flat[starts[:, None] + place].transpose(2, 0, 1)
+    step = max(1, chunk // maps.shape[1])
+    for low in range(0, len(counts), step):
+        some = slice(low, low + step)
+        windows = maps[some].transpose(2, 0, 1)
+        owner, cells, sizes = largest_cells(corners[:, some], counts[some], windows, None)
+        middle = np.concatenate([cells.mean(2), np.ones((1, len(owner)))])
+        best = np.einsum("kn,knc->nc", middle, windows[:, owner]).argmax(1)
+        yield owner + low, cells, sizes, best
 
 
 def quadrants(lines: Floats) -> tuple[Store | None, bool]:

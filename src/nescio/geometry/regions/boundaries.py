@@ -145,17 +145,13 @@ def _chords(corners: Floats, counts: Ints, row: Ints, gap: Floats) -> tuple[Floa
     found = turns.sum(1) + on.sum(1)
     good = found >= 2
     edge = np.asarray(((gap > 0) & real).any(1) ^ ((gap < 0) & real).any(1))
-    point = (
-        np.concatenate([corners, np.ones((1, *corners.shape[1:]))])
-        if len(corners) == 2
-        else corners
-    )
+    point = corners
+    if len(corners) == 2:
+        point = np.concatenate([corners, np.ones((1, *corners.shape[1:]))])
     here, there = point[:, row], point[:, row[:, None], after]
     with np.errstate(invalid="ignore", divide="ignore"):
-        crossing = (np.abs(gap) * there + np.abs(following) * here) / (
-            np.abs(gap) + np.abs(following)
-        )
-        crossing = np.where(on, here, crossing)
+        near, far = np.abs(gap), np.abs(following)
+        crossing = np.where(on, here, (near * there + far * here) / (near + far))
     marked = turns | on
     one = np.arange(len(row))
     first = marked.argmax(1)
@@ -227,7 +223,8 @@ def _beyond(regions: Regions, classes: Ints, region: Ints) -> tuple[Floats, Ints
         unit = np.stack([-normal[:, 1], normal[:, 0]], 1) / np.where(usable, length, 1.0)[:, None]
         inside = np.array([(int(p), a, b) in here for p in owner], dtype=bool)
         for way in (unit, -unit):
-            turn = _turned(ways[:, 0], way)
+            cross = ways[:, 0, 0] * way[:, 1] - ways[:, 0, 1] * way[:, 0]
+            turn = np.arctan2(cross, (ways[:, 0] * way).sum(1)) % (2 * np.pi)  # counter-clockwise
             deep = (turn > TOLERANCE) & (turn < spread - TOLERANCE)
             rim = (np.abs(way[:, None] - ways).max(2) <= 1e-9).any(1) & inside
             good = usable & (deep | rim)
@@ -246,13 +243,6 @@ def _beyond(regions: Regions, classes: Ints, region: Ints) -> tuple[Floats, Ints
     return np.concatenate(found), np.concatenate(found_classes)
 
 
-def _turned(start: Floats, way: Floats) -> Floats:
-    """The angle from one direction to another, counter-clockwise, in [0, 2 pi)."""
-    cross = start[:, 0] * way[:, 1] - start[:, 1] * way[:, 0]
-    angle: Floats = np.arctan2(cross, (start * way).sum(1)) % (2 * np.pi)
-    return angle
-
-
 def _distinct(ways: Floats, classes: Ints) -> tuple[Floats, Ints]:
     """Each direction once for each pair of classes."""
     if len(ways) == 0:
@@ -260,6 +250,3 @@ def _distinct(ways: Floats, classes: Ints) -> tuple[Floats, Ints]:
     key = np.concatenate([np.round(ways / 1e-9), classes], 1)
     keep = np.sort(np.unique(key, axis=0, return_index=True)[1])
     return ways[keep], classes[keep]
-
-
-__all__ = ["Boundaries", "boundaries_of"]

@@ -8,7 +8,8 @@ cut a second time by the layers that have cut them.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from copy import copy
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +21,9 @@ BYTES = 256 << 20  # of the maps of the widest layer of one block of cells
 
 
 class Cells(Domain):
-    """Rows are cells. A subclass holds them, cuts them and takes some of them."""
+    """Rows are cells. A subclass cuts them; it holds them in the tensors that `columns` names."""
+
+    columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, limit: int, done: int = 0) -> None:
         super().__init__()
@@ -34,9 +37,9 @@ class Cells(Domain):
     def start(self) -> Part:
         """The inputs of the network over the cells."""
 
-    @abstractmethod
     def __len__(self) -> int:
         """Number of cells."""
+        return len(getattr(self, self.columns[0]))
 
     @abstractmethod
     def cut(self, lines: Tensor) -> Tensor | None:
@@ -49,13 +52,17 @@ class Cells(Domain):
     def cut_largest(self, lines: Tensor) -> Tensor | None:
         """Cut the cells where the largest of W lines `(K, R, U, W)` changes, nowhere else."""
 
-    @abstractmethod
     def keep(self, rows: Tensor) -> None:
         """Forget all cells but these."""
+        for name in self.columns:
+            setattr(self, name, getattr(self, name)[rows])
 
-    @abstractmethod
     def apart(self, rows: Tensor, done: int) -> "Cells":
         """Some of the cells as a separate domain, for a later run."""
+        fresh = copy(self)
+        Cells.__init__(fresh, limit=self.limit, done=done)
+        fresh.keep(rows)
+        return fresh
 
     def refine(self, lines: Tensor) -> None:
         self._cut(self.cut, lines)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from nescio.core import NescioError
-from nescio.geometry.regions.convex import Floats, Ints
+from nescio.geometry.regions.convex import Bools, Floats, Ints
 from nescio.geometry.regions.regions_value import Regions, flat_offsets
 
 SAME = 1e-9  # relative: maps that are one, and corners that are one
@@ -58,8 +58,7 @@ def _corner_names(regions: Regions) -> Ints:
 
 
 def _reach(regions: Regions) -> Floats:
-    reach: Floats = np.abs(np.array(regions.box)).max(1)
-    return reach
+    return np.asarray(np.abs(np.array(regions.box)).max(1))
 
 
 def _half_edges(regions: Regions) -> tuple[Ints, Ints, Ints]:
@@ -80,15 +79,12 @@ def _split(
     tail: Ints, head: Ints, owner: Ints, places: Floats, regions: Regions
 ) -> tuple[Ints, Ints, Ints]:
     """Cut edges that another region has in two: corners can lie within rounding of an edge."""
-    alone = np.flatnonzero(~_paired(tail, head))
+    base = max(int(tail.max()), int(head.max())) + 1
+    alone = np.flatnonzero(~np.isin(tail * base + head, head * base + tail))  # walked one way only
     low, high = np.array(regions.box).T
     close = SAME * _reach(regions).max()
-    on_side = (
-        (np.abs(places[tail[alone]] - low) <= close) & (np.abs(places[head[alone]] - low) <= close)
-    ) | (
-        (np.abs(places[tail[alone]] - high) <= close)
-        & (np.abs(places[head[alone]] - high) <= close)
-    )
+    at = places[np.stack([tail[alone], head[alone]])]  # (2, E, 2)
+    on_side = (np.abs(at - low) <= close).all(0) | (np.abs(at - high) <= close).all(0)
     alone = alone[~on_side.any(1)]
     ends = np.unique(np.concatenate([tail[alone], head[alone]]))
     new: list[tuple[int, int, int]] = []
@@ -107,19 +103,9 @@ def _split(
             gone.append(edge)
     if not gone:
         return tail, head, owner
-    kept = np.delete(np.arange(len(tail)), gone)
-    more = np.array(new, dtype=np.int64).T
-    return (
-        np.concatenate([tail[kept], more[0]]),
-        np.concatenate([head[kept], more[1]]),
-        np.concatenate([owner[kept], more[2]]),
-    )
-
-
-def _paired(tail: Ints, head: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each edge is also walked the other way."""
-    base = max(int(tail.max()), int(head.max())) + 1
-    return np.isin(tail * base + head, head * base + tail)
+    kept = np.delete(np.stack([tail, head, owner]), gone, 1)
+    tail, head, owner = np.concatenate([kept, np.array(new, dtype=np.int64).T], 1)
+    return tail, head, owner
 
 
 def _neighbors(tail: Ints, head: Ints, owner: Ints) -> tuple[Ints, Ints]:
@@ -131,14 +117,11 @@ def _neighbors(tail: Ints, head: Ints, owner: Ints) -> tuple[Ints, Ints]:
     return owner[order][:-1][same], owner[order][1:][same]
 
 
-def _equal_maps(
-    regions: Regions, first: Ints, second: Ints
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _equal_maps(regions: Regions, first: Ints, second: Ints) -> Bools:
     maps = regions.maps.numpy() * np.append(_reach(regions), 1.0)
     gap = np.abs(maps[first] - maps[second]).max((1, 2))
     size = np.maximum(np.abs(maps[first]), np.abs(maps[second])).max((1, 2))
-    close: np.ndarray[tuple[int], np.dtype[np.bool_]] = gap <= SAME * size
-    return close
+    return np.asarray(gap <= SAME * size)
 
 
 def _value(regions: Regions, group: Ints, count: int, edges: tuple[Ints, Ints, Ints]) -> Regions:
@@ -147,8 +130,8 @@ def _value(regions: Regions, group: Ints, count: int, edges: tuple[Ints, Ints, I
     ends = regions.unbounded
     many = total.index_add(0, rank, ends.double())
     spread = total.index_add(0, rank, regions.spread.nan_to_num()).clamp(max=2 * np.pi)
-    largest = _largest_part(regions.areas.numpy(), group, count)
-    one = torch.from_numpy(largest)
+    order = np.lexsort((regions.areas.numpy(), group))  # the largest part of a group is its last
+    one = torch.from_numpy(order[np.flatnonzero(np.diff(group[order], append=count))])
     only = torch.zeros(count, dtype=torch.long)
     only[rank[ends]] = ends.nonzero()[:, 0]
     directions = regions.directions[only]
@@ -168,11 +151,6 @@ def _value(regions: Regions, group: Ints, count: int, edges: tuple[Ints, Ints, I
         parts=regions,
         group=rank,
     )
-
-
-def _largest_part(areas: Floats, group: Ints, count: int) -> Ints:
-    order = np.lexsort((areas, group))
-    return order[np.flatnonzero(np.diff(group[order], append=count))]
 
 
 def _outlines(
@@ -246,6 +224,3 @@ def _next(ring: list[int], choices: list[int], places: Floats) -> int:
 def _area(ring: Floats) -> float:
     x, y = (ring - ring[0]).T
     return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2
-
-
-__all__ = ["merged"]

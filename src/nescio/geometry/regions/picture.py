@@ -10,15 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core import (
-    InputShapeError,
-    NescioError,
-    make_folder,
-    write_atomically,
-    write_json,
-)
+from nescio.core import InputShapeError, NescioError, make_folder, write_atomically, write_json
 from nescio.core.progress import progress
-from nescio.geometry.regions.arrangement import largest_cells
+from nescio.geometry.regions.arrangement import class_cells
 from nescio.geometry.regions.convex import areas
 from nescio.geometry.regions.merging import merged
 from nescio.geometry.regions.regions import around, stream_regions
@@ -63,13 +57,13 @@ class Picture:
         return torch.stack([class_shares(one) for one in self.regions])
 
     def __str__(self) -> str:
-        from nescio.geometry.regions.picture_views import text
+        from nescio.geometry.regions.drawing import text
 
         return text(self)
 
     def draw(self, color: str = "class") -> "Figure":
         """A panel for each member. color: class, confidence or random."""
-        from nescio.geometry.regions.picture_views import figure
+        from nescio.geometry.regions.drawing import figure
 
         return figure(self, color)
 
@@ -128,17 +122,9 @@ def class_shares(regions: Regions) -> Tensor:
     """The share of the area `(C,)` on which each class has the largest logit; exact."""
     convex = regions.parts or regions
     offsets, maps = convex.offsets.numpy(), convex.maps.numpy()
-    counts, classes = np.diff(offsets), maps.shape[1]
-    place = np.minimum(np.arange(counts.max()), counts[:, None] - 1)
-    corners = convex.vertices.numpy()[offsets[:-1, None] + place].transpose(2, 0, 1)
-    found, step = np.zeros(classes), max(1, CHUNK // classes)
-    for low in range(0, len(counts), step):
-        some = slice(low, low + step)
-        windows = maps[some].transpose(2, 0, 1)
-        owner, cells, _ = largest_cells(corners[:, some], counts[some], windows, None)
-        middle = np.concatenate([cells.mean(2), np.ones((1, len(owner)))])
-        best = np.einsum("kn,knc->nc", middle, windows[:, owner]).argmax(1)
-        found += np.bincount(best, areas(cells), minlength=classes)
+    found = np.zeros(maps.shape[1])
+    for _, cells, _, best in class_cells(convex.vertices.numpy(), np.diff(offsets), maps, CHUNK):
+        found += np.bincount(best, areas(cells), minlength=len(found))
     return torch.from_numpy(found / found.sum())
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from nescio.geometry.regions.arrangement import Store, quadrants
 from nescio.geometry.regions.cells import Cells
-from nescio.geometry.regions.cones import Normals
-from nescio.geometry.regions.convex import Bools, Floats, Ints, box_corners
-from nescio.geometry.tracing.domain import Bend, Part
+from nescio.geometry.regions.convex import Bools, Floats, Ints, Normals, box_corners
+from nescio.geometry.tracing.domain import Bend, Part, is_relu
+from nescio.geometry.tracing.instances import blocks
 
 ROOM = 8  # a block starts with so few of the cells it may have: a layer multiplies them
 CHUNK = 1 << 16  # pairs of a polygon and a line that are looked at together
@@ -66,33 +66,26 @@ class Polygons(Cells):
 
     def keep(self, rows: Tensor) -> None:
         if self.store is not None:
-            self._replace(self.store[rows.numpy()], rows.numpy())
+            self._replaced(self.store[rows.numpy()], rows.numpy())
 
     def apart(self, rows: Tensor, done: int) -> "Polygons":
         store = None if self.store is None else self.store[rows.numpy()]
-        return Polygons(
-            self.origin,
-            self.basis,
-            self.box,
-            limit=self._most,
-            done=done,
-            store=store,
-            seam=self.seam,
-        )
+        plane = self.origin, self.basis, self.box
+        return Polygons(*plane, limit=self._most, done=done, store=store, seam=self.seam)
 
-    def _replace(self, store: Store, parents: Ints) -> None:
+    def _replaced(self, store: Store, parents: Ints | None) -> Tensor | None:
+        if parents is None:
+            return None
         self.store, self._middle, self._border = store, None, None
         self.normals = self.normals[parents]
-
-    # -- signs
+        return torch.from_numpy(parents)
 
     def middle(self) -> tuple[Floats, Floats]:
         """The middle of the range of the corners and half its size, `(3, R)` each."""
+        if self.store is None:
+            return np.array([[0.0], [0.0], [1.0]]), np.ones((3, 1))
         if self._middle is None:
-            if self.store is None:
-                self._middle = np.array([[0.0], [0.0], [1.0]]), np.array([[1.0], [1.0], [1.0]])
-            else:
-                self._middle = self.store.middle()
+            self._middle = self.store.middle()
         return self._middle
 
     def above(self, lines: Tensor, error: Any = None) -> Tensor:  # noqa: ARG002
@@ -130,8 +123,6 @@ class Polygons(Cells):
         still: Bools = ~self.normals.bounded[self._border]
         return self._border[still]
 
-    # -- cuts
-
     def cut(self, lines: Tensor) -> Tensor | None:
         if self.store is None:
             store, seam = quadrants(lines[:, 0].numpy())
@@ -139,32 +130,24 @@ class Polygons(Cells):
                 return None
             lines = lines.expand(-1, len(store.counts), -1)
             self.seam = self.seam or seam
-            self._replace(store, np.zeros(len(store.counts), dtype=np.int64))
+            self._replaced(store, np.zeros(len(store.counts), dtype=np.int64))
             self.cut(lines)
             return torch.zeros(len(self), dtype=torch.long)
         rows, units = self._near(lines)
         if len(rows) == 0:
             return None
         pairs = lines.flatten(1)[:, rows * lines.shape[2] + units].numpy()
-        store, parents_ = self.store.cut(rows.numpy(), pairs)
-        if parents_ is None:
-            return None
-        self._replace(store, parents_)
-        return torch.from_numpy(parents_)
+        return self._replaced(*self.store.cut(rows.numpy(), pairs))
 
     def _near(self, lines: Tensor) -> tuple[Tensor, Tensor]:
         """Pairs of a polygon and a line that may meet, from the ranges of the corners."""
         center, size = (torch.from_numpy(part)[..., None] for part in self.middle())
         found = []
-        step = max(1, CHUNK // lines.shape[2])
-        for low in range(0, len(self), step):
-            rows = slice(low, low + step)
+        for rows in blocks(len(self), CHUNK // lines.shape[2]):
             value, room = _ranges(lines[:, rows], center[:, rows], size[:, rows], self.box is None)
-            pairs = (value.abs_() < room).nonzero()
-            pairs[:, 0] += low
-            found.append(pairs)
-        rows_and_units = torch.cat(found)
-        return rows_and_units[:, 0], rows_and_units[:, 1]
+            found.append((value.abs_() < room).nonzero())
+            found[-1][:, 0] += rows.start
+        return torch.cat(found).unbind(1)  # type: ignore[return-value]
 
     def cut_largest(self, lines: Tensor) -> Tensor | None:
         if self.store is None:
@@ -173,11 +156,7 @@ class Polygons(Cells):
         if len(rows) == 0:
             return None
         flat = lines.flatten(1, 2)[:, rows * lines.shape[2] + windows].numpy()  # (3, n, W)
-        store, parents = self.store.cut_largest(rows.numpy(), flat)
-        if parents is None:
-            return None
-        self._replace(store, parents)
-        return torch.from_numpy(parents)
+        return self._replaced(*self.store.cut_largest(rows.numpy(), flat))
 
     def _whole_largest(self, lines: Tensor) -> Tensor | None:
         """The whole plane is first cut in four by two lines that are not bends: a seam."""
@@ -186,7 +165,7 @@ class Polygons(Cells):
         if store is None:
             return None
         self.seam = True
-        self._replace(store, np.zeros(len(store.counts), dtype=np.int64))
+        self._replaced(store, np.zeros(len(store.counts), dtype=np.int64))
         self.cut_largest(lines.expand(-1, len(store.counts), -1, -1))
         return torch.zeros(len(self), dtype=torch.long)
 
@@ -194,21 +173,12 @@ class Polygons(Cells):
         """Pairs of a polygon and a window with no member that must be largest on all of it."""
         center, size = (torch.from_numpy(part)[..., None, None] for part in self.middle())
         found = []
-        step = max(1, CHUNK // (lines.shape[2] * lines.shape[3]))
-        for low in range(0, len(self), step):
-            rows = slice(low, low + step)
-            part = lines[:, rows]
-            value = (part * center[:, rows]).sum(0)
-            best = value.argmax(-1, keepdim=True)
-            gaps = part.gather(3, best.expand(3, -1, -1, -1)) - part
+        for rows in blocks(len(self), CHUNK // (lines.shape[2] * lines.shape[3])):
+            gaps = _gaps(lines[:, rows], center[:, rows])
             ahead, room = _ranges(gaps, center[:, rows], size[:, rows], True)
-            pairs = (ahead < room).any(-1).nonzero()
-            pairs[:, 0] += low
-            found.append(pairs)
-        rows_and_windows = torch.cat(found)
-        return rows_and_windows[:, 0], rows_and_windows[:, 1]
-
-    # -- what the pass also learns
+            found.append((ahead < room).any(-1).nonzero())
+            found[-1][:, 0] += rows.start
+        return torch.cat(found).unbind(1)  # type: ignore[return-value]
 
     def refine(self, lines: Tensor) -> None:
         super().refine(lines)
@@ -222,18 +192,14 @@ class Polygons(Cells):
         if len(rows) == 0:
             return
         old = self.parents[-1][rows] if self.version != before else torch.from_numpy(rows)
-        mine = lines[:, old]
-        inner = torch.from_numpy(self.store.inside()[:, rows]) if self.store is not None else None
-        assert inner is not None
-        best = (mine * inner[..., None, None]).sum(0).argmax(-1, keepdim=True)
-        gaps = mine.gather(3, best.expand(3, -1, -1, -1)) - mine
-        self.normals = self.normals.joined(
-            rows, gaps[0].flatten(1).numpy(), gaps[1].flatten(1).numpy()
-        )
+        assert self.store is not None
+        inner = torch.from_numpy(self.store.inside()[:, rows])[..., None, None]
+        x, y, _ = _gaps(lines[:, old], inner).flatten(2).numpy()
+        self.normals = self.normals.joined(rows, x, y)
 
     def bend(self, part: Part, bend: Bend) -> Part:
         self.plain &= len(bend.points) == 1
-        self.rectified &= bend.points == (0.0,) and bend.slopes == (0.0, 1.0)
+        self.rectified &= is_relu(bend)
         return super().bend(part, bend)
 
     def add(self, first: Part, second: Part) -> Part:
@@ -247,6 +213,12 @@ class Polygons(Cells):
     def largest(self, parts: Sequence[Part]) -> Part:
         self.plain = False
         return super().largest(parts)
+
+
+def _gaps(lines: Tensor, at: Tensor) -> Tensor:
+    """How far the largest of W lines `(3, R, U, W)` at a point of each row is above each."""
+    best = (lines * at).sum(0).argmax(-1, keepdim=True)
+    return lines.gather(3, best.expand(3, -1, -1, -1)) - lines
 
 
 def _ranges(

@@ -1,7 +1,8 @@
 """All linear regions of a network over a box of two inputs, a slice through data, or the plane."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from math import comb, prod
 from typing import Any, overload
 
 import numpy as np
@@ -9,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import InputShapeError, NescioError, one_thread
-from nescio.geometry.rays.at_infinity import widest_layer
-from nescio.geometry.regions.bounds import montufar, serra, zaslavsky
+from nescio.geometry.rays.far_field import widest_layer
 from nescio.geometry.regions.cells import limit_for, sweep
-from nescio.geometry.regions.cones import TURN, towards
-from nescio.geometry.regions.convex import Floats, areas
+from nescio.geometry.regions.convex import TURN, Floats, areas, towards
 from nescio.geometry.regions.polygons import Polygons
 from nescio.geometry.regions.regions_value import Box, Regions, flat_offsets, joined
 from nescio.geometry.tracing.domain import Part
@@ -155,9 +154,8 @@ def _widest(instance: Instance, origin: Tensor, basis: Tensor, two_inputs: bool)
 
 def _value(block: Polygons, logits: Part, box: Box | None) -> Regions:
     maps = logits.coefs.permute(1, 2, 0).contiguous()
-    if block.store is None:
-        return _whole(block, maps)
-    vertices, counts, size, ways, spread = (_in_box if box is not None else _on_plane)(block)
+    read = _everywhere if block.store is None else _on_plane if box is None else _in_box
+    vertices, counts, size, ways, spread = read(block)
     free = ~np.isnan(spread)
     return Regions(
         vertices=torch.from_numpy(vertices),
@@ -218,29 +216,14 @@ def _on_plane(block: Polygons) -> Found:
     return np.stack([x, y], -1)[inside], many, size, ways, np.abs(spread)
 
 
-def _whole(block: Polygons, maps: Tensor) -> Regions:
-    """One region, the whole plane."""
-    way = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
-    return Regions(
-        vertices=torch.zeros(0, 2, dtype=torch.float64),
-        offsets=torch.zeros(2, dtype=torch.long),
-        maps=maps,
-        areas=torch.full((1,), torch.inf, dtype=torch.float64),
-        unbounded=torch.ones(1, dtype=torch.bool),
-        directions=way,
-        spread=torch.full((1,), TURN, dtype=torch.float64),
-        towards=torch.ones(1, 4, dtype=torch.bool),
-        box=None,
-        plane=(block.origin, block.basis),
-        bounds=_bounds(block),
-    )
+def _everywhere(_: Polygons) -> Found:
+    """The same for one region, the whole plane."""
+    ways = np.array([[[1.0, 0.0], [1.0, 0.0]]])
+    return np.zeros((0, 2)), np.zeros(1), np.array([np.inf]), ways, np.array([TURN])
 
 
 def _bounds(block: Polygons) -> dict[str, int]:
-    product = 1
-    for lines in block.units:
-        product *= zaslavsky(lines)
-    found = {"Zaslavsky 1975, layer by layer": product}
+    found = {"Zaslavsky 1975, layer by layer": prod(map(zaslavsky, block.units))}
     if block.plain and block.units:
         found["Montufar 2017"] = montufar(block.units)
     if block.plain and block.rectified and block.units:
@@ -248,4 +231,36 @@ def _bounds(block: Polygons) -> dict[str, int]:
     return found
 
 
-__all__ = ["Regions", "around", "regions", "stream_regions"]
+def zaslavsky(lines: int, dimension: int = 2) -> int:
+    """Cells of an arrangement of hyperplanes, at most (Zaslavsky, 1975).
+
+    >>> zaslavsky(3)
+    7
+    """
+    return sum(comb(lines, j) for j in range(dimension + 1))
+
+
+def montufar(widths: Sequence[int], dimension: int = 2) -> int:
+    """Linear regions of a chain of one-bend layers (Montufar, 2017): the product over the layers.
+
+    A layer cuts a space of at most the least width before it.
+    """
+    least = [min([dimension, *widths[:i]]) for i in range(len(widths))]
+    return prod(zaslavsky(n, d) for n, d in zip(widths, least, strict=True))
+
+
+def serra(widths: Sequence[int], dimension: int = 2) -> int:
+    """Linear regions of a chain of ReLU layers (Serra et al., 2018, theorem 1).
+
+    The sum over j_1, ..., j_L of the products of n_l choose j_l, where j_l is at most the inputs,
+    n_l, and what is left of every layer before, n_i - j_i.
+    """
+    ways = {dimension: 1}  # by the least of what is left so far
+    for n in widths:
+        after: dict[int, int] = {}
+        for room, count in ways.items():
+            for j in range(min(room, n) + 1):
+                left = min(room, n - j)
+                after[left] = after.get(left, 0) + count * comb(n, j)
+        ways = after
+    return sum(ways.values())

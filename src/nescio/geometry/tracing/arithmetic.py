@@ -11,9 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import InputShapeError, NescioError
-from nescio.geometry.tracing.domain import Part
-from nescio.geometry.tracing.shapes import each, mapped
-from nescio.geometry.tracing.traced import Traced, handles
+from nescio.geometry.tracing.traced import Traced, each, handles, mapped
 
 
 def as_constant(value: Any) -> Tensor:
@@ -25,14 +23,13 @@ def _linear(func: Any, x: Traced, weight: Tensor, bias: Tensor | None = None) ->
     if isinstance(weight, Traced) or not isinstance(x, Traced):
         raise NescioError("a product of two tensors that both depend on the input")
     w = as_constant(weight)
-    part = x.domain.map(
-        x.part,
+    return mapped(
+        x,
         lambda flat: F.linear(flat, w),
         absolute=lambda flat: F.linear(flat, w.abs()),
         terms=w.shape[1],
         constant=None if bias is None else as_constant(bias),
     )
-    return Traced.of(part, x.domain)
 
 
 @handles("matmul", "__matmul__", "__rmatmul__", "mm")
@@ -70,14 +67,13 @@ def _convolution(
     constant = None
     if bias is not None:
         constant = as_constant(bias).reshape(-1, *(1 for _ in range(w.ndim - 2)))
-    part = x.domain.map(
-        x.part,
+    return mapped(
+        x,
         lambda flat: func(flat, w, None, *args, **kwargs),
         absolute=lambda flat: func(flat, w.abs(), None, *args, **kwargs),
         terms=w.numel() // min(w.shape[:2]),
         constant=constant,
     )
-    return Traced.of(part, x.domain)
 
 
 @handles("batch_norm")
@@ -116,17 +112,14 @@ def beside(x: Traced, value: Any) -> Tensor:
 
 def scaled(x: Traced, factor: Any, constant: Any = None) -> Traced:
     factor = beside(x, factor)
-    part = x.domain.map(
-        x.part, lambda f: f * factor, absolute=lambda f: f * factor.abs(), constant=constant
-    )
-    return Traced.of(part, x.domain)
+    size = factor.abs()
+    return mapped(x, lambda f: f * factor, absolute=lambda f: f * size, constant=constant)
 
 
 def _shifted(x: Traced, constant: Any) -> Traced:
     constant = beside(x, constant)
     shape = tuple(np.broadcast_shapes(x.shape[1:], constant.shape))
-    wide = x.domain.map(x.part, lambda f: _widened(f, shape), constant=constant)
-    return Traced.of(wide, x.domain)
+    return mapped(x, lambda f: _widened(f, shape), constant=constant)
 
 
 def _widened(flat: Tensor, shape: Sequence[int]) -> Tensor:
@@ -180,8 +173,7 @@ def _divide(func: Any, x: Any, other: Any, *, rounding_mode: None = None) -> Tra
     divisor = beside(x, other)
     if not (divisor != 0).all():
         raise NescioError("a division by zero")
-    part = x.domain.map(x.part, lambda f: f / divisor, absolute=lambda f: f / divisor.abs())
-    return Traced.of(part, x.domain)
+    return mapped(x, lambda f: f / divisor, absolute=lambda f: f / divisor.abs())
 
 
 @handles("cat", "concat", "concatenate")
@@ -191,19 +183,16 @@ def _cat(func: Any, tensors: Sequence[Any], dim: int = 0, **kwargs: Any) -> Trac
     if dim in (0, -traced[0].ndim):
         raise NescioError("samples joined to samples; the first axis must stay that of the samples")
     domain = traced[0].domain
-    parts = [t.part if isinstance(t, Traced) else _as_part(t, traced[0]) for t in tensors]
+    parts = [(t if isinstance(t, Traced) else _constant(t, traced[0])).part for t in tensors]
     return Traced.of(domain.join(parts, dim), domain)
 
 
-def _as_part(constant: Tensor, like: Traced) -> Part:
+def _constant(value: Tensor, like: Traced) -> Traced:
     """A constant `(1, *features)` beside a traced tensor."""
-    part = like.domain.current(like.part)
-    shape = tuple(constant.shape)[1:]
-    ones = (1 for _ in shape)
-    blank = like.domain.map(
-        part, lambda f: f.flatten(1)[:, :1].mul(0).reshape(-1, *ones).expand(-1, *shape)
-    )
-    return like.domain.map(blank, lambda f: f, constant=beside(like, constant))
+    shape = tuple(value.shape)[1:]
+    like = Traced.of(like.domain.current(like.part), like.domain)
+    blank = mapped(like, lambda f: _widened(f.flatten(1)[:, 0].mul(0), shape))
+    return mapped(blank, lambda f: f, constant=beside(like, value))
 
 
 @handles("stack")

@@ -8,7 +8,7 @@ each unit of each row lies; a domain with cells first cuts them so that there is
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,25 @@ class Bend:
 
 
 @dataclass(frozen=True)
+class Linear:
+    """A linear function of each sample, plus a constant."""
+
+    function: Function
+    absolute: Function | None = field(default=None, kw_only=True)  # with the weights' magnitudes
+    terms: int = field(default=1, kw_only=True)  # how many products one output sums
+    constant: Tensor | float | None = field(default=None, kw_only=True)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it only takes, moves or copies units."""
+        return self.absolute is None and self.terms == 1 and self.constant is None
+
+    def magnitudes(self, x: Tensor) -> Tensor:
+        """The function with positive weights, without the constant."""
+        return (self.absolute or self.function)(x)
+
+
+@dataclass(frozen=True)
 class Part:
     """A tensor of the network as a function of the unknowns, at one version of the rows."""
 
@@ -44,14 +63,12 @@ class Part:
 
 
 class Domain:
-    """How parts are combined; a subclass says on which side of a line its rows lie."""
+    """How parts are combined, layer by layer; a subclass says where its rows lie: `above`."""
 
     def __init__(self) -> None:
         self.version = 0
         self.widest = 0  # features of the widest tensor met, to size blocks by
         self.units: list[int] = []  # lines at each activation or pooling
-
-    # -- what a subclass gives
 
     @abstractmethod
     def above(self, lines: Tensor, error: Any = None) -> Tensor:
@@ -67,27 +84,11 @@ class Domain:
         """The same part on the rows as they are now."""
         return part
 
-    # -- what the layers of a network need
-
-    def map(
-        self,
-        part: Part,
-        function: Function,
-        *,
-        absolute: Function | None = None,  # noqa: ARG002
-        terms: int = 1,  # noqa: ARG002
-        constant: Tensor | float | None = None,
-    ) -> Part:
-        """A linear function of each sample, plus a constant.
-
-        absolute: the function with the magnitudes of its weights, where they are not positive.
-        terms: how many products one output sums.
-        """
-        K, R = part.coefs.shape[:2]
-        out = function(part.coefs.flatten(0, 1))
-        out = out.unflatten(0, (K, R))
-        if constant is not None:
-            out = plus_constant(out, constant)
+    def map(self, part: Part, linear: Linear) -> Part:
+        """A linear function of each sample, plus a constant."""
+        out = linear.function(part.coefs.flatten(0, 1)).unflatten(0, part.coefs.shape[:2])
+        if linear.constant is not None:
+            out = plus_constant(out, linear.constant)
         return self.made(Part(out, part.version))
 
     def add(self, first: Part, second: Part) -> Part:
@@ -169,3 +170,112 @@ def bent(coefs: Tensor, sides: Sequence[Tensor], bend: Bend) -> Tensor:
 
 def _number(value: Any) -> Tensor:
     return torch.as_tensor(value, dtype=torch.float64)
+
+
+RELU = Bend((0.0,), (0.0, 1.0), (0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a domain keeps beside a part whose ReLU has not been taken yet."""
+
+    error: Any
+
+
+class Deferred(Domain):
+    """Put in front of a domain: its ReLUs are taken when something other than a pool needs them.
+
+    ReLU and the largest of several can be taken in either order. Pooling first leaves fewer units
+    to bend, and no breakpoints of units that never win.
+    """
+
+    def bend(self, part: Part, bend: Bend) -> Part:
+        if is_relu(bend):
+            waits = isinstance(part.error, Waiting)
+            return part if waits else Part(part.coefs, part.version, Waiting(part.error))
+        return super().bend(self.settled(part), bend)
+
+    def settled(self, part: Part) -> Part:
+        """The part with its ReLU taken, if one waits."""
+        return super().bend(plain(part), RELU) if isinstance(part.error, Waiting) else part
+
+    def current(self, part: Part) -> Part:
+        return super().current(self.settled(part))
+
+    def map(self, part: Part, linear: Linear) -> Part:
+        if isinstance(part.error, Waiting) and linear.is_choice:
+            chosen = super().map(plain(part), linear)
+            return Part(chosen.coefs, chosen.version, Waiting(chosen.error))
+        return super().map(self.settled(part), linear)
+
+    def add(self, first: Part, second: Part) -> Part:
+        return super().add(self.settled(first), self.settled(second))
+
+    def join(self, parts: Sequence[Part], dim: int) -> Part:
+        return super().join([self.settled(part) for part in parts], dim)
+
+    def largest(self, parts: Sequence[Part]) -> Part:
+        if all(isinstance(part.error, Waiting) for part in parts):
+            return self.largest_waiting([plain(part) for part in parts])
+        return super().largest([self.settled(part) for part in parts])
+
+    def largest_waiting(self, parts: Sequence[Part]) -> Part:
+        """The ReLU of the largest of several parts: the largest of them and 0."""
+        zero = replace(parts[0], coefs=parts[0].coefs.new_zeros(()).expand_as(parts[0].coefs))
+        return super().largest([zero, *parts])
+
+
+def is_relu(bend: Bend) -> bool:
+    """Whether an activation is the plain ReLU."""
+    return bend.points == (0.0,) and bend.slopes == (0.0, 1.0)
+
+
+def plain(part: Part) -> Part:
+    """The part before the ReLU that waits."""
+    return Part(part.coefs, part.version, part.error.error)
+
+
+def generic(features: Sequence[int]) -> Tensor:
+    """A fixed direction `(*features)` that no face of a network has a reason to contain."""
+    source = torch.Generator().manual_seed(20_19)
+    return torch.randn(tuple(features), dtype=torch.float64, generator=source)
+
+
+class Points(Domain):
+    """Rows are points: coefs are `(3, R, *features)`, V x, V direction, and the constant a.
+
+    A unit is active where its value is positive, or zero and growing along the direction. With a
+    generic direction every point so belongs to one region of full dimension.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faces = 0  # half-spaces that bound a region
+        self.sides: list[Tensor] = []  # what `above` has answered, in order
+
+    def start(self, x: Tensor, direction: Tensor) -> Part:
+        return self.made(Part(torch.stack([x, direction.expand_as(x), torch.zeros_like(x)])))
+
+    def value(self, lines: Tensor) -> Tensor:
+        return lines[0] + lines[2]
+
+    def growth(self, lines: Tensor) -> Tensor:
+        return lines[1]
+
+    def above(self, lines: Tensor, error: Any = None) -> Tensor:  # noqa: ARG002
+        with torch.no_grad():
+            value = self.value(lines)
+            active = value > 0
+            level = value == 0
+            if level.any():
+                active |= level & (self.growth(lines) > 0)
+        self.sides.append(active)
+        return active
+
+    def bend(self, part: Part, bend: Bend) -> Part:
+        self.faces += len(bend.points) * part.coefs[0, 0].numel()
+        return super().bend(part, bend)
+
+    def largest(self, parts: Sequence[Part]) -> Part:
+        self.faces += (len(parts) - 1) * parts[0].coefs[0, 0].numel()
+        return super().largest(parts)

@@ -1,8 +1,7 @@
-"""The fixed networks behind what a user has: a module, a model, sampled passes, a scaled model."""
+"""The fixed networks behind what a user has, and how a traced tensor runs through one."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,12 +11,56 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nescio.core import Head, NescioError, as_batch, as_tensor, generator
-from nescio.geometry.tracing.domain import Domain, Part
-from nescio.geometry.tracing.points import Points, generic
-from nescio.geometry.tracing.tracing import Traced, run
+from nescio.core import InputShapeError, NescioError, as_batch, as_tensor, generator
+from nescio.geometry.tracing import bends  # noqa: F401 (what it handles)
+from nescio.geometry.tracing.arithmetic import as_constant
+from nescio.geometry.tracing.domain import Domain, Linear, Part, Points, generic
+from nescio.geometry.tracing.traced import Traced as Traced
 from nescio.models import Predictor, networks
-from nescio.nets.dropout import MaskPerPass
+from nescio.nets.modes import MaskPerPass
+from nescio.nets.stack import copied
+
+WHY = {
+    nn.MultiheadAttention: " is not piecewise affine: it multiplies what depends on the input",
+    nn.RNNBase: " is not piecewise affine: its gates multiply what depends on the input",
+}
+
+
+def run(net: Callable[[Tensor], Any], names: Mapping[nn.Module, str], start: Traced) -> Part:
+    """The outputs of a network `(K, R, C)` as a part; a layer that does not fit is named."""
+    try:
+        out = net(start)
+    except NescioError as error:
+        raise type(error)(f"{_place(error, names)}: {error}") from None
+    except Exception as error:  # a user's forward may raise anything
+        line = str(error).strip().split("\n")[0]
+        raise InputShapeError(
+            f"{_place(error, names)}: inputs of shape {tuple(start.shape[1:])} do not pass: {line}"
+        ) from error
+    if not isinstance(out, Traced):
+        raise NescioError("the network must return one tensor that depends on its input")
+    part = out.domain.current(out.part)
+    if len(part.features) != 1:
+        raise NescioError(
+            f"a network must return (samples, outputs), a sample gives {part.features}"
+        )
+    return part
+
+
+def _place(error: BaseException, names: Mapping[nn.Module, str]) -> str:
+    """The innermost layer that was running, by its name in the network."""
+    trace, found = error.__traceback__, None
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, nn.Module) and owner in names:
+            found = owner
+        trace = trace.tb_next
+    if found is None:
+        return "the network cannot be analyzed"
+    where = f"layer {names[found]!r}" if names[found] else "the network's own forward"
+    why = next((words for kind, words in WHY.items() if isinstance(found, kind)), "")
+    return f"the network cannot be analyzed: {where} ({type(found).__name__}){why}"
+
 
 Source = nn.Module | Predictor
 D = TypeVar("D")
@@ -49,12 +92,9 @@ class Instance:
         out = self._trace(domain, part)
         if self.slope == 1.0 and self.intercept is None:
             return out
-        return domain.map(
-            out,
-            lambda flat: flat * self.slope,
-            absolute=lambda flat: flat * abs(self.slope),
-            constant=self.intercept,
-        )
+        scale, size = self.slope, abs(self.slope)
+        scaled = Linear(lambda f: f * scale, absolute=lambda f: f * size, constant=self.intercept)
+        return domain.map(out, scaled)
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
@@ -73,10 +113,7 @@ class Instance:
 
     @torch.no_grad()
     def _check(self, part: Part) -> None:
-        """Compare what is traced with the network itself at a few points.
-
-        An in-place operation on a view also changes what is viewed; the tracing does not see that.
-        """
+        """Compare what is traced with the network itself at a few points."""
         reached = part.coefs[:, :1].detach().sum(0)  # where all unknowns are 1
         spread = reached.square().mean().sqrt().clamp(1.0, 1e6) * generic(part.features)
         x = torch.cat([reached, -reached, spread[None], -spread[None]])
@@ -99,12 +136,11 @@ class Instance:
                 "other are the usual causes; write y = f(x) in place of f_(x)"
             )
 
-    def _fixed(self) -> ExitStack:
-        stack = ExitStack()
-        if self.masks is not None:
-            seed, number = self.masks
-            stack.enter_context(MaskPerPass([generator(seed, "pass", number)], 1))
-        return stack
+    def _fixed(self) -> AbstractContextManager[Any]:
+        if self.masks is None:
+            return nullcontext()
+        seed, number = self.masks
+        return MaskPerPass([generator(seed, "pass", number)], 1)
 
 
 class _Wide(TorchFunctionMode):
@@ -123,19 +159,18 @@ class _Wide(TorchFunctionMode):
 def instances(source: Source) -> list[Instance]:
     """The networks of a source, each copied: nothing of the user's is changed."""
     members = networks(source)
-    for member in members:
-        _check_head(member.head)
-    copies = {id(m.net): m.net for m in members}  # passes of dropout share a network
-    copies = {key: _ready(net) for key, net in copies.items()}
+    for head in (member.head.name for member in members):
+        if head != "categorical":
+            raise NescioError(f"the geometry reads softmax classifiers; the head here is {head}")
+    shared = {id(m.net): m.net for m in members}  # passes of dropout share a network
+    copies = {key: _ready(net) for key, net in shared.items()}
     checked: dict[int, set[tuple[int, ...]]] = {}  # of one template one member is checked
     return [
         Instance(
             net=copies[id(m.net)],
             masks=m.masks,
             slope=m.slope,
-            intercept=None
-            if m.intercept is None
-            else torch.tensor(m.intercept, dtype=torch.float64),
+            intercept=None if m.intercept is None else as_constant(m.intercept),
             checked=checked.setdefault(id(m.template or m.net), set()),
         )
         for m in members
@@ -149,19 +184,7 @@ def _ready(net: nn.Module) -> nn.Module:
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
         if not tensor.isfinite().all():
             raise NescioError(f"the weights hold NaN or infinity: {name}")
-    try:
-        own = deepcopy(net)
-    except RuntimeError as error:
-        raise NescioError(
-            f"the network cannot be copied: {error}. Old-style weight_norm is one cause: use "
-            "torch.nn.utils.parametrizations.weight_norm"
-        ) from error
-    return own.double().cpu().eval().requires_grad_(False)
-
-
-def _check_head(head: Head) -> None:
-    if head.name != "categorical":
-        raise NescioError(f"the geometry reads softmax classifiers; the head here is {head.name}")
+    return copied(net).double().cpu().eval().requires_grad_(False)
 
 
 def check_classes(outputs: int) -> None:
@@ -231,5 +254,6 @@ def as_rays(origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
 
 
 def blocks(count: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size` that cover `count`."""
-    yield from (slice(i, min(i + size, count)) for i in range(0, count, max(1, size)))
+    """Slices of at most `size`, or 1, that cover `count`."""
+    size = max(1, size)
+    yield from (slice(i, min(i + size, count)) for i in range(0, count, size))

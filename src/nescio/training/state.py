@@ -1,19 +1,33 @@
-"""Adam and SGD on stacked weights; the only file that calls a private function of torch.
+"""What changes while members train: weights, the optimizer, and the file of a run.
 
 `torch.optim.Adam` costs a second at its first use in a process, because it imports the compiler.
 `torch._fused_adam_` does the same arithmetic without that; where it is missing, plain tensor
-operations take its position.
+operations take its position. This is the only file that calls a private function of torch.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
+from nescio.core import (
+    DamagedError,
+    NescioError,
+    NewerError,
+    WrongKindError,
+    check_same_run,
+    load_tensors,
+    save_tensors,
+)
 
 BETA1, BETA2, EPSILON, MOMENTUM = 0.9, 0.999, 1e-8, 0.9
+FUSED: dict[str, Any] = {
+    "beta1": BETA1, "beta2": BETA2, "eps": EPSILON, "weight_decay": 0.0, "amsgrad": False,
+    "maximize": False,
+}  # fmt: skip
 STATES = {"adam": ("mean", "square"), "sgd": ("velocity",)}
 
 
@@ -32,7 +46,9 @@ class Optimizer:
         """Move the weights, in place, against their gradients; the order is always the same."""
         self.steps += 1
         if self.name == "sgd":
-            self._sgd(weights, slopes, rate)
+            for w, slope, velocity in zip(weights, slopes, self.state["velocity"], strict=True):
+                velocity.mul_(MOMENTUM).add_(slope)
+                w.add_(velocity, alpha=-rate)
         elif self.fused and weights[0].device.type == "cpu":
             self._fused_adam(weights, slopes, rate)
         else:
@@ -43,18 +59,8 @@ class Optimizer:
         groups = (list(weights), ready, self.state["mean"], self.state["square"])
         if self.apart:  # its rounding depends on the length of a tensor, so one length for any M
             groups = tuple([part for t in group for part in t.unbind(0)] for group in groups)  # type: ignore[assignment]
-        torch._fused_adam_(
-            *groups,
-            [],
-            [torch.full((), float(self.steps))] * len(groups[0]),
-            lr=rate,
-            beta1=BETA1,
-            beta2=BETA2,
-            weight_decay=0.0,
-            eps=EPSILON,
-            amsgrad=False,
-            maximize=False,
-        )
+        steps = [torch.full((), float(self.steps))] * len(groups[0])
+        torch._fused_adam_(*groups, [], steps, lr=rate, **FUSED)
 
     def _adam(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
         correction1, correction2 = 1 - BETA1**self.steps, 1 - BETA2**self.steps
@@ -64,11 +70,6 @@ class Optimizer:
             square.mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
             scale = (square / correction2).sqrt_().add_(EPSILON)
             weight.addcdiv_(mean, scale, value=-rate / correction1)
-
-    def _sgd(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
-        for weight, slope, velocity in zip(weights, slopes, self.state["velocity"], strict=True):
-            velocity.mul_(MOMENTUM).add_(slope)
-            weight.add_(velocity, alpha=-rate)
 
     def member(self, index: int) -> "Optimizer":
         """The optimizer of one member alone; it changes this one's state, but not its count."""
@@ -107,3 +108,68 @@ def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:
     squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
     factor = (limit / squares.sqrt()).clamp(max=1.0)  # (M,); a zero gradient gives inf -> 1
     return [slope * factor.view(-1, *(1 for _ in slope.shape[1:])) for slope in slopes]
+
+
+GROUPS = ("weights", "best", "memory")
+LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
+
+
+@dataclass(kw_only=True)
+class State:
+    """Everything that changes while M members train; A of them are still active."""
+
+    weights: dict[str, Tensor]  # (A, ...) parameters and buffers
+    optimizer: Optimizer
+    active: list[int]  # the indices of the members still in training
+    best: dict[str, Tensor]  # (M, ...) the best weights so far; empty without patience
+    train: Tensor  # (E, M) mean loss of each epoch; NaN where not trained
+    validation: Tensor  # (E, M)
+    best_score: Tensor  # (M,)
+    best_epoch: Tensor  # (M,)
+    stopped: Tensor  # (M,) epochs trained
+    sums: Tensor  # (A,) sum of the losses of the epoch under way
+    memory: dict[str, Tensor]  # (A, ...) what the loss stores between steps
+    epoch: int = 0
+    step: int = 0
+
+    def drop(self, leaving: Tensor) -> None:
+        """Let members leave the stack; `leaving` is a mask over the active ones."""
+        stay = (~leaving).nonzero()[:, 0]
+        self.active = [self.active[i] for i in stay.tolist()]
+        self.weights = {name: tensor[stay] for name, tensor in self.weights.items()}
+        self.optimizer.keep(stay)
+        self.sums = self.sums[stay]
+        self.memory = {name: tensor[stay] for name, tensor in self.memory.items()}
+
+    def save(self, path: Path, config: Mapping[str, Any]) -> None:
+        """Write the state and the configuration of its run, atomically."""
+        tensors = {f"{group}/{n}": t for group in GROUPS for n, t in getattr(self, group).items()}
+        tensors |= {f"optimizer/{k}": t for k, t in self.optimizer.tensors().items()}
+        tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
+        progress = {"epoch": self.epoch, "step": self.step, "active": self.active}
+        steps = {name: getattr(self.optimizer, name) for name in ("name", "steps", "apart")}
+        manifest = {"kind": "checkpoint", "config": dict(config), **progress, "optimizer": steps}
+        save_tensors(path, tensors, manifest)
+
+    @classmethod
+    def load(cls, path: Path, config: Mapping[str, Any], device: torch.device) -> "State":
+        """Read the state of a run with this configuration; any other run is refused."""
+        try:
+            tensors, manifest = load_tensors(path, "checkpoint")
+        except (WrongKindError, NewerError):
+            raise
+        except DamagedError as error:
+            raise DamagedError(f"{error}; delete it to start this run again") from None
+        check_same_run(path, manifest["config"], config)
+        groups: dict[str, Any] = {name: {} for name in (*GROUPS, "optimizer", "log")}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition("/")
+            groups[group][rest] = tensor.to(device)
+        order = manifest["optimizer"]
+        saved, steps = groups["optimizer"], order["steps"]
+        return cls(
+            optimizer=restored(order["name"], saved, steps, apart=order["apart"]),
+            **{name: manifest[name] for name in ("active", "epoch", "step")},
+            **{name: groups[name] for name in GROUPS},
+            **groups["log"],
+        )
