@@ -11,15 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.calibration.map import Apply, Map, State, as_classification, fit, fits, maps
-from nescio.core import (
-    Classification,
-    Prediction,
-    Saved,
-    answer,
-    as_targets,
-    load,
-    readers,
-)
+from nescio.core import Classification, Prediction, Saved, answer, as_targets, load, readers
 from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nescio.calibration.affine import affine, logits_of, refuse_perfect
 from nescio.calibration.calibrated import calibration
-from nescio.calibration.map import State
+from nescio.calibration.map import State, affine, logits_of, refuse_perfect
 from nescio.core import Classification, NescioError, one_thread
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100

@@ -22,7 +22,7 @@ from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.detectors import tuned_odin
-from nescio.detectors.observe.pooling import Pool
+from nescio.detectors.observe.layers import Pool
 from nescio.evaluation import DetectorComparison, compare_detectors
 from nescio.evaluation.compare.contestants import TUNING
 from nescio.evaluation.compare.scored import observe_given

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.conformal.exact_quantiles import check_groups
+from nescio.conformal.score_limits import check_groups
 from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.metrics import Interval
 from nescio.metrics.as_arrays import check_level

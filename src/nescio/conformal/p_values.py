@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.conformal.exact_quantiles import CALLS, uniforms
+from nescio.conformal.score_limits import CALLS, uniforms
 from nescio.core import NescioError
 from nescio.metrics.as_arrays import Numbers, numbers
 

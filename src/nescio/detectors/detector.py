@@ -111,12 +111,7 @@ class Detector:
         }
         if self.fitted_on is not None:
             tensors[FITTED_ON] = self.fitted_on
-        manifest = {
-            "kind": "detector",
-            "torch": torch.__version__,
-            "sign": SIGN,
-            **self.manifest(),
-        }
+        manifest = {"kind": "detector", "torch": torch.__version__, "sign": SIGN, **self.manifest()}
         save_tensors(path, tensors, manifest)
         return path
 

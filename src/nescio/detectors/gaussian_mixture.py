@@ -10,7 +10,7 @@ from nescio.core import NescioError
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
-from nescio.detectors.kit.moments import classes, moments, precision, read, whitened, whitening
+from nescio.detectors.mahalanobis import classes, moments, precision, read, whitened, whitening
 
 KINDS = ("full", "tied", "diagonal")
 

@@ -1,18 +1,24 @@
-"""Scores of the logits alone: maximum probability, largest logit, energy, two entropies."""
+"""Scores of the logits alone: probability, largest logit, energy, entropies, any measure."""
 
+import inspect
 import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.core.registry import detectors
+from nescio.core import NescioError, keep_freed, one_thread
+from nescio.core import heads as _heads  # noqa: F401 (fills the registry)
+from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
+from nescio.core.registry import detectors, heads, measures
 from nescio.detectors.activations import View
-from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.kit.blocks import by_rows, check_classes, check_temperature, others
+from nescio.detectors.detector import Detector, State, joint, scores
 
 NONE = 1e-5  # an energy that is 0 but for rounding
 SMALL = 1e-30  # odds below it come near the smallest float32
+NUMBERS = 1 << 19  # of a block: two megabytes of float32
 
 
 @detectors.register
@@ -174,3 +180,117 @@ def _generalized(logits: Tensor, gamma: float, top: int) -> Tensor:
         logs = logs.topk(max(top - 1, 0), sorted=False).values
     rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)
     return rest + (gamma * (2 * first + odds)).exp()
+
+
+@detectors.register
+def measured(
+    measure: str,
+    *,
+    head: str = "categorical",
+    head_options: Mapping[str, float] | None = None,
+    **options: Any,
+) -> Detector:
+    """An uncertainty measure of all networks' answers together, such as mutual information.
+
+    measure: a name of `nescio.measures`; one score for all networks, not one each.
+    head: how outputs are read: "categorical" logits, "dirichlet", "gaussian" and so on, a name of
+    `nescio.heads`.
+    head_options: of the head, such as its floor.
+    options: of the measure, such as base.
+    """
+    chosen: dict[str, Any] = {
+        "measure": measure,
+        "head": head,
+        "head_options": dict(head_options or {}),
+        "options": options,
+    }
+    _check_options(measures[measure], measure, options)
+    _check_options(heads[head], head, head_options or {})
+    _measured(torch.zeros(2, 1, 2), **chosen)  # a measure must read what the head gives
+    return Detector(name="measured", options=chosen)
+
+
+@joint.named("measured")
+def _measured(
+    logits: Tensor,
+    *,
+    measure: str,
+    head: str,
+    head_options: Mapping[str, float],
+    options: Mapping[str, Any],
+) -> Tensor:
+    """The measure of logits `(M, N, C)`, `(N,)`."""
+    read, value = heads[head](**head_options), measures[measure]
+    size = max(1, NUMBERS // (logits.shape[0] * logits.shape[2]))
+    return torch.cat([value(read(part), **options) for part in logits.split(size, 1)])
+
+
+def _check_options(part: Any, name: str, options: Mapping[str, Any]) -> None:
+    known = [option for option in inspect.signature(part).parameters if option != "prediction"]
+    for option in options:
+        if option not in known:
+            raise NescioError(
+                f"{name} has no option {option!r}; it has: {', '.join(known) or 'none'}"
+            )
+
+
+def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of logits `(N, C)` divided by the temperature, `(N,)`; all at once with gradients.
+
+    Above a temperature of 1 scores crowd together, so they are computed in float64.
+    """
+    return in_blocks(logits, lambda block: score(tempered(block, temperature)))
+
+
+def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of rows `(N, F)`, `(N,)`, a block at a time; all at once with gradients."""
+    if rows.requires_grad or rows.numel() <= NUMBERS:
+        return score(rows)
+    keep_freed()
+    size = max(1, NUMBERS // rows.shape[1])
+
+    @torch.no_grad()  # each thread has its own switch
+    def scored(part: Tensor) -> Tensor:
+        return torch.cat([score(block) for block in part.split(size)])
+
+    threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
+    if threads == 1:
+        return scored(rows)
+    with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has rows of its own
+        return torch.cat(list(pool.map(scored, rows.chunk(threads))))
+
+
+def tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits divided by a temperature, in float64 where that is above 1."""
+    if temperature == 1:
+        return logits
+    return (logits.double() if temperature > 1 else logits) / temperature
+
+
+def check_temperature(temperature: float) -> float:
+    """The temperature as a float, or an error."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise NescioError(f"temperature must be positive and finite, got {temperature}")
+    return float(temperature)
+
+
+def check_classes(logits: Tensor) -> Tensor:
+    """The logits, or an error where there are no two classes to compare."""
+    if logits.shape[-1] < 2:
+        raise NescioError(
+            "this detector compares classes and the network has one output; use energy, or "
+            "give two logits: torch.stack([torch.zeros_like(z), z], -1)"
+        )
+    return logits
+
+
+def others(powers: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum over each row of exp(z - max) but for the largest, and that with it.
+
+    The first is not a difference, so it does not vanish where the largest rounds to all of it.
+    """
+    whole = powers.sum(-1)
+    rest = whole - 1
+    sure = (whole < 1.5).nonzero()[:, 0]  # then no other is as large
+    rest[sure] = powers[sure].frac_().sum(-1)
+    return rest, whole

@@ -11,7 +11,7 @@ from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, scores
-from nescio.detectors.kit.rows import Layout, as_layout, column_parts, flat_inputs, marked
+from nescio.detectors.gower import Layout, as_layout, column_parts, flat_inputs, marked
 
 CELL = 0.25  # of a kernel's width: values this near share one
 BLOCK = 1 << 22  # kernels evaluated at a time

@@ -17,9 +17,9 @@ from nescio.core import NescioError, one_thread
 from nescio.core.registry import detectors
 from nescio.detectors.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
-from nescio.detectors.kit.last_layer import check_classes_of
-from nescio.detectors.kit.moments import precision, read
 from nescio.detectors.knn import knn
+from nescio.detectors.last_layer import check_classes_of
+from nescio.detectors.mahalanobis import precision, read
 
 ROWS = 256  # queries at a time
 SMALL = 1 << 24  # products up to which a second thread would be waited for longer than it helps

@@ -21,7 +21,7 @@ from nescio import nets
 from nescio.core import NescioError, as_batch, heads, only_tensor
 from nescio.detectors.activations import Activations, View, hash_inputs
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
-from nescio.detectors.failure.cross_fit import CrossFit
+from nescio.detectors.failure.recommended import CrossFit
 from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
 from nescio.models import Predictor, networks

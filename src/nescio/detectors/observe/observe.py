@@ -16,8 +16,11 @@ from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (
     BEFORE,
     Place,
+    Pool,
+    check_pool,
     chosen,
     last_linear,
+    named,
     place,
     reading,
     traced,
@@ -30,7 +33,6 @@ from nescio.detectors.observe.network import (
     networks,
     reader,
 )
-from nescio.detectors.observe.pooling import Pool, check_pool, named
 from nescio.detectors.observe.store import Column, Room, Stores
 from nescio.nets import Output, located
 
@@ -96,12 +98,7 @@ def observe(
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
     nets = [reader(member, output, pool) for member in networks(source)]
     batches = door.batches(
-        data,
-        labels=labels,
-        count=count,
-        batch_size=batch_size,
-        fixed=inputs,
-        **nets[0].reads,
+        data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **nets[0].reads
     )
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first

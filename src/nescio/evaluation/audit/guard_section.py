@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
-from nescio.conformal.exact_quantiles import allowed
+from nescio.conformal.score_limits import allowed
 from nescio.core import NescioError, as_batch, generator
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard

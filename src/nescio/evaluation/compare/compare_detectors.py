@@ -11,8 +11,8 @@ from nescio.core import NescioError, finite, unknown
 from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import OODSource
+from nescio.detectors.observe.layers import Pool
 from nescio.detectors.observe.network import networks
-from nescio.detectors.observe.pooling import Pool
 from nescio.evaluation.compare.areas import Areas, mean_areas
 from nescio.evaluation.compare.contestants import contestants
 from nescio.evaluation.compare.detector_comparison import MEANS, DetectorComparison

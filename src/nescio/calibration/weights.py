@@ -1,9 +1,9 @@
-"""Weights of logits by the likelihood of the mixture, with a normal prior; L-BFGS in float64.
+"""Weights of logits by the likelihood of the mixture: Platt, vector, matrix, Dirichlet scaling.
 
-The penalty is that of a prior: with N samples, `sum(d^2) / (2 s^2 N)` beside the mean negative
-log-likelihood, for what is expected to be near 0 with a standard deviation of s. So it holds back
-where samples are few and fades where they are many. Off-diagonal and intercept regularization
-(ODIR, Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
+The search is L-BFGS in float64, with a normal prior: with N samples, `sum(d^2) / (2 s^2 N)` beside
+the mean negative log-likelihood, for what is expected to be near 0 with a standard deviation of s.
+So it holds back where samples are few and fades where they are many. Off-diagonal and intercept
+regularization (ODIR, Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
 
 The search sees a matrix in coordinates where the logits and a constant are about uncorrelated: log
 probabilities are far from 0 and move together, which would cost it many times as many steps.
@@ -17,11 +17,88 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.calibration.affine import check_finite, refuse_missing, refuse_perfect, transformed
-from nescio.core import NescioError
+from nescio.calibration.calibrated import calibration
+from nescio.calibration.map import (
+    State,
+    affine,
+    check_finite,
+    fits,
+    logits_of,
+    refuse_missing,
+    refuse_perfect,
+    transformed,
+    widened,
+)
+from nescio.core import Categorical, Classification, NescioError
 
 CHUNK = 1 << 20  # numbers of a chunk in float64
 FLAT = 1e-6  # a gradient at which the search has arrived
+
+
+@calibration(affine)
+def platt(prediction: Classification, labels: Tensor) -> State:
+    """A slope and class intercepts that maximize the likelihood of calibration data `(x, y)`."""
+    start = torch.ones((), dtype=torch.float64)
+    state = fit_weights(logits_of(prediction), labels, start, torch.zeros_like)
+    return {**state, "intercept": state["intercept"] - state["intercept"][0]}
+
+
+def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[float, ...]]:
+    """Slope and intercepts (the first is 0) that minimize the negative log-likelihood."""
+    state = fits["platt"](prediction, labels)
+    return float(state["weight"]), tuple(state["intercept"].tolist())
+
+
+@calibration(affine)
+def vector(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.3, shift: float = 1.0
+) -> State:
+    """A slope and an intercept for each class, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the slopes about their mean, and of the
+        intercepts; small ones lead back to temperature scaling.
+    """
+    start = torch.ones(prediction.classes, dtype=torch.float64)
+    return fit_weights(
+        logits_of(prediction),
+        labels,
+        start,
+        lambda slopes: slopes - slopes.mean(),
+        spread=spread,
+        shift=shift,
+    )
+
+
+@calibration(affine)
+def matrix(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
+) -> State:
+    """A matrix for the logits and an intercept for each class, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the numbers off the diagonal, and of the
+        intercepts.
+    """
+    start = torch.eye(prediction.classes, dtype=torch.float64)
+    logits = logits_of(prediction)
+    return fit_weights(logits, labels, start, off_diagonal, spread=spread, shift=shift)
+
+
+def _applied(prediction: Classification, state: State, **_: Any) -> Categorical:
+    return Categorical(transformed(widened(prediction).log_probs[None], state))
+
+
+@calibration(_applied)
+def dirichlet(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
+) -> State:
+    """A matrix for the log probabilities and class intercepts, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the numbers off the diagonal, and of the
+        intercepts.
+    """
+    start = torch.eye(prediction.classes, dtype=torch.float64)
+    logs = widened(prediction).log_probs[None]
+    return fit_weights(logs, labels, start, off_diagonal, spread=spread, shift=shift)
 
 
 def fit_weights(

@@ -1,4 +1,4 @@
-"""The probability of an unknown class (OpenMax: Bendale and Boult, 2016, algorithms 1 and 2)."""
+"""Detectors that compare with the mean answer or feature of each class: KL, SHE and OpenMax."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,17 @@ from torch.nn import functional as F
 from nescio.core import NescioError, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
-from nescio.detectors.detector import Detector, State, fitted, scores
-from nescio.detectors.kit.blocks import by_rows, check_classes
-from nescio.detectors.kit.last_layer import check_width, class_sums, parts, right_classes
+from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
+from nescio.detectors.last_layer import check_width, class_sums, parts, right_classes
+from nescio.detectors.simple import by_rows, check_classes
 
+CLASSES = ("predicted", "true")
+# features (N, 1, F) or (N, F) and patterns that fit -> unlikeness
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "inner": lambda features, patterns: -(features * patterns).sum(-1),
+    "cosine": lambda features, patterns: -F.cosine_similarity(features, patterns, dim=-1),
+    "euclidean": lambda features, patterns: (features - patterns).norm(dim=-1),
+}
 FEWEST = 3  # distances that a tail is fitted to
 SPREAD = 1e-6  # distances that differ by less have no shape to fit
 ABOVE = 1.0  # the smallest distance of a tail lies this far above the Weibull's origin
@@ -25,6 +32,102 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         (one - two).norm(dim=-1) / 200 + 1 - F.cosine_similarity(one, two, dim=-1)
     ),
 }
+
+
+@detectors.register
+def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
+    """The least divergence KL(p || d) of the answer p from the mean answers d to a class.
+
+    The paper takes the means over data that the network was not trained on: on training data,
+    where it is more confident, they are sharper.
+
+    by: "predicted", a mean over the samples that the network gives to a class, no labels needed;
+    "true", over those that have the label.
+    """
+    if by not in CLASSES:
+        raise NescioError(unknown("way to form classes", by, CLASSES))
+    labels = train.known().long() if by == "true" else None
+    states = []
+    for logits in train.logits:
+        classes = check_classes(logits).argmax(-1) if labels is None else labels.to(logits.device)
+        states.append({"logs": _mean_logs(logits, classes)})
+    return fitted("kl_matching", train, {"by": by}, states)
+
+
+@scores.named("kl_matching")
+def _kl_matching(view: View, state: State, **_: str) -> Tensor:
+    """The least divergence over the classes, in float64 on the way."""
+    check_width(view.logits, state["logs"])
+    logs = state["logs"]
+    return by_rows(view.logits, 1.0, lambda block: _least(block, logs))
+
+
+def _least(logits: Tensor, logs: Tensor) -> Tensor:
+    own = logits.double().log_softmax(-1)
+    probs = own.exp()
+    cross = (probs @ logs.T).amax(-1)
+    return ((probs * own).sum(-1) - cross).to(logits.dtype)
+
+
+def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
+    """Logarithms `(K, C)` in float64 of the mean probabilities of each class that has samples.
+
+    Summed relative to the largest logarithm met, so that no probability vanishes.
+    """
+    known, indices = classes.unique(return_inverse=True)
+    shape = (len(known), logits.shape[-1])
+    highest = torch.full(shape, -torch.inf, dtype=torch.float64, device=logits.device)
+    for rows, block in parts(logits):
+        index = indices[rows, None].expand_as(block)
+        highest.scatter_reduce_(0, index, block.double().log_softmax(-1), "amax")
+    sums = torch.zeros_like(highest)
+    for rows, block in parts(logits):
+        own = indices[rows]
+        sums.index_add_(0, own, (block.double().log_softmax(-1) - highest[own]).exp_())
+    means: Tensor = sums / indices.bincount()[:, None]
+    return highest + means.log()
+
+
+@detectors.register
+def she(train: Activations, *, layer: str | None = None, similarity: str = "inner") -> Detector:
+    """Minus the inner product of the features with the mean features of the predicted class.
+
+    The mean is over training samples that the network gets right. An input of a class without any
+    is compared with the patterns of all other classes, and the most alike counts.
+
+    layer: whose features; without it, those before the last linear layer.
+    similarity: "inner", as published; "cosine" and "euclidean" leave out the length of features.
+    """
+    if similarity not in SIMILARITIES:
+        raise NescioError(unknown("similarity", similarity, SIMILARITIES))
+    name = train.layer(layer)
+    states = []
+    for logits, features in zip(train.logits, train.features[name], strict=True):
+        right = right_classes(logits, train.known())
+        sums, counts = class_sums(features, right, train.classes)
+        if not counts.any():
+            raise NescioError(
+                "she needs training samples that the network gets right, and there are none; check "
+                "that labels and logits belong together"
+            )
+        patterns = (sums / counts.clamp_min(1)[:, None]).float()
+        states.append({"patterns": patterns, "counts": counts})
+    return fitted("she", train, {"similarity": similarity}, states, name)
+
+
+@scores.named("she")
+def _she(view: View, state: State, *, similarity: str) -> Tensor:
+    """Minus the likeness to the pattern of the predicted class."""
+    features, unlike = only_layer(view), SIMILARITIES[similarity]
+    patterns, known = state["patterns"].to(features.dtype), state["counts"] > 0
+    check_width(features, patterns)
+    label = view.logits.argmax(-1)
+    result = unlike(features, patterns[label])
+    lost = ~known[label]
+    if not lost.any():
+        return result
+    nearest = torch.stack([unlike(features[lost], mean) for mean in patterns[known]]).amin(0)
+    return result.masked_scatter(lost, nearest)
 
 
 @detectors.register
@@ -54,7 +157,7 @@ def openmax(
 
 
 @scores.named("openmax")
-def score(view: View, state: State, *, alpha: int, distance: str, **_: int) -> Tensor:
+def _openmax(view: View, state: State, *, alpha: int, distance: str, **_: int) -> Tensor:
     """The log-odds of the unknown class."""
     check_width(view.logits, state["means"])
     return by_rows(view.logits, 1.0, lambda block: _unknown(block, state, alpha, distance))
