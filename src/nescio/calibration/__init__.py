@@ -2,11 +2,11 @@
 
 from nescio.calibration.by_probability import histogram as histogram
 from nescio.calibration.by_probability import isotonic as isotonic
-from nescio.calibration.calibrated import Calibrated as Calibrated
-from nescio.calibration.calibrated import map_of as map_of
-from nescio.calibration.calibrated import scaled as scaled
+from nescio.calibration.map import Calibrated as Calibrated
 from nescio.calibration.map import Map as Map
 from nescio.calibration.map import fit as fit
+from nescio.calibration.map import map_of as map_of
+from nescio.calibration.map import scaled as scaled
 from nescio.calibration.temperature import fit_temperature as fit_temperature
 from nescio.calibration.temperature import temperature as temperature
 from nescio.calibration.weights import dirichlet as dirichlet

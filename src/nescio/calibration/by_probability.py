@@ -14,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.calibration.calibrated import calibration
-from nescio.calibration.map import State, refuse_missing
+from nescio.calibration.map import State, calibration, refuse_missing
 from nescio.core import Categorical, Classification, NescioError
 from nescio.metrics.binning import check_bins, equal_counts
 
 STRICT = 1e-6  # times p: what one map for all classes adds, so that the order stays
 Floats = NDArray[np.float64]
-Fitted = dict[str, Tensor]
+FitRow = Callable[[Floats, Floats], tuple[Floats, Floats]]  # (probs, truth) -> (x, y)
 
 
 def _interpolated(prediction: Classification, state: State, *, keep_argmax: bool) -> Categorical:
@@ -49,7 +48,6 @@ def isotonic(prediction: Classification, labels: Tensor, *, keep_argmax: bool = 
 
 
 def _steps(probs: Floats, truth: Floats) -> tuple[Floats, Floats]:
-    """The ends of the flats."""
     from sklearn.isotonic import IsotonicRegression
 
     x, y = np.concatenate([[0.0], probs, [1.0]]), np.concatenate([[1.0], truth, [0.0]])
@@ -88,7 +86,6 @@ def histogram(
 
 
 def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[Floats, Floats]:
-    """The upper ends of the bins, and their shares."""
     if rising:  # of all classes at once most are near 0: equal counts would lump the rest
         ends = np.arange(1, bins + 1) / bins
         filled = np.unique(np.minimum(np.searchsorted(ends, probs), bins - 1))
@@ -109,12 +106,8 @@ def _shares(probs: Floats, truth: Floats, *, bins: int, rising: bool) -> tuple[F
 
 
 def fit_rows(
-    prediction: Classification,
-    labels: Tensor,
-    fit: Callable[[Floats, Floats], tuple[Floats, Floats]],
-    *,
-    keep_argmax: bool,
-) -> Fitted:
+    prediction: Classification, labels: Tensor, fit: FitRow, *, keep_argmax: bool
+) -> State:
     """`x` and `y` of one map per class, or of one for all; rows are filled up with their last."""
     probs = wide_probs(prediction).flatten(0, -2).cpu().numpy()
     truth = np.zeros_like(probs)

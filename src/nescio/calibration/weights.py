@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.calibration.calibrated import calibration
 from nescio.calibration.map import (
     State,
     affine,
+    calibration,
     check_finite,
     fits,
     logits_of,
@@ -58,15 +58,12 @@ def vector(
     spread, shift: standard deviations expected of the slopes about their mean, and of the
         intercepts; small ones lead back to temperature scaling.
     """
-    start = torch.ones(prediction.classes, dtype=torch.float64)
-    return fit_weights(
-        logits_of(prediction),
-        labels,
-        start,
-        lambda slopes: slopes - slopes.mean(),
-        spread=spread,
-        shift=shift,
-    )
+    logits, start = logits_of(prediction), torch.ones(prediction.classes, dtype=torch.float64)
+
+    def apart(slopes: Tensor) -> Tensor:
+        return slopes - slopes.mean()
+
+    return fit_weights(logits, labels, start, apart, spread=spread, shift=shift)
 
 
 @calibration(affine)
@@ -117,7 +114,10 @@ def fit_weights(
     """
     from scipy.optimize import minimize
 
-    weak = [_penalty(name, value) for name, value in (("spread", spread), ("shift", shift))]
+    for name, value in {"spread": spread, "shift": shift}.items():
+        if value is not None and not 0 < value < math.inf:
+            raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+    weak = [0.0 if value is None else value**-2 for value in (spread, shift)]
     refuse_perfect(logits, labels)
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
@@ -197,15 +197,6 @@ def _likelihood(
         else:
             by_weight += (rest * z).sum((0, 1)).cpu().sum_to_size(by_weight.shape)
     return loss / samples, by_weight / samples, by_intercept / samples
-
-
-def _penalty(name: str, value: float | None) -> float:
-    """One over the square of a standard deviation."""
-    if value is None:
-        return 0.0
-    if not 0 < value < math.inf:
-        raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
-    return value**-2
 
 
 def off_diagonal(weight: Tensor) -> Tensor:

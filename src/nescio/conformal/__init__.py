@@ -5,13 +5,13 @@ from nescio.conformal.coverage import IntervalCoverage as IntervalCoverage
 from nescio.conformal.coverage import binomial_interval as binomial_interval
 from nescio.conformal.coverage import coverage as coverage
 from nescio.conformal.coverage import interval_coverage as interval_coverage
-from nescio.conformal.p_values import p_values as p_values
 from nescio.conformal.prediction_intervals import Intervals as Intervals
 from nescio.conformal.prediction_intervals import normalized as normalized
 from nescio.conformal.prediction_intervals import quantile as quantile
 from nescio.conformal.prediction_intervals import residual as residual
 from nescio.conformal.score_limits import coverage_law as coverage_law
 from nescio.conformal.score_limits import needed as needed
+from nescio.conformal.score_limits import p_values as p_values
 from nescio.conformal.sets import Sets as Sets
 from nescio.conformal.sets import adaptive as adaptive
 from nescio.conformal.sets import regularized_adaptive as regularized_adaptive

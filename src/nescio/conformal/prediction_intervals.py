@@ -11,15 +11,13 @@ from torch import Tensor
 from nescio.conformal.score_limits import (
     CALLS,
     Fitted,
-    cell_numbers,
-    check_groups,
+    calibrated,
+    calibration_cells,
     check_miscoverage,
-    fit_limits,
     in_words,
     limits,
     uniforms,
 )
-from nescio.conformal.sets import say_small
 from nescio.core import (
     Array,
     DoubleExponential,
@@ -32,7 +30,6 @@ from nescio.core import (
 )
 from nescio.core.registry import conformal_methods
 
-KIND = "prediction intervals"
 MARGIN = 8 * torch.finfo(torch.float64).eps  # by which ends are rounded to the safe side
 
 bands = Registry("kind of prediction interval")  # what is widened, and in which unit: (N, D) each
@@ -50,7 +47,7 @@ class Intervals(Fitted):
     together, ask for `miscoverage / D`.
     """
 
-    kind = KIND
+    kind = "prediction intervals"
     known = bands
 
     @torch.no_grad()
@@ -67,11 +64,11 @@ class Intervals(Fitted):
                 f"these intervals were calibrated for {self.options['targets']} target(s), the "
                 f"prediction has {low.shape[1]}; use the same network"
             )
-        cells = self._cells(groups, len(low), low.device)
+        targets, cells = low.shape[1], self.group_cells(groups, "intervals", len(low), low.device)
+        cells = cells * targets + torch.arange(targets, device=low.device)
         u = None
         if self.options["randomize"]:
-            u = uniforms(self.options["seed"], CALLS, first, len(low))
-            u = u.to(low.device)[:, None].expand_as(cells)
+            u = uniforms(self.options["seed"], CALLS, first, len(low)).to(low.device)[:, None]
         most, closed = limits(self.state, cells, u)
         width = most * scale
         slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())
@@ -80,17 +77,6 @@ class Intervals(Fitted):
         low, high = low - width, high + width
         crossed = low > high
         return torch.where(crossed, middle, low), torch.where(crossed, middle, high)
-
-    def _cells(self, groups: Any, samples: int, device: torch.device) -> Tensor:
-        """The cell of each sample and target, `(N, D)`."""
-        by, targets = self.options["by"], self.options["targets"]
-        self.check_by(groups, "intervals")
-        columns = torch.arange(targets, device=device)
-        if by is None:
-            return columns.expand(samples, -1)
-        numbers = check_groups(groups, samples).to(device)
-        numbers = cell_numbers(numbers, self.state["groups"])[:, None]
-        return torch.add(columns, numbers, alpha=targets)
 
     @property
     def guarantee(self) -> str:
@@ -131,17 +117,10 @@ def calibrate(
         "seed": seed,
         "score": band_options,
     }
-    known, cells = torch.zeros(1, dtype=torch.int64), torch.zeros(len(y), dtype=torch.int64)
-    if by is not None:
-        known, cells = check_groups(by, len(y)).cpu().unique(return_inverse=True)
+    cells, known = calibration_cells(by, len(y))
     cells = cells[:, None] * y.shape[1] + torch.arange(y.shape[1])
     score = torch.maximum(low - y, y - high) / scale
-    state = fit_limits(
-        score.flatten().numpy(), cells.flatten().numpy(), len(known) * y.shape[1], miscoverage
-    )
-    state = state if by is None else {**state, "groups": known}
-    say_small(state, options)
-    return Intervals(name, options, state)
+    return Intervals(name, options, calibrated(score.flatten(), cells.flatten(), known, options))
 
 
 @conformal_methods.register
@@ -170,7 +149,6 @@ def residual(
 
 @bands.named("residual")
 def _residual(prediction: Regression | Array) -> Band:
-    """The mean twice, in the unit of the target."""
     mean = _as_regression(prediction).mixture_mean
     return mean, mean, torch.ones_like(mean)
 
@@ -212,7 +190,6 @@ def normalized(
 
 @bands.named("normalized")
 def _normalized(prediction: Regression) -> Band:
-    """The mean twice, in units of the predicted standard deviation."""
     if not isinstance(prediction, Regression):
         raise NescioError(
             f"normalized intervals need a prediction with a spread, got a "
@@ -254,12 +231,10 @@ def quantile(
 
 @bands.named("quantile")
 def _quantile(prediction: Regression | tuple[Array, Array], *, tail: float) -> Band:
-    """The two quantiles, in the unit of the target."""
     if isinstance(prediction, Regression):
         ends = mixture_quantile(prediction, tail), mixture_quantile(prediction, 1 - tail)
     elif isinstance(prediction, (tuple, list)) and len(prediction) == 2:
-        low, high = (as_tensor(part, "quantiles").to(torch.float64) for part in prediction)
-        ends = _columns(low), _columns(high)
+        ends = _columns(prediction[0]), _columns(prediction[1])
     else:
         raise NescioError("quantile intervals need a regression, or a pair (lower, upper)")
     if ends[0].shape != ends[1].shape or not all(end.isfinite().all() for end in ends):
@@ -270,7 +245,8 @@ def _quantile(prediction: Regression | tuple[Array, Array], *, tail: float) -> B
     return *ends, torch.ones_like(ends[0])
 
 
-def _columns(values: Tensor) -> Tensor:
+def _columns(given: Array) -> Tensor:
+    values = as_tensor(given, "quantiles").to(torch.float64)
     if values.ndim not in (1, 2):
         raise NescioError(f"quantiles must have shape (N,) or (N, D), got {tuple(values.shape)}")
     return values[:, None] if values.ndim == 1 else values

@@ -8,6 +8,7 @@ stored.
 """
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +21,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import DamagedError, NescioError, Registry, Saved, as_tensor, readers, save_tensors
+from nescio.core import (
+    DamagedError,
+    FewSamplesWarning,
+    NescioError,
+    Registry,
+    Saved,
+    as_tensor,
+    readers,
+    save_tensors,
+)
 from nescio.data import random_access
 from nescio.data.random_access import check_start
+from nescio.metrics.as_arrays import Numbers, numbers
 
 TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
 LARGE = 1e300  # stands for what is infinite
@@ -84,23 +95,43 @@ def fit_limits(scores: Floats, cells: NDArray[np.int64], count: int, miscoverage
     below = np.where(open_ended | (over == sizes), 0, ends - over - 1)
     high = np.where(open_ended, np.inf, scores[at])
     low = np.where(open_ended, np.inf, np.where(over == sizes, -np.inf, scores[below]))
-    steps = np.stack(
-        [
-            (share - _count(scores > low[cells], cells, count))
-            / (_count(scores == low[cells], cells, count) + 1),
-            share - over,
-            (share - _count(scores > high[cells], cells, count))
-            / (_count(scores == high[cells], cells, count) + 1),
-        ]
-    )
+
+    def step(limit: Floats) -> Floats:
+        which = scores > limit[cells], scores == limit[cells]
+        above, equal = (np.bincount(cells, weights=one, minlength=count) for one in which)
+        result: Floats = (share - above) / (equal + 1)
+        return result
+
+    steps = np.stack([step(low), share - over, step(high)])
     steps[:, open_ended] = 0.0
     arrays = {"low": low, "high": high, "steps": steps, "sizes": sizes}
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _count(which: NDArray[np.bool_], cells: NDArray[np.int64], count: int) -> Floats:
-    result: Floats = np.bincount(cells, weights=which, minlength=count).astype(np.float64)
-    return result
+def calibration_cells(groups: Any, samples: int) -> tuple[Tensor, Tensor]:
+    """The cell of each calibration sample, and the groups that the cells stand for; None: one."""
+    if groups is None:
+        return torch.zeros(samples, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+    known, cells = check_groups(groups, samples).cpu().unique(return_inverse=True)
+    return cells, known
+
+
+def calibrated(scores: Tensor, cells: Tensor, known: Tensor, options: Mapping[str, Any]) -> State:
+    """The limits of all cells; refused where all are infinite, with a warning where some are."""
+    count, share, by = len(known) * options.get("targets", 1), options["miscoverage"], options["by"]
+    state = dict(fit_limits(scores.numpy(), cells.numpy(), count, share))
+    if by == "group":
+        state["groups"] = known
+    if state["high"].isinf().all() and (state["steps"] == 0).all():
+        raise NescioError(
+            f"{int(state['sizes'].max())} calibration samples{f' in any {by}' if by else ''} are "
+            f"too few for a miscoverage of {share:g}: only the set of everything could guarantee "
+            f"it. Give at least {needed(share)} samples{f' for each {by}' if by else ''}, or raise "
+            "miscoverage"
+        )
+    if message := unlimited(state, options):
+        warnings.warn(message, FewSamplesWarning, stacklevel=5)
+    return state
 
 
 def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -148,7 +179,7 @@ def check_groups(groups: Any, samples: int) -> Tensor:
     return result.long()
 
 
-def _some(values: list[int]) -> str:
+def _some(values: list[Any]) -> str:
     return ", ".join(map(str, values[:10])) + (", ..." if len(values) > 10 else "")
 
 
@@ -182,21 +213,21 @@ class Fitted(ABC):
         head = f"{type(self).__name__}({self.name}, miscoverage={self.options['miscoverage']:g})"
         return f"{head}\n- {self.guarantee}"
 
-    def check_by(self, groups: Any, what: str) -> None:
-        """Refuse groups where none were calibrated, and their absence where some were."""
+    def group_cells(self, groups: Any, what: str, samples: int, device: torch.device) -> Tensor:
+        """The index `(N, 1)` of each sample's group; 0 where none were calibrated."""
         by = self.options["by"]
         if (groups is not None) != (by == "group"):
             wanted = "need groups=, one number per sample" if by == "group" else "take no groups="
             raise NescioError(f"{what} calibrated by {by or 'all samples together'} {wanted}")
+        if by != "group":
+            return torch.zeros(samples, 1, dtype=torch.int64, device=device)
+        numbers = check_groups(groups, samples).to(device)
+        return cell_numbers(numbers, self.state["groups"])[:, None]
 
     def manifest(self) -> dict[str, Any]:
         """All but the tensors, as JSON."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "options": dict(self.options),
-            "guarantee": self.guarantee,
-        }
+        about = {"kind": self.kind, "name": self.name, "options": dict(self.options)}
+        return {**about, "guarantee": self.guarantee}
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> Self:
@@ -237,22 +268,51 @@ def unlimited(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> str:
     if not len(few) or by is None:
         return ""
     names = state.get("groups", torch.arange(len(sizes)))
-    listed = ", ".join(f"{int(names[index])} ({int(sizes[index])})" for index in few[:10])
-    then = {"class": "these classes are in every set", "group": "they get everything"}[by]
-    more = ", ..." if len(few) > 10 else ""
-    plural = "classes" if by == "class" else "groups"
+    listed = _some([f"{int(names[index])} ({int(sizes[index])})" for index in few])
+    plural, then = {
+        "class": ("classes", "these classes are in every set"),
+        "group": ("groups", "they get everything"),
+    }[by]
     return (
         f"{len(few)} of {len(sizes)} {plural} have fewer than the {least} calibration "
-        f"samples needed, so {then}: {listed}{more}."
+        f"samples needed, so {then}: {listed}."
     )
 
 
-def too_few(options: Mapping[str, Any], most: int) -> str:
-    """The message where no limit is finite."""
-    share, by = options["miscoverage"], options["by"]
-    each = f" in any {by}" if by else ""
-    return (
-        f"{most} calibration samples{each} are too few for a miscoverage of {share:g}: only the "
-        f"set of everything could guarantee it. Give at least {needed(share)} samples"
-        f"{f' for each {by}' if by else ''}, or raise miscoverage"
-    )
+def p_values(
+    calibration_scores: Numbers,
+    scores: Numbers,
+    *,
+    randomize: bool = False,
+    seed: int = 0,
+    first: int = 0,
+) -> Tensor:
+    """(1 + #{calibration >= score}) / (n + 1) of each score, `(N,)`: small is further out.
+
+    A new score that is exchangeable with the n calibration scores has p <= a with probability at
+    most a. With `randomize`, ties are broken at random and the probability is a exactly; `first`
+    is then the number of the first sample, where scores come in batches.
+
+    >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    known = np.sort(_checked("calibration_scores", calibration_scores))
+    new = _checked("scores", scores, empty=True)
+    at_least = len(known) - np.searchsorted(known, new, side="left")
+    if not randomize:
+        result: NDArray[np.float64] = (1.0 + at_least) / (len(known) + 1)
+    else:
+        above = len(known) - np.searchsorted(known, new, side="right")
+        u = uniforms(seed, CALLS, first, len(new)).numpy()
+        result = (above + u * (1 + at_least - above)) / (len(known) + 1)
+    device = scores.device if isinstance(scores, Tensor) else "cpu"
+    return torch.from_numpy(result).to(device)
+
+
+def _checked(name: str, values: Numbers, *, empty: bool = False) -> NDArray[np.float64]:
+    if empty and isinstance(values, (Tensor, np.ndarray)) and tuple(values.shape) == (0,):
+        return np.zeros(0)
+    result = numbers(name, values, axes=1).astype(np.float64)
+    if lost := int(np.isnan(result).sum()):
+        raise NescioError(f"{lost} of {len(result)} {name} are NaN; check the network and inputs")
+    return result

@@ -1,12 +1,10 @@
 """Prediction sets by split conformal prediction: by a threshold, adaptive, without a long tail."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,23 +12,18 @@ from nescio.conformal.score_limits import (
     CALIBRATION,
     CALLS,
     Fitted,
-    State,
-    cell_numbers,
-    check_groups,
+    calibrated,
+    calibration_cells,
     check_miscoverage,
-    fit_limits,
     in_words,
     limits,
     rounding,
-    too_few,
     uniforms,
-    unlimited,
 )
 from nescio.core import (
     Array,
     Categorical,
     Classification,
-    FewSamplesWarning,
     NescioError,
     Registry,
     as_tensor,
@@ -38,12 +31,11 @@ from nescio.core import (
 )
 from nescio.core.registry import conformal_methods
 
-Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **options) -> (n, C)
-KIND = "prediction sets"
 LOGARITHMS = ("threshold",)  # scores that rounding moves as it moves logits
 CHUNK = 1 << 20  # numbers of a chunk in float64
 
-scores = Registry("kind of prediction set")  # how badly each class fits: larger is worse
+# how badly each class fits, larger is worse: (log_probs (n, C), u (n,) or None) -> (n, C)
+scores = Registry("kind of prediction set")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +47,7 @@ class Sets(Fitted):
     Where rounding may decide (of `threshold`, unless randomized), a class belongs to the set.
     """
 
-    kind = KIND
+    kind = "prediction sets"
     known = scores
 
     @torch.no_grad()
@@ -96,13 +88,10 @@ class Sets(Fitted):
 
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
         """The cell of each sample and class, `(N, C)`, or `(N, 1)` where all classes share one."""
-        by, device = self.options["by"], prediction.device
-        self.check_by(groups, "sets")
-        if by == "group":
-            numbers = check_groups(groups, len(prediction)).to(device)
-            return cell_numbers(numbers, self.state["groups"])[:, None]
-        columns = prediction.classes if by == "class" else 1
-        return torch.arange(columns, device=device).expand(len(prediction), -1)
+        cells = self.group_cells(groups, "sets", len(prediction), prediction.device)
+        if self.options["by"] != "class":
+            return cells
+        return torch.arange(prediction.classes, device=cells.device).expand(len(cells), -1)
 
     @property
     def guarantee(self) -> str:
@@ -126,6 +115,8 @@ def calibrate(
     """Sets of a named score, from calibration samples with their labels."""
     prediction = as_classification(prediction)
     labels = check_labels(as_tensor(labels, "labels"), prediction.classes, (len(prediction),))
+    if isinstance(by, str) and by != "class":
+        raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
     if not len(labels) or (labels == labels[0]).all():
         only = f"are all of class {int(labels[0])}" if len(labels) else "are none"
         raise NescioError(
@@ -148,33 +139,10 @@ def calibrate(
         .cpu()
         for start, logs in _chunks(prediction)
     ]
-    cells, known = _calibration_cells(by, labels.cpu(), prediction.classes)
-    state = fit_limits(torch.cat(values).numpy(), cells, len(known), options["miscoverage"])
-    state = {**state, "groups": known} if options["by"] == "group" else state
-    say_small(state, options)
-    return Sets(name, options, state)
-
-
-def _calibration_cells(
-    by: Any, labels: Tensor, classes: int
-) -> tuple["np.ndarray[Any, np.dtype[np.int64]]", Tensor]:
-    """The cell of each calibration sample, and what the cells stand for."""
-    if by is None:
-        return torch.zeros_like(labels).numpy(), torch.zeros(1, dtype=torch.int64)
-    if isinstance(by, str):
-        if by != "class":
-            raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
-        return labels.numpy(), torch.arange(classes)
-    known, cells = check_groups(by, len(labels)).cpu().unique(return_inverse=True)
-    return cells.numpy(), known
-
-
-def say_small(state: State, options: Mapping[str, Any]) -> None:
-    """Refuse limits that are all infinite; warn of some that are."""
-    if state["high"].isinf().all() and (state["steps"] == 0).all():
-        raise NescioError(too_few(options, int(state["sizes"].max())))
-    if message := unlimited(state, options):
-        warnings.warn(message, FewSamplesWarning, stacklevel=5)
+    cells, known = calibration_cells(None if isinstance(by, str) else by, len(labels))
+    if options["by"] == "class":
+        cells, known = labels.cpu(), torch.arange(prediction.classes)
+    return Sets(name, options, calibrated(torch.cat(values), cells, known, options))
 
 
 def as_classification(value: Classification | Array) -> Classification:
@@ -274,7 +242,6 @@ def adaptive(
 
 @scores.named("adaptive")
 def _adaptive(log_probs: Tensor, u: Tensor | None) -> Tensor:
-    """The sum of the more probable classes, and a share u of the class itself."""
     return _ranked(log_probs, u)[0]
 
 
@@ -322,6 +289,5 @@ def regularized_adaptive(
 
 @scores.named("regularized_adaptive")
 def _regularized(log_probs: Tensor, u: Tensor | None, *, penalty: float, free: int) -> Tensor:
-    """The adaptive score and the penalty of the rank."""
     before, rank = _ranked(log_probs, u)
     return before + penalty * (rank - free).clamp(min=0)

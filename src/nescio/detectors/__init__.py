@@ -1,11 +1,11 @@
 """Detectors: activations of networks to scores, larger = further out."""
 
+from nescio.detectors.class_means import gaussian_mixture as gaussian_mixture
 from nescio.detectors.class_means import kl_matching as kl_matching
 from nescio.detectors.class_means import openmax as openmax
 from nescio.detectors.class_means import she as she
 from nescio.detectors.combined import combined as combined
 from nescio.detectors.detector import Detector as Detector
-from nescio.detectors.gaussian_mixture import gaussian_mixture as gaussian_mixture
 from nescio.detectors.gower import gower as gower
 from nescio.detectors.knn import knn as knn
 from nescio.detectors.last_layer import ash as ash

@@ -1,6 +1,8 @@
-"""Detectors that compare with the mean answer or feature of each class: KL, SHE and OpenMax."""
+"""Detectors that compare with each class: KL matching, SHE, OpenMax, Gaussian densities."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.last_layer import check_width, class_sums, parts, right_classes
+from nescio.detectors.mahalanobis import classes, moments, precision, read, whitened, whitening
 from nescio.detectors.simple import by_rows, check_classes
 
 CLASSES = ("predicted", "true")
@@ -32,6 +35,7 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         (one - two).norm(dim=-1) / 200 + 1 - F.cosine_similarity(one, two, dim=-1)
     ),
 }
+KINDS = ("full", "tied", "diagonal")
 
 
 @detectors.register
@@ -56,24 +60,19 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
 
 @scores.named("kl_matching")
 def _kl_matching(view: View, state: State, **_: str) -> Tensor:
-    """The least divergence over the classes, in float64 on the way."""
     check_width(view.logits, state["logs"])
-    logs = state["logs"]
-    return by_rows(view.logits, 1.0, lambda block: _least(block, logs))
 
+    def least(logits: Tensor) -> Tensor:
+        own = logits.double().log_softmax(-1)
+        probs = own.exp()
+        cross = (probs @ state["logs"].T).amax(-1)
+        return ((probs * own).sum(-1) - cross).to(logits.dtype)
 
-def _least(logits: Tensor, logs: Tensor) -> Tensor:
-    own = logits.double().log_softmax(-1)
-    probs = own.exp()
-    cross = (probs @ logs.T).amax(-1)
-    return ((probs * own).sum(-1) - cross).to(logits.dtype)
+    return by_rows(view.logits, 1.0, least)
 
 
 def _mean_logs(logits: Tensor, classes: Tensor) -> Tensor:
-    """Logarithms `(K, C)` in float64 of the mean probabilities of each class that has samples.
-
-    Summed relative to the largest logarithm met, so that no probability vanishes.
-    """
+    """Logarithms `(K, C)` of the mean probabilities of each class, summed so that none vanishes."""
     known, indices = classes.unique(return_inverse=True)
     shape = (len(known), logits.shape[-1])
     highest = torch.full(shape, -torch.inf, dtype=torch.float64, device=logits.device)
@@ -117,7 +116,6 @@ def she(train: Activations, *, layer: str | None = None, similarity: str = "inne
 
 @scores.named("she")
 def _she(view: View, state: State, *, similarity: str) -> Tensor:
-    """Minus the likeness to the pattern of the predicted class."""
     features, unlike = only_layer(view), SIMILARITIES[similarity]
     patterns, known = state["patterns"].to(features.dtype), state["counts"] > 0
     check_width(features, patterns)
@@ -158,22 +156,20 @@ def openmax(
 
 @scores.named("openmax")
 def _openmax(view: View, state: State, *, alpha: int, distance: str, **_: int) -> Tensor:
-    """The log-odds of the unknown class."""
     check_width(view.logits, state["means"])
-    return by_rows(view.logits, 1.0, lambda block: _unknown(block, state, alpha, distance))
 
+    def odds(logits: Tensor) -> Tensor:
+        precise = logits.double()
+        first, classes = precise.topk(min(alpha, precise.shape[-1]), sorted=True)  # (n, A)
+        away = DISTANCES[distance](precise[:, None], state["means"][classes])
+        away = (away - state["origin"][classes]).clamp_min(0) / state["scale"][classes]
+        smaller = -(-(away ** state["shape"][classes])).expm1()
+        ranks = 1 - torch.arange(first.shape[1]).to(first) / first.shape[1]
+        taken = first * torch.where(state["known"][classes], smaller, 1.0) * ranks
+        lowered = precise.scatter(-1, classes, first - taken)
+        return (taken.sum(-1) - lowered.logsumexp(-1)).to(logits.dtype)
 
-def _unknown(logits: Tensor, state: State, alpha: int, distance: str) -> Tensor:
-    """The unknown class's logit minus the log-sum-exp of the lowered others, in float64."""
-    precise = logits.double()
-    first, classes = precise.topk(min(alpha, precise.shape[-1]), sorted=True)  # (n, A)
-    away = DISTANCES[distance](precise[:, None], state["means"][classes]) - state["origin"][classes]
-    power = (away.clamp_min(0) / state["scale"][classes]) ** state["shape"][classes]
-    smaller = torch.where(state["known"][classes], -(-power).expm1(), 1.0)
-    ranks = 1 - torch.arange(first.shape[1]).to(first) / first.shape[1]
-    taken = first * smaller * ranks
-    lowered = precise.scatter(-1, classes, first - taken)
-    return (taken.sum(-1) - lowered.logsumexp(-1)).to(logits.dtype)
+    return by_rows(view.logits, 1.0, odds)
 
 
 def _fitted(logits: Tensor, labels: Tensor, tail: int, distance: str) -> dict[str, Tensor]:
@@ -189,15 +185,10 @@ def _fitted(logits: Tensor, labels: Tensor, tail: int, distance: str) -> dict[st
             f"openmax cannot fit a tail: {int((right >= 0).sum())} samples are correct, "
             "or all are as far from their class's mean; give more training samples"
         )
-    borrowed = torch.tensor(everything, dtype=torch.float64)
-    known = counts.nonzero()[:, 0].tolist()
-    rows = {label: _tail(far[right == label], tail) or everything for label in known}
-    weibulls = torch.stack(
-        [torch.tensor(rows[c]).to(borrowed) if c in rows else borrowed for c in range(len(means))]
-    ).to(means)
-    shape, scale, origin = weibulls.T.contiguous()
-    weibull = {"shape": shape, "scale": scale, "origin": origin}
-    return {"means": means, "known": counts > 0, **{n: t.clone() for n, t in weibull.items()}}
+    rows = [_tail(far[right == label], tail) or everything for label in range(len(means))]
+    columns = zip(("shape", "scale", "origin"), zip(*rows, strict=True), strict=True)
+    weibull = {name: torch.tensor(numbers).to(means) for name, numbers in columns}
+    return {"means": means, "known": counts > 0, **weibull}
 
 
 def _tail(far: Tensor, size: int) -> tuple[float, float, float] | None:
@@ -233,3 +224,80 @@ def fit_weibull(numbers: Tensor) -> tuple[float, float]:
         high *= 2
     shape = low if low == high else float(brentq(gap, low, high, xtol=1e-300, rtol=1e-13))
     return shape, largest * float(np.exp(shape * logs).mean()) ** (1 / shape)
+
+
+@detectors.register
+def gaussian_mixture(
+    train: Activations,
+    *,
+    layer: str | None = None,
+    covariance: str = "full",
+    pooled: float = 0.1,
+    shrinkage: float = 1e-3,
+) -> Detector:
+    """Minus the log-density of the features under a Gaussian for each class, weighted by its share.
+
+    -log sum_c pi_c N(f; mu_c, S_c).
+
+    layer: none is that before the last linear layer.
+    covariance: "full", one per class; "diagonal", its diagonal; "tied", one for all.
+    pooled: S_c = (n_c C_c + p m C) / (n_c + p m), with C_c the covariance of the n_c samples of the
+    class, C that of all about their class means, and m the mean number of samples of a class: an
+    ordinary class leans on the others a little, one with a single sample wholly (after Friedman,
+    1989). 0 is the published method. Not for "tied".
+    shrinkage: the share of the identity, scaled to the mean variance of C, in every S_c.
+    """
+    name = train.layer(layer)
+    if covariance not in KINDS:
+        raise NescioError(f"covariance must be one of {', '.join(KINDS)}, got {covariance!r}")
+    if not 0 <= pooled < math.inf:
+        raise NescioError(f"pooled must be a number from 0 on, got {pooled}")
+    if not 0 <= shrinkage <= 1:
+        raise NescioError(f"shrinkage must be in [0, 1], got {shrinkage}")
+    options: dict[str, Any] = {"covariance": covariance, "pooled": pooled, "shrinkage": shrinkage}
+    labels, count = classes(train.known())
+    states = [_gaussians(features, labels, count, **options) for features in train.features[name]]
+    return fitted("gaussian_mixture", train, options, states, name)
+
+
+@scores.named("gaussian_mixture")
+def _gaussian_mixture(view: View, state: State, *, covariance: str, **_: float) -> Tensor:
+    means, whiten, level = state["means"], state["whiten"], state["level"]
+    densities = []
+    for rows in read(only_layer(view), means):
+        logs = []
+        for label, mean in enumerate(means):
+            matrix = whiten[label if len(whiten) > 1 else 0]
+            apart = rows - mean
+            white = apart * matrix if covariance == "diagonal" else whitened(apart, matrix)
+            logs.append(level[label] - white.square().sum(1) / 2)
+        densities.append(-torch.stack(logs).logsumexp(0))
+    return torch.cat(densities)
+
+
+@torch.no_grad()
+def _gaussians(
+    features: Tensor, labels: Tensor, count: int, covariance: str, pooled: float, shrinkage: float
+) -> dict[str, Tensor]:
+    """Class means, a whitening matrix (or diagonal) per class, and the log-density at each mean."""
+    about = moments(features, labels, count)
+    whiten = []
+    for label in range(1 if covariance == "tied" else count):
+        spread = about.within
+        if covariance != "tied":
+            rows = features[(labels == label).to(features.device)]
+            lent = pooled * len(features) / count
+            spread = (len(rows) * moments(rows).within + lent * spread) / (len(rows) + lent)
+        spread = (1 - shrinkage) * spread + shrinkage * about.level
+        if covariance == "diagonal":
+            spread = spread.diagonal().diag()
+        whiten.append(whitening(spread))
+    stacked = torch.stack(whiten)
+    scale = stacked.diagonal(dim1=1, dim2=2)  # triangular: the determinant is their product
+    peak = scale.log().sum(1) - features.shape[1] / 2 * math.log(2 * math.pi)
+    state = {
+        "means": about.means,
+        "whiten": scale if covariance == "diagonal" else stacked,
+        "level": (about.counts / len(features)).log() + peak,
+    }
+    return {name: tensor.to(precision(features)) for name, tensor in state.items()}

@@ -1,7 +1,7 @@
 """Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -33,10 +33,6 @@ class Rows:
     def there(self) -> Tensor:
         """Whether a number is known, 0 or 1."""
         return 1 - self.missing - self.unseen
-
-    def over(self, width: Tensor) -> "Rows":
-        """The same with numbers divided by `width`."""
-        return replace(self, values=self.values / width)
 
 
 @detectors.register
@@ -86,12 +82,12 @@ def _ranges(rows: Rows) -> Tensor:
 
 @scores.named("gower")
 def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -> Tensor:
-    """Mean distance to the k nearest rows of the bank, in blocks of both."""
     x, bank = flat_inputs(view.inputs), state["bank"]
-    banks = [read_rows(part, columns).over(state["width"]) for part in bank.split(PAIRS // QUERIES)]
+    width = state["width"]
+    banks = [read_rows(part, columns, width) for part in bank.split(PAIRS // QUERIES)]
     means = []
     for part in x.split(QUERIES):
-        rows = read_rows(part, columns).over(state["width"])
+        rows = read_rows(part, columns, width)
         nearest = x.new_empty((len(part), 0))
         for others in banks:
             both = torch.cat([nearest, distances(rows, others, missing)], 1)
@@ -113,7 +109,8 @@ def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
     if missing == "level":
         count = one.values.shape[1] + one.holes.shape[1]
         return (total + count) / count
-    counted = _known(one) @ _known(two).mT
+    known = [1 - torch.cat([rows.missing, rows.holes], 1) for rows in (one, two)]
+    counted = known[0] @ known[1].mT
     return torch.where(counted > 0, (total + counted) / counted.clamp_min(1), 1.0)
 
 
@@ -121,10 +118,6 @@ def _same(rows: Rows, missing: str) -> list[Tensor]:
     """What makes two values not differ by a whole 1, if both rows have it."""
     flags = [rows.missing, rows.holes] if missing == "level" else []
     return [rows.there, rows.levels, *flags]
-
-
-def _known(rows: Rows) -> Tensor:
-    return 1 - torch.cat([rows.missing, rows.holes], 1)
 
 
 def flat_inputs(inputs: Inputs | None) -> Tensor:
@@ -176,8 +169,8 @@ def marked(own: Tensor, flags: Tensor) -> Tensor:
     return marks
 
 
-def read_rows(inputs: Inputs | None, layout: Layout) -> Rows:
-    """Encoded inputs by what their numbers mean."""
+def read_rows(inputs: Inputs | None, layout: Layout, width: Tensor | float = 1.0) -> Rows:
+    """Encoded inputs by what their numbers mean, which are divided by `width`."""
     parts = list(column_parts(inputs, layout))
     numbers = [(own, flags) for kind, own, flags in parts if kind != "categorical"]
     classes = [(own, flags) for kind, own, flags in parts if kind == "categorical"]
@@ -190,7 +183,7 @@ def read_rows(inputs: Inputs | None, layout: Layout) -> Rows:
         return flags[:, index : index + 1] if flags.shape[1] > index else none
 
     return Rows(
-        values=torch.cat([empty, *(own for own, _ in numbers)], 1),
+        values=torch.cat([empty, *(own for own, _ in numbers)], 1) / width,
         missing=torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
         unseen=torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),
         levels=torch.cat([empty, *(own for own, _ in classes)], 1),

@@ -34,6 +34,7 @@ SCAN = 28  # columns in whose time the bounds are searched
 PRICE = 100  # rows in whose time one that is reached is fetched, times 4: other queries reach more
 
 Found = tuple[Tensor, Tensor]  # values and indices in the bank
+Find = Callable[[Tensor, "Bank", int, Tensor], Found]
 
 
 @detectors.register
@@ -56,8 +57,13 @@ def knn(
     share: keep this share of the training features, drawn by `seed`.
     """
     name = train.layer(layer)
-    chosen = _chosen(train.samples, share, seed)
-    size = train.samples if chosen is None else len(chosen)
+    if not 0 < share <= 1:
+        raise NescioError(f"share must be in (0, 1], got {share}")
+    size = math.ceil(share * train.samples)
+    chosen = None
+    if share < 1:
+        order = torch.randperm(train.samples, generator=generator(seed, "bank"))
+        chosen = order[:size].sort().values
     if not 1 <= k <= size:
         raise NescioError(
             f"k must be from 1 to {size}, the number of features in the bank, got {k}"
@@ -69,22 +75,11 @@ def knn(
 
 @scores.named("knn")
 def _score(view: View, state: State, *, k: int, normalize: bool, **_: float) -> Tensor:
-    """Find the k-th neighbor by products, then measure the distance to it by the difference."""
     bank = as_bank(state)
     rows = only_layer(view).to(bank.rows.dtype)
     rows = F.normalize(rows, dim=1) if normalize else rows
     near = bank.rows[kth_nearest(rows.detach(), bank, k)]
-    distance: Tensor = torch.linalg.vector_norm(rows - near, dim=1)
-    return distance
-
-
-def _chosen(samples: int, share: float, seed: int) -> Tensor | None:
-    if not 0 < share <= 1:
-        raise NescioError(f"share must be in (0, 1], got {share}")
-    if share == 1:
-        return None
-    order = torch.randperm(samples, generator=generator(seed, "bank"))
-    return order[: math.ceil(share * samples)].sort().values
+    return torch.linalg.vector_norm(rows - near, dim=1)  # type: ignore[no-any-return]
 
 
 def _fitted(features: Tensor, chosen: Tensor | None, k: int, normalize: bool) -> dict[str, Tensor]:
@@ -152,10 +147,7 @@ def _directions(bank: Bank, k: int) -> Tensor | None:
 
 
 def _lead(rows: Tensor, turn: Tensor, last: Tensor | None) -> Tensor:
-    """`(n, R + 1)`: parts along the directions, and the length of the rest; then `last`.
-
-    That of a query times that of a row is a bound. The length is never below the true one.
-    """
+    """`(n, R + 1)`: parts along the directions, and no less than the length of the rest; `last`."""
     exact = rows.double()
     along = exact @ turn
     square = exact.square().sum(1) * (1 + 4 * len(turn) * torch.finfo(torch.float64).eps)
@@ -187,14 +179,7 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
             return torch.cat(list(pool.map(search, queries.chunk(threads))))
 
 
-def _kth(
-    queries: Tensor,
-    bank: Bank,
-    k: int,
-    find: Callable[[Tensor, Bank, int, Tensor], Found],
-    few: int,
-    wide: int,
-) -> Found:
+def _kth(queries: Tensor, bank: Bank, k: int, find: Find, few: int, wide: int) -> Found:
     """The k-th largest value of each query and its index, `(n,)` each, a piece at a time."""
     room = queries.new_empty(min(few, len(queries)), _padded(min(wide, len(bank))))
     values, indices = [], []
@@ -271,8 +256,7 @@ def _some(queries: Tensor, bank: Bank, ends: Tensor, indices: Tensor) -> Tensor:
 
 
 def _padded(size: int) -> int:
-    """Up to whole groups of groups."""
-    return -(-size // GROUP**2) * GROUP**2
+    return -(-size // GROUP**2) * GROUP**2  # whole groups of groups
 
 
 def _products(queries: Tensor, rows: Tensor, room: Tensor) -> Tensor:
@@ -284,9 +268,7 @@ def _products(queries: Tensor, rows: Tensor, room: Tensor) -> Tensor:
 
 
 def _tops(numbers: Tensor) -> Tensor:
-    """The largest of each group, `(n, groups)`."""
-    tops: Tensor = numbers.unflatten(1, (GROUP, -1)).amax(1)
-    return tops
+    return numbers.unflatten(1, (GROUP, -1)).amax(1)  # type: ignore[no-any-return]
 
 
 def _largest(numbers: Tensor, k: int) -> Found:

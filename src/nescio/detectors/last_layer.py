@@ -37,7 +37,6 @@ def react(train: Activations, *, percentile: float = 90.0) -> Detector:
 
 @scores.named("react")
 def _react(view: View, state: State, **_: float) -> Tensor:
-    """The free energy of the logits of clipped features."""
     features = only_layer(view)
     return energy_of(features.minimum(state["limit"].to(features.dtype)), state)
 
@@ -54,27 +53,19 @@ def dice(train: Activations, *, sparsity: float = 0.9) -> Detector:
         raise NescioError(f"sparsity must be at least 0 and below 1, got {sparsity}")
     layer, states = last_layer(train, "dice")
     for member, state in enumerate(states):
-        mean = _mean(train.features[layer][member]).to(state["weight"].device)
-        state["weight"] = _sparse(state["weight"], mean, sparsity)
+        features = train.features[layer][member]
+        sums = [block.sum(0, dtype=torch.float64) for _, block in parts(features)]
+        mean = (torch.stack(sums).sum(0) / len(features)).to(state["weight"].device)
+        contribution = (state["weight"].double() * mean).flatten()
+        gone = contribution.sort(stable=True).indices[: round(sparsity * len(contribution))]
+        sparse = state["weight"].flatten().index_fill(0, gone, 0.0)
+        state["weight"] = sparse.view_as(state["weight"])
     return fitted("dice", train, {"sparsity": float(sparsity)}, states, layer)
 
 
 @scores.named("dice")
 def _dice(view: View, state: State, **_: float) -> Tensor:
-    """The free energy of the logits of the sparse layer."""
     return energy_of(only_layer(view), state)
-
-
-def _mean(features: Tensor) -> Tensor:
-    sums = [block.sum(0, dtype=torch.float64) for _, block in parts(features)]
-    return torch.stack(sums).sum(0) / len(features)
-
-
-def _sparse(weight: Tensor, mean: Tensor, sparsity: float) -> Tensor:
-    """The weights whose contribution is above that percentile of all; 0 for the others."""
-    contribution = (weight.double() * mean).flatten()
-    gone = contribution.sort(stable=True).indices[: round(sparsity * len(contribution))]
-    return weight.flatten().index_fill(0, gone, 0.0).view_as(weight)
 
 
 @detectors.register
@@ -98,8 +89,13 @@ def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Det
             f"percentile {percentile} keeps {remaining} of {width} features, and "
             "exp(s1 / s2) may overflow; lower it"
         )
-    if kind != "p":
-        _check_signs(train.features[layer], kind)
+    if kind != "p" and (
+        lost := sum(int((b < 0).sum()) for f in train.features[layer] for _, b in parts(f))
+    ):
+        raise NescioError(
+            f'ash of kind "{kind}" shares out the sum of features that are not negative, as after '
+            f'a ReLU; {lost} are negative; use kind="p", or name another layer: last='
+        )
     options = {"kind": kind, "percentile": float(percentile)}
     return fitted("ash", train, options, states, layer)
 
@@ -129,15 +125,6 @@ def _remaining(width: int, percentile: float) -> int:
     return max(1, width - round(width * percentile / 100))
 
 
-def _check_signs(features: Tensor, kind: str) -> None:
-    lost = sum(int((block < 0).sum()) for member in features for _, block in parts(member))
-    if lost:
-        raise NescioError(
-            f'ash of kind "{kind}" shares out the sum of features that are not negative, as after '
-            f'a ReLU; {lost} are negative; use kind="p", or name another layer: last='
-        )
-
-
 @detectors.register
 def vim(train: Activations, *, dim: int | None = None) -> Detector:
     """The length of the features outside their principal space, as a logit against the others.
@@ -161,7 +148,6 @@ def vim(train: Activations, *, dim: int | None = None) -> Detector:
 
 @scores.named("vim")
 def _vim(view: View, state: State, **_: int) -> Tensor:
-    """The virtual logit minus the energy of the others."""
     length = _residual(only_layer(view), state["origin"], state["residual"])
     return state["alpha"] * length + free_energy(view.logits.to(length.dtype))
 
@@ -187,6 +173,10 @@ def _fitted(features: Tensor, logits: Tensor, layer: State, size: int) -> dict[s
     return {**state, "alpha": (largest / length).to(state["origin"])}
 
 
+def _size(width: int) -> int:
+    return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
+
+
 def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
     def length(rows: Tensor) -> Tensor:
         result: Tensor = ((rows.to(origin.dtype) - origin) @ residual).norm(dim=1)
@@ -195,14 +185,17 @@ def _residual(features: Tensor, origin: Tensor, residual: Tensor) -> Tensor:
     return in_blocks(features, length)
 
 
-def _size(width: int) -> int:
-    return 1000 if width >= 2048 else 512 if width >= 768 else width // 2
-
-
 def last_layer(train: Activations, name: str) -> tuple[str, list[dict[str, Tensor]]]:
     """The layer that enters the last linear one, and weight and bias of that for each network."""
     if train.weight is None or train.bias is None:
-        raise NescioError(f"{name} needs the last linear layer{_why(train)}")
+        why = ": give weight= and bias= to Activations, or use nescio.observe(net, data)"
+        if "layers" in train.about:  # from a network
+            why = (
+                ", and what enters it is not known: observed were "
+                f"{', '.join(train.about['layers']) or '-'}. Name None among the layers=; a "
+                "network that changes its logits after that layer has none"
+            )
+        raise NescioError(f"{name} needs the last linear layer{why}")
     layer = train.layer(None)
     wide, width = train.weight.shape[-1], train.features[layer].shape[-1]
     if wide != width:
@@ -222,27 +215,11 @@ def last_layer(train: Activations, name: str) -> tuple[str, list[dict[str, Tenso
     ]
 
 
-def _why(train: Activations) -> str:
-    """Why there is no last linear layer, and what to do."""
-    if "layers" not in train.about:  # not from a network
-        return ": give weight= and bias= to Activations, or use nescio.observe(net, data)"
-    layers = ", ".join(train.about["layers"]) or "-"
-    return (
-        f", and what enters it is not known: observed were {layers}. Name None "
-        "among the layers=; a network that changes its logits after that layer has none"
-    )
-
-
-def answer(features: Tensor, state: Mapping[str, Tensor]) -> Tensor:
-    """Logits `(N, C)` of the last linear layer for features `(N, F)`."""
-    weight, bias = state["weight"], state["bias"]
-    check_width(features, weight)
-    return torch.addmm(bias.to(features.dtype), features, weight.to(features.dtype).T)
-
-
 def energy_of(features: Tensor, state: Mapping[str, Tensor]) -> Tensor:
     """The free energy of the logits that the last linear layer gives for features."""
-    return free_energy(answer(features, state))
+    weight, bias = (state[name].to(features.dtype) for name in ("weight", "bias"))
+    check_width(features, weight)
+    return free_energy(torch.addmm(bias, features, weight.T))
 
 
 def check_width(features: Tensor, fitted: Tensor) -> None:

@@ -73,7 +73,10 @@ def mahalanobis(
             share = shrunk(shrinkage, features, labels, about)
             part = _whitened_means(about, share, precision(features))
             if len(names) > 1:
-                part |= _standard(features, part)
+                far = nearest(features, part).double()
+                spread = far.std(correction=0).clamp_min(torch.finfo(torch.float32).tiny)
+                standard = {"offset": far.mean(), "scale": spread}
+                part |= {key: number.to(part["center"]) for key, number in standard.items()}
             state |= {f"{key}.{index}": tensor for key, tensor in part.items()}
         states.append(state)
     return fitted("mahalanobis", train, {"shrinkage": shrinkage}, states, *names)
@@ -81,7 +84,6 @@ def mahalanobis(
 
 @scores.named("mahalanobis")
 def _score(view: View, state: State, **_: float | str) -> Tensor:
-    """The distance, or the sum of standardized ones."""
     parts = []
     for index, features in enumerate(view.features.values()):
         part = {key.rpartition(".")[0]: t for key, t in state.items() if key.endswith(f".{index}")}
@@ -118,7 +120,6 @@ def relative_mahalanobis(
 
 @scores.named("relative_mahalanobis")
 def _relative_score(view: View, state: State, **_: float | str) -> Tensor:
-    """The difference of the two squared distances."""
     features, center = only_layer(view), state["center"]
     blocks = read(features, center)
     far = [whitened(rows - center, state["background"]).square().sum(1) for rows in blocks]
@@ -143,12 +144,6 @@ def nearest(features: Tensor, state: State) -> Tensor:
         label = torch.addmm(half, white.detach(), means.T).argmax(1)
         distances.append((white - means[label]).square().sum(1))  # not expanded: nothing cancels
     return torch.cat(distances)
-
-
-def _standard(features: Tensor, state: State) -> dict[str, Tensor]:
-    distance = nearest(features, state).double()
-    spread = distance.std(correction=0).clamp_min(torch.finfo(torch.float32).tiny)
-    return {"offset": distance.mean().to(state["center"]), "scale": spread.to(state["center"])}
 
 
 def classes(labels: Tensor) -> tuple[Tensor, int]:
@@ -221,17 +216,13 @@ def _summed(features: Tensor, indices: Tensor, guess: Tensor) -> tuple[Tensor, T
         torch.index_select(guess, 0, own, out=room)
         rows = torch.sub(rows, room, out=room)
         off += torch.zeros_like(guess).index_add_(0, own, rows)
-        scatter += _squared(rows)
+        if rows.device.type != "cpu":
+            scatter += rows.T @ rows
+            continue
+        array = rows.numpy()
+        with np.errstate(over="ignore", invalid="ignore"):  # numpy sees that both are the same
+            scatter += torch.from_numpy(array.T @ array)  # and computes half
     return off, scatter
-
-
-def _squared(rows: Tensor) -> Tensor:
-    """`rows.T @ rows`, of which numpy computes half: it sees that both are the same."""
-    if rows.device.type != "cpu":
-        return rows.T @ rows
-    array = rows.numpy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        return torch.from_numpy(array.T @ array)
 
 
 def shrink(covariance: Tensor, share: float) -> Tensor:
@@ -256,9 +247,8 @@ def whitening(covariance: Tensor) -> Tensor:
             f"the covariance of {len(covariance)} features is singular: some are constant, or "
             "depend on others; raise shrinkage, for example to 0.001"
         )
-    whiten: Tensor = torch.linalg.solve_triangular(
-        factor, torch.eye(len(factor)).to(factor), upper=False
-    )
+    identity = torch.eye(len(factor)).to(factor)
+    whiten: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
     return whiten.T.contiguous()
 
 
@@ -267,11 +257,8 @@ def whitened(rows: Tensor, whiten: Tensor) -> Tensor:
     width = len(whiten)
     if width <= PANEL:
         return rows @ whiten
-    panels = []
-    for start in range(0, width, PANEL):
-        end = start + PANEL
-        panels.append(rows[:, :end] @ whiten[:end, start:end])
-    return torch.cat(panels, 1)
+    ends = range(PANEL, width + PANEL, PANEL)
+    return torch.cat([rows[:, :end] @ whiten[:end, end - PANEL : end] for end in ends], 1)
 
 
 @torch.no_grad()
@@ -287,9 +274,7 @@ def ledoit_wolf(features: Tensor, indices: Tensor, fitted: Moments) -> float:
     for part, rows in blocks(features):
         squares = (rows - means[indices[part]]).square().sum(1).double()
         fourth += float(squares.square().sum())
-    covariance = fitted.within
-    level = float(covariance.diagonal().mean())
-    spread = float(covariance.square().sum())
+    level, spread = float(fitted.within.diagonal().mean()), float(fitted.within.square().sum())
     error = (fourth / samples - spread) / (width * samples)
     distance = spread / width - level**2
     return 1.0 if distance <= 0 else min(1.0, max(0.0, error / distance))

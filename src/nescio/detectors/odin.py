@@ -1,7 +1,8 @@
 """Softmax at a high temperature after a step towards confidence (ODIN: Liang et al., 2018)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -48,26 +49,29 @@ def odin(
     """
     if not 0 <= radius < float("inf"):
         raise NescioError(f"radius must be finite and not negative, got {radius}")
-    options = {"temperature": check_temperature(temperature), "radius": float(radius)}
-    return Detector(name="odin", options={**options, "scale": _as_list(scale)})
+    options: dict[str, Any] = {"temperature": check_temperature(temperature)}
+    options |= {"radius": float(radius), "scale": scale}
+    if scale is not None:
+        numbers = torch.as_tensor(scale, dtype=torch.float64).flatten().tolist()
+        if not numbers or not all(0 < number < float("inf") for number in numbers):
+            raise NescioError(f"scale must be positive and finite, got {scale}")
+        options["scale"] = numbers
+    return Detector(name="odin", options=options)
 
 
 @scores.named("odin")
 def _score(
     view: View, _: State, *, temperature: float, radius: float, scale: list[float] | None
 ) -> Tensor:
-    """Log-odds against the first class of the moved inputs, a batch at a time."""
-    inputs, answer = sources(view)
     odds = []
-    for part in inputs.split(BATCH):
-        x = as_batch(part, part.dtype if part.is_floating_point() else torch.float32)
+    for x, answer in sources(view):
         moved = x if radius == 0 else x - radius * step(answer, x, temperature, scale)
         odds.append(log_odds_at(answer(moved), temperature))
     return torch.cat(odds)
 
 
-def sources(view: View) -> tuple[Tensor, Answer]:
-    """Inputs and the network, or an error that says how to keep them."""
+def sources(view: View) -> Iterator[tuple[Tensor, Answer]]:
+    """Batches of inputs with the network, or an error that says how to keep them."""
     if view.inputs is None or view.answer is None:
         missing = "inputs" if view.inputs is None else "network"
         raise NescioError(
@@ -75,7 +79,9 @@ def sources(view: View) -> tuple[Tensor, Answer]:
             "inputs=True, member by member (a mean of networks has no network of its own), or "
             "give Activations(..., inputs=x, answers=[net])"
         )
-    return only_tensor(view.inputs, "odin"), view.answer
+    for part in only_tensor(view.inputs, "odin").split(BATCH):
+        dtype = part.dtype if part.is_floating_point() else torch.float32
+        yield as_batch(part, dtype), view.answer
 
 
 def step(answer: Answer, x: Tensor, temperature: float, scale: list[float] | None) -> Tensor:
@@ -86,30 +92,19 @@ def step(answer: Answer, x: Tensor, temperature: float, scale: list[float] | Non
         loss = F.cross_entropy(logits, logits.argmax(-1), reduction="sum")
         gradient = torch.autograd.grad(loss * temperature, start)[0]  # half precision: no underflow
     sign = torch.where(gradient >= 0, 1.0, -1.0).to(x)
-    return sign if scale is None else sign / _per_channel(scale, x)
-
-
-def log_odds_at(logits: Tensor, temperature: float) -> Tensor:
-    """Log of (1 - p) / p of the first class at a temperature, in float64."""
-    return log_odds(check_classes(logits).double() / temperature)
-
-
-def _per_channel(scale: list[float], x: Tensor) -> Tensor:
+    if scale is None:
+        return sign
     if len(scale) not in (1, x.shape[1]):
         raise NescioError(
             f"scale has {len(scale)} numbers, the inputs {x.shape[1]} channels; give one number, "
             "or one per channel"
         )
-    return torch.tensor(scale).to(x).view(-1, *[1] * (x.ndim - 2))
+    return sign / torch.tensor(scale).to(x).view(-1, *[1] * (x.ndim - 2))
 
 
-def _as_list(scale: float | Sequence[float] | None) -> list[float] | None:
-    if scale is None:
-        return None
-    numbers = torch.as_tensor(scale, dtype=torch.float64).flatten().tolist()
-    if not numbers or not all(0 < number < float("inf") for number in numbers):
-        raise NescioError(f"scale must be positive and finite, got {scale}")
-    return list(numbers)
+def log_odds_at(logits: Tensor, temperature: float) -> Tensor:
+    """Log of (1 - p) / p of the first class at a temperature, in float64."""
+    return log_odds(check_classes(logits).double() / temperature)
 
 
 def tuned_odin(
@@ -144,8 +139,8 @@ def tuned_odin(
             "without OOD data the confidence decides, and it is not comparable between "
             f"temperatures; give one temperature, not {len(temperatures)}, or OOD data"
         )
-    numbers = odin(scale=scale).options["scale"]
     best, result = -float("inf"), odin(scale=scale)
+    numbers = result.options["scale"]
     for temperature in temperatures:
         inner = _scores(in_dist, temperature, radii, numbers)
         outer = None if ood is None else _scores(ood, temperature, radii, numbers)
@@ -157,22 +152,19 @@ def tuned_odin(
             if value > best:
                 best = value
                 result = odin(temperature=temperature, radius=radius, scale=scale)
+    used = [in_dist.hashes, None if ood is None else ood.hashes]
     record: dict[str, Any] = {
         "by": WITHOUT if ood is None else by,
         "value": abs(best),
         "in_dist": in_dist.samples,
         "ood": 0 if ood is None else ood.samples,
         "on": None if ood is None else name or str(ood.about.get("name", "unnamed")),
-        "hashes": _hashes(in_dist) + ([] if ood is None else _hashes(ood)),
-        "temperatures": [float(t) for t in temperatures],
-        "radii": [float(r) for r in radii],
+        "hashes": [h for hashes in used if hashes is not None for h in hashes.tolist()],
+        "temperatures": list(map(float, temperatures)),
+        "radii": list(map(float, radii)),
     }
     about = {**in_dist.about, "tuned": record}
     return replace(result, about=about, fitted_on=in_dist.hashes)
-
-
-def _hashes(activations: Activations) -> list[int]:
-    return [] if activations.hashes is None else [int(h) for h in activations.hashes.tolist()]
 
 
 def _scores(
@@ -182,13 +174,11 @@ def _scores(
     rows = []
     for member in range(activations.members):
         blocks = []
-        for view in activations.views(member, ()):
-            inputs, answer = sources(view)
-            for part in inputs.split(BATCH):
-                x = as_batch(part, part.dtype if part.is_floating_point() else torch.float32)
-                sign = step(answer, x, temperature, scale)
-                with torch.no_grad():
-                    moved = [log_odds_at(answer(x - r * sign), temperature) for r in radii]
-                blocks.append(torch.stack(moved))
+        views = activations.views(member, ())
+        for x, answer in chain.from_iterable(map(sources, views)):
+            sign = step(answer, x, temperature, scale)
+            with torch.no_grad():
+                moved = [log_odds_at(answer(x - r * sign), temperature) for r in radii]
+            blocks.append(torch.stack(moved))
         rows.append(torch.cat(blocks, 1))
     return torch.stack(rows, 1)

@@ -18,6 +18,7 @@ from nescio.detectors.detector import Detector, State, joint, scores
 
 NONE = 1e-5  # an energy that is 0 but for rounding
 SMALL = 1e-30  # odds below it come near the smallest float32
+Options = Mapping[str, Any]
 NUMBERS = 1 << 19  # of a block: two megabytes of float32
 
 
@@ -96,14 +97,14 @@ def _energy(view: View, _: State, *, temperature: float) -> Tensor:
 
 def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """-T log sum exp(z / T) of each row, `(N,)`."""
-    return by_rows(logits, temperature, lambda z: _minus_log_sum(z) * temperature)
 
+    def minus_log_sum(z: Tensor) -> Tensor:
+        if z.requires_grad:
+            return -z.logsumexp(-1) * temperature
+        top = z.amax(-1, keepdim=True)
+        return torch.log_((z - top).exp_().sum(-1)).add_(top[:, 0]).mul_(-temperature)
 
-def _minus_log_sum(logits: Tensor) -> Tensor:
-    if logits.requires_grad:
-        return -logits.logsumexp(-1)
-    top = logits.amax(-1, keepdim=True)
-    return torch.log_((logits - top).exp_().sum(-1)).add_(top[:, 0]).neg_()
+    return by_rows(logits, temperature, minus_log_sum)
 
 
 @detectors.register
@@ -163,23 +164,16 @@ def generalized_entropy(*, gamma: float = 0.1, top: int = 100) -> Detector:
 
 @scores.named("generalized_entropy")
 def _generalized_entropy(view: View, _: State, *, gamma: float, top: int) -> Tensor:
-    logits = check_classes(view.logits)
-    return by_rows(logits, 1.0, lambda block: _generalized(block, gamma, top))
+    def generalized(logits: Tensor) -> Tensor:  # of logarithms: no p or 1 - p near 0 is lost
+        logs = logits.log_softmax(-1)
+        first, label = logs.max(-1)
+        logs = logs.scatter(-1, label[:, None], -torch.inf)  # p^gamma = 0
+        if top < logits.shape[-1]:
+            logs = logs.topk(max(top - 1, 0), sorted=False).values
+        rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)  # at most 1/2 each
+        return rest + (gamma * (2 * first + log_odds(logits))).exp()
 
-
-def _generalized(logits: Tensor, gamma: float, top: int) -> Tensor:
-    """From logarithms: neither p near 0 nor 1 - p near 0 is lost.
-
-    For the largest p, log(1 - p) is its log-odds against plus log p; the others are at most 1/2.
-    """
-    odds = log_odds(logits)
-    logs = logits.log_softmax(-1)
-    first, label = logs.max(-1)
-    logs = logs.scatter(-1, label[:, None], -torch.inf)  # p^gamma = 0
-    if top < logits.shape[-1]:
-        logs = logs.topk(max(top - 1, 0), sorted=False).values
-    rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)
-    return rest + (gamma * (2 * first + odds)).exp()
+    return by_rows(check_classes(view.logits), 1.0, generalized)
 
 
 @detectors.register
@@ -198,40 +192,28 @@ def measured(
     head_options: of the head, such as its floor.
     options: of the measure, such as base.
     """
-    chosen: dict[str, Any] = {
-        "measure": measure,
-        "head": head,
-        "head_options": dict(head_options or {}),
-        "options": options,
-    }
+    given = dict(head_options or {})
+    chosen = {"measure": measure, "head": head, "head_options": given, "options": options}
     _check_options(measures[measure], measure, options)
-    _check_options(heads[head], head, head_options or {})
+    _check_options(heads[head], head, given)
     _measured(torch.zeros(2, 1, 2), **chosen)  # a measure must read what the head gives
     return Detector(name="measured", options=chosen)
 
 
 @joint.named("measured")
 def _measured(
-    logits: Tensor,
-    *,
-    measure: str,
-    head: str,
-    head_options: Mapping[str, float],
-    options: Mapping[str, Any],
+    logits: Tensor, *, measure: str, head: str, head_options: Mapping[str, float], options: Options
 ) -> Tensor:
-    """The measure of logits `(M, N, C)`, `(N,)`."""
     read, value = heads[head](**head_options), measures[measure]
     size = max(1, NUMBERS // (logits.shape[0] * logits.shape[2]))
     return torch.cat([value(read(part), **options) for part in logits.split(size, 1)])
 
 
-def _check_options(part: Any, name: str, options: Mapping[str, Any]) -> None:
+def _check_options(part: Any, name: str, options: Options) -> None:
     known = [option for option in inspect.signature(part).parameters if option != "prediction"]
-    for option in options:
-        if option not in known:
-            raise NescioError(
-                f"{name} has no option {option!r}; it has: {', '.join(known) or 'none'}"
-            )
+    if wrong := [option for option in options if option not in known]:
+        listed = ", ".join(known) or "none"
+        raise NescioError(f"{name} has no option {wrong[0]!r}; it has: {listed}")
 
 
 def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
@@ -285,10 +267,7 @@ def check_classes(logits: Tensor) -> Tensor:
 
 
 def others(powers: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum over each row of exp(z - max) but for the largest, and that with it.
-
-    The first is not a difference, so it does not vanish where the largest rounds to all of it.
-    """
+    """The sum over each row of exp(z - max) without the largest (not a difference), and with it."""
     whole = powers.sum(-1)
     rest = whole - 1
     sure = (whole < 1.5).nonzero()[:, 0]  # then no other is as large

@@ -47,11 +47,9 @@ class CrossFit:
         """The fold networks of one member alone."""
         if not 0 <= index < self.members:
             raise NescioError(f"member {index} of fold networks with {self.members} members")
-        alone = tuple(
-            replace(model, tensors={n: t[index : index + 1] for n, t in model.tensors.items()})
-            for model in self.models
-        )
-        return replace(self, models=alone)
+        parts = [{n: t[index : index + 1] for n, t in m.tensors.items()} for m in self.models]
+        alone = (replace(m, tensors=p) for m, p in zip(self.models, parts, strict=True))
+        return replace(self, models=tuple(alone))
 
     def logits(self) -> Tensor:
         """Logits `(M, N, C)` for all data, each from the model trained without that sample."""
@@ -102,15 +100,13 @@ def recommended(
             f"{train.members}; cross-fit with members={train.members}"
         )
     weights = _same_spread(train, options) if crossed is None else _learnt(crossed, options)
-    pairs = zip(trust.states, weights, strict=True)
-    states = [{**state, "weights": weight} for state, weight in pairs]
+    states = [{**s, "weights": w} for s, w in zip(trust.states, weights, strict=True)]
     parts = {"trust": dict(trust.options), "crossed": crossed is not None}
     return fitted("recommended", train, parts, states, *trust.layers)
 
 
 @scores.named("recommended")
 def score(view: View, state: State, *, trust: dict[str, float], **_: bool) -> Tensor:
-    """The weighted sum; the last weight is added."""
     odds: Tensor = scores["msp"](view, {}, temperature=1.0)
     near: Tensor = scores["trust_score"](view, state, **trust)
     first, second, level = state["weights"].to(near.dtype).unbind()

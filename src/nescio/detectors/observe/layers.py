@@ -3,7 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -75,14 +75,14 @@ def traced(net: nn.Module, run: Callable[[], object]) -> list[Call]:
             open_calls[-1] = False
         open_calls.append(True)
 
-    with _hooks() as add:
+    with ExitStack() as hooks:
         for name, layer in layers.items():
 
             def end(layer: nn.Module, *_: Any, name: str = name) -> None:
                 ended.append((name, layer, open_calls.pop()))
 
-            add(layer.register_forward_pre_hook(begin))
-            add(layer.register_forward_hook(end))
+            hooks.callback(layer.register_forward_pre_hook(begin).remove)
+            hooks.callback(layer.register_forward_hook(end).remove)
         run()
     times, seen = Counter(name for name, *_ in ended), Counter[str]()
     calls = []
@@ -140,7 +140,6 @@ def _matching(item: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
 
 
 def _refuse_unclear(name: str, net: nn.Module, names: Sequence[str]) -> None:
-    """Say why a layer that exists is not one place."""
     several = [full for full in names if full.rpartition("#")[0] == name]
     if several:
         raise NescioError(
@@ -179,27 +178,22 @@ def place(name: str, net: nn.Module) -> Place:
 @contextmanager
 def reading(places: Sequence[Place], keep: Callable[[Place, Tensor], None]) -> Iterator[None]:
     """Hand `keep` what the places hold while a network is called once; then check that all did."""
-    kept = Counter[str]()
-    with _hooks() as add:
-        for spot in places:
-            turns = Counter[str]()
+    kept, turns = Counter[str](), Counter[int]()
+    with ExitStack() as hooks:
+        for index, spot in enumerate(places):
 
-            def read(
-                _: nn.Module, args: Any, found: Any, spot: Place = spot, turns: Counter[str] = turns
-            ) -> None:
-                turns["so far"] += 1
-                if spot.turn not in (None, turns["so far"]):
-                    return
-                value = found
-                if spot.before:
-                    value = next(iter([*args, *found.values()]), None)
-                keep(spot, _first_tensor(value, spot.name))
-                kept[spot.name] += 1
+            def read(_: Any, args: Any, found: Any, spot: Place = spot, index: int = index) -> None:
+                turns[index] += 1
+                if spot.turn in (None, turns[index]):
+                    value = next(iter([*args, *found.values()]), None) if spot.before else found
+                    keep(spot, _first_tensor(value, spot.name))
+                    kept[spot.name] += 1
 
             if spot.before:
-                add(spot.layer.register_forward_pre_hook(read, with_kwargs=True))
+                handle = spot.layer.register_forward_pre_hook(read, with_kwargs=True)
             else:
-                add(spot.layer.register_forward_hook(read))
+                handle = spot.layer.register_forward_hook(read)
+            hooks.callback(handle.remove)
         yield
     for spot in places:
         if kept[spot.name] != 1:
@@ -216,17 +210,6 @@ def _first_tensor(value: Any, name: str) -> Tensor:
         kind = type(value).__name__
         raise NescioError(f"layer {name!r} gives a {kind}, not a tensor; name one inside it")
     return first
-
-
-@contextmanager
-def _hooks() -> Iterator[Callable[[Any], None]]:
-    """Yield a function that takes handles of hooks; they are removed whatever happens."""
-    handles: list[Any] = []
-    try:
-        yield handles.append
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def check_pool(pool: Pool) -> None:
@@ -246,7 +229,12 @@ def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, samples: int)
     """Rows `(N, F)` of a layer's output, never the same memory: what follows may write on it."""
     whole = value if value.dtype in (torch.float32, torch.float64) else value.float()
     if callable(pool):
-        rows = _by(pool, whole, name)
+        try:
+            rows = pool(whole)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise NescioError(
+                f"pool= does not take what {name!r} gives, {tuple(whole.shape)}: {error}"
+            ) from error
     elif whole.ndim < 3:
         rows = whole
     elif pool in MAPS and isinstance(layer, FEATURES_LAST):
@@ -265,13 +253,3 @@ def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, samples: int)
         )
     same = rows.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
     return rows.clone() if same else rows
-
-
-def _by(pool: Pooling, value: Tensor, name: str) -> Tensor:
-    """A user's own pooling; its errors name the layer."""
-    try:
-        return pool(value)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise NescioError(
-            f"pool= does not take what {name!r} gives, {tuple(value.shape)}: {error}"
-        ) from error

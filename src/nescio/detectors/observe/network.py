@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,24 +39,22 @@ class Network:
     @property
     def device(self) -> torch.device:
         """Where the weights live."""
-        return next((t.device for t in _tensors(self.net)), torch.device("cpu"))
+        return next((t.device for t in self._tensors), torch.device("cpu"))
 
     @property
     def dtype(self) -> torch.dtype:
         """Number type of the weights."""
-        kinds = (t.dtype for t in _tensors(self.net) if t.is_floating_point())
-        return next(kinds, torch.float32)
+        return next((t.dtype for t in self._tensors if t.is_floating_point()), torch.float32)
 
     @property
-    def reads_tokens(self) -> bool:
-        """Whether whole numbers enter as they are."""
-        return reads_tokens(self.net)
+    def _tensors(self) -> Iterator[Tensor]:
+        return chain(self.net.parameters(), self.net.buffers())
 
     @property
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
-        return {"dtype": kind, "tokens": self.reads_tokens}
+        return {"dtype": kind, "tokens": reads_tokens(self.net)}
 
     def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
@@ -70,8 +69,7 @@ class Network:
 
     def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
-        found = self.raw(x)
-        logits = selected(found, self.output)
+        logits = selected(self.raw(x), self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
@@ -99,7 +97,7 @@ class Network:
 
     def _batch(self, x: Inputs) -> Inputs:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
-        batch: Inputs = entering(x, self.device, self.dtype, tokens=self.reads_tokens)
+        batch: Inputs = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
         if isinstance(x, Tensor) and isinstance(batch, Tensor):
             return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
         return batch.clone()
@@ -112,16 +110,14 @@ def networks(source: Any) -> list[Member]:
         return [Member(net=source if inner is None else getattr(source, inner))]
     if isinstance(source, (list, tuple)) and source:
         return [member for part in source for member in networks(part)]
+    kind = type(source).__name__
+    wanted = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
     if not callable(getattr(source, "networks", None)):
-        kind = type(source).__name__
-        raise NescioError(
-            f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
-        )
+        raise NescioError(wanted)
     found = [] if source.inner is not None else members_of(source)
     if not all(member.is_bare for member in found) or not found:
         raise NescioError(
-            "expected an nn.Module, a nescio model, or a list of modules, got "
-            f"{type(source).__name__}; calibrations, MC dropout and other samplers have no one set "
+            f"{wanted}; calibrations, MC dropout and other samplers have no one set "
             "of features: give the network itself, nescio.guard(net, ...), and read measures of "
             "the sampler's answers beside it"
         )
@@ -162,7 +158,6 @@ def check_outputs(logits: Tensor) -> None:
 
 @contextmanager
 def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
-    """Say it where a device cannot run half precision."""
     try:
         yield
     except (RuntimeError, NescioError) as error:
@@ -173,11 +168,6 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
             f"the network is in {kind}, and its device cannot run one of its layers so: {error}; "
             "use net.float()"
         ) from error
-
-
-def _tensors(net: nn.Module) -> Iterator[Tensor]:
-    yield from net.parameters()
-    yield from net.buffers()
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,25 +223,29 @@ def scorer(
     gradients the scores have them, so an attack can lower or raise them. pool, output: as for
     `observe`, where the detector was fitted with a function, which no file holds.
     """
-    made = detector.about
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
-    if detector.layers and "pool" not in made:
+    if detector.layers and "pool" not in detector.about:
         raise NescioError(
             f"{detector.name} was fitted on arrays, so its layers {list(detector.layers)} have no "
             "place in a network; fit it on nescio.observe(net, data)"
         )
-    pool = _kept(made, "pool", "mean") if pool is None else pool
-    output = _kept(made, "output", None) if output is None else output
+    pool = _kept(detector.about, "pool", "mean") if pool is None else pool
+    output = _kept(detector.about, "output", None) if output is None else output
     check_pool(pool)
     nets = [reader(member, output, pool) for member in networks(source)]
-    _check_members(detector, len(nets))
+    fitted = len(detector.states)
+    alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
+    if not alone and fitted != len(nets):
+        raise NescioError(
+            f"{detector.name} was fitted on {fitted} network(s), this source has {len(nets)}; fit "
+            "it on activations of this source, or on their mean()"
+        )
     placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
     return Scorer(detector, tuple(placed), batch_size)
 
 
 def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
-    """An option of `observe` as the detector keeps it."""
     value = made.get(option, default)
     if isinstance(value, Mapping):
         name = value.get("function")
@@ -259,27 +253,14 @@ def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
     return value
 
 
-def _check_members(detector: "Detector", members: int) -> None:
-    fitted = len(detector.states)
-    alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
-    if not alone and fitted != members:
-        raise NescioError(
-            f"{detector.name} was fitted on {fitted} network(s), this source has {members}; fit it "
-            "on activations of this source, or on their mean()"
-        )
-
-
 def _mean(views: list[View]) -> View:
     """The mean network, as `Activations.mean` has it."""
-    first = views[0]
-    stacked = {n: torch.stack([v.features[n] for v in views]).mean(0) for n in first.features}
-    weights = [v.weight for v in views if v.weight is not None]
-    biases = [v.bias for v in views if v.bias is not None]
-    return View(
-        mean_logits(torch.stack([view.logits for view in views]))[0],
-        stacked,
-        first.inputs,
-        torch.stack(weights).mean(0) if weights else None,
-        torch.stack(biases).mean(0) if biases else None,
-        None,
-    )
+
+    def mean(parts: list[Tensor | None]) -> Tensor | None:
+        known = [part for part in parts if part is not None]
+        return torch.stack(known).mean(0) if known else None
+
+    features = {n: torch.stack([v.features[n] for v in views]).mean(0) for n in views[0].features}
+    logits = mean_logits(torch.stack([view.logits for view in views]))[0]
+    weight, bias = mean([view.weight for view in views]), mean([view.bias for view in views])
+    return View(logits, features, views[0].inputs, weight, bias, None)

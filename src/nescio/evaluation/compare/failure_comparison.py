@@ -22,7 +22,7 @@ from nescio.core import (
 )
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
-from nescio.detectors.failure.extra_score import EXTRA, without_score
+from nescio.detectors.failure.output_scores import EXTRA, without_score
 from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
