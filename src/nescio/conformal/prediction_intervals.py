@@ -8,16 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.conformal.score_limits import (
-    CALLS,
-    Fitted,
-    calibrated,
-    calibration_cells,
-    check_miscoverage,
-    in_words,
-    limits,
-    uniforms,
-)
+from nescio.conformal import score_limits
+from nescio.conformal.score_limits import CALLS, Fitted, in_words
 from nescio.core import (
     Array,
     DoubleExponential,
@@ -68,8 +60,9 @@ class Intervals(Fitted):
         cells = cells * targets + torch.arange(targets, device=low.device)
         u = None
         if self.options["randomize"]:
-            u = uniforms(self.options["seed"], CALLS, first, len(low)).to(low.device)[:, None]
-        most, closed = limits(self.state, cells, u)
+            u = score_limits.uniforms(self.options["seed"], CALLS, first, len(low))
+            u = u.to(low.device)[:, None]
+        most, closed = score_limits.limits(self.state, cells, u)
         width = most * scale
         slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())
         width = torch.where(closed, width + slack, width - slack)
@@ -98,7 +91,7 @@ def calibrate(
     **band_options: Any,
 ) -> Intervals:
     """Intervals of a named band, from calibration samples with their targets."""
-    check_miscoverage(miscoverage)
+    score_limits.check_miscoverage(miscoverage)
     low, high, scale = (part.cpu() for part in bands[name](prediction, **band_options))
     y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
     if y.shape != low.shape:
@@ -117,10 +110,11 @@ def calibrate(
         "seed": seed,
         "score": band_options,
     }
-    cells, known = calibration_cells(by, len(y))
+    cells, known = score_limits.calibration_cells(by, len(y))
     cells = cells[:, None] * y.shape[1] + torch.arange(y.shape[1])
     score = torch.maximum(low - y, y - high) / scale
-    return Intervals(name, options, calibrated(score.flatten(), cells.flatten(), known, options))
+    state = score_limits.calibrated(score.flatten(), cells.flatten(), known, options)
+    return Intervals(name, options, state)
 
 
 @conformal_methods.register
@@ -225,7 +219,8 @@ def quantile(
 
         low, high = quantile((lower, upper), targets)((new_lower, new_upper))  # (N, D) each
     """
-    options, tail = (miscoverage, by, randomize, seed), check_miscoverage(miscoverage) / 2
+    tail = score_limits.check_miscoverage(miscoverage) / 2
+    options = miscoverage, by, randomize, seed
     return calibrate("quantile", prediction, targets, *options, tail=tail)
 
 

@@ -8,18 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.conformal.score_limits import (
-    CALIBRATION,
-    CALLS,
-    Fitted,
-    calibrated,
-    calibration_cells,
-    check_miscoverage,
-    in_words,
-    limits,
-    rounding,
-    uniforms,
-)
+from nescio.conformal import score_limits
+from nescio.conformal.score_limits import CALIBRATION, CALLS, Fitted, in_words
 from nescio.core import (
     Array,
     Categorical,
@@ -76,11 +66,11 @@ class Sets(Fitted):
     def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
         u, ties = _draws(self.options, CALLS, first, logs)
         score = scores[self.name](logs, u, **self.options["score"])
-        highest, closed = limits(
+        highest, closed = score_limits.limits(
             self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
         )
         rounded = self.name in LOGARITHMS and not self.options["randomize"]
-        last = highest + rounding(highest) if rounded else highest
+        last = highest + score_limits.rounding(highest) if rounded else highest
         in_dist: Tensor = (score < highest) | (closed & (score <= last))
         if self.options["never_empty"]:
             in_dist.scatter_(1, logs.argmax(1, keepdim=True), True)
@@ -126,7 +116,7 @@ def calibrate(
     options: dict[str, Any] = {
         "classes": prediction.classes,
         "samples": len(labels),
-        "miscoverage": check_miscoverage(miscoverage),
+        "miscoverage": score_limits.check_miscoverage(miscoverage),
         "by": by if by is None or isinstance(by, str) else "group",
         "randomize": bool(randomize),
         "never_empty": bool(never_empty),
@@ -139,10 +129,10 @@ def calibrate(
         .cpu()
         for start, logs in _chunks(prediction)
     ]
-    cells, known = calibration_cells(None if isinstance(by, str) else by, len(labels))
+    cells, known = score_limits.calibration_cells(None if isinstance(by, str) else by, len(labels))
     if options["by"] == "class":
         cells, known = labels.cpu(), torch.arange(prediction.classes)
-    return Sets(name, options, calibrated(torch.cat(values), cells, known, options))
+    return Sets(name, options, score_limits.calibrated(torch.cat(values), cells, known, options))
 
 
 def as_classification(value: Classification | Array) -> Classification:
@@ -165,7 +155,7 @@ def _draws(
     """Uniform numbers of each sample, for its score and for its ties; None where none are used."""
     if not options["randomize"]:
         return None, None
-    pairs = uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
+    pairs = score_limits.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
     return pairs[0::2], pairs[1::2]
 
 
