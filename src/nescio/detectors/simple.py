@@ -193,7 +193,8 @@ def measured(
     options: of the measure, such as base.
     """
     given = dict(head_options or {})
-    chosen = {"measure": measure, "head": head, "head_options": given, "options": options}
+    chosen: dict[str, Any] = {"measure": measure, "head": head}
+    chosen |= {"head_options": given, "options": options}
     _check_options(measures[measure], measure, options)
     _check_options(heads[head], head, given)
     _measured(torch.zeros(2, 1, 2), **chosen)  # a measure must read what the head gives

@@ -51,6 +51,11 @@ class Network:
         return chain(self.net.parameters(), self.net.buffers())
 
     @property
+    def reads_tokens(self) -> bool:
+        """Whether whole numbers enter as they are."""
+        return reads_tokens(self.net)
+
+    @property
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
