@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from nescio import calibration
-from nescio.calibration import likelihood
+from nescio.calibration import weights
 from nescio.core import Categorical, NescioError
 
 NAMES = ["vector", "matrix", "dirichlet"]
@@ -66,8 +66,8 @@ def test_another_optimizer_finds_no_better(name):
 
 def test_log_probabilities_of_many_classes_take_few_steps(monkeypatch):
     """They have a large mean and move together; in the plain coordinates it took 335 steps."""
-    steps, within = [], likelihood._likelihood
-    monkeypatch.setattr(likelihood, "_likelihood", lambda *a: steps.append(1) or within(*a))
+    steps, within = [], weights._likelihood
+    monkeypatch.setattr(weights, "_likelihood", lambda *a: steps.append(1) or within(*a))
     rng = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(500, 50, generator=rng, dtype=torch.float64)
     labels = torch.multinomial((0.5 * logits).softmax(-1), 1, generator=rng)[:, 0]

@@ -16,7 +16,7 @@ from nescio.conformal import (
     quantile,
     residual,
 )
-from nescio.conformal.kinds_of_intervals import mixture_quantile
+from nescio.conformal.prediction_intervals import mixture_quantile
 from nescio.core import NescioError
 
 

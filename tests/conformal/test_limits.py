@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.conformal import coverage_law, needed
-from nescio.conformal.exact_quantiles import allowed, check_miscoverage, fit, limits, uniforms
+from nescio.conformal.score_limits import allowed, check_miscoverage, fit_limits, limits, uniforms
 from nescio.core import NescioError
 
 SHARES = st.sampled_from([0.01, 0.05, 0.1, 0.25, 0.29, 0.5, 0.9, 0.97])
@@ -27,7 +27,7 @@ def kept(state, values, u=None):
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), SHARES)
 def test_a_score_is_kept_when_its_p_value_exceeds_the_share(scores, share):
-    state = fit(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
+    state = fit_limits(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
     new = [value / 2 for value in range(-1, 15)]
     bar = Fraction(str(share)) * (len(scores) + 1)
     expected = [1 + sum(old >= value for old in scores) > bar for value in new]
@@ -41,7 +41,7 @@ def test_a_score_is_kept_when_its_p_value_exceeds_the_share(scores, share):
     st.floats(1e-6, 1.0, exclude_min=True),
 )
 def test_the_randomized_rule_is_that_of_the_smoothed_p_value(scores, share, u):
-    state = fit(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
+    state = fit_limits(np.array(scores, float), np.zeros(len(scores), np.int64), 1, share)
     new = [value / 2 for value in range(-1, 11)]
     bar = share * (len(scores) + 1)
     if allowed(len(scores), share) == 0:
@@ -64,7 +64,7 @@ def test_ties_are_met_exactly_when_every_sample_takes_its_turn_as_the_new_one(sh
     probability = []
     for place in range(len(values)):
         rest = np.array(values[:place] + values[place + 1 :])
-        state = fit(rest, np.zeros(len(rest), np.int64), 1, share)
+        state = fit_limits(rest, np.zeros(len(rest), np.int64), 1, share)
         probability.append(np.mean(kept(state, [values[place]] * len(us), us.tolist())))
         strict = kept(state, [values[place]])[0]
         assert strict >= probability[-1] - 1e-3
@@ -74,9 +74,9 @@ def test_ties_are_met_exactly_when_every_sample_takes_its_turn_as_the_new_one(sh
 def test_cells_are_as_if_alone():
     rng = np.random.default_rng(0)
     scores, cells = rng.integers(0, 9, 200).astype(float), rng.integers(0, 4, 200)
-    state = fit(scores, cells, 5, 0.1)
+    state = fit_limits(scores, cells, 5, 0.1)
     for cell in range(4):
-        own = fit(scores[cells == cell], np.zeros((cells == cell).sum(), np.int64), 1, 0.1)
+        own = fit_limits(scores[cells == cell], np.zeros((cells == cell).sum(), np.int64), 1, 0.1)
         for name in ("low", "high", "steps", "sizes"):
             assert state[name][..., cell].tolist() == own[name][..., 0].tolist()
     assert state["high"][4] == math.inf  # a cell without samples has no limit
@@ -99,7 +99,7 @@ def test_coverage_given_the_calibration_samples_is_beta():
 
     rng, coverages = np.random.default_rng(0), []
     cells = np.repeat(np.arange(3000), 50)
-    state = fit(rng.random(len(cells)), cells, 3000, 0.1)
+    state = fit_limits(rng.random(len(cells)), cells, 3000, 0.1)
     coverages = state["high"].numpy()  # of uniform scores: the share below it
     assert kstest(coverages, beta(*coverage_law(50, 0.1)).cdf).pvalue > 1e-3
 

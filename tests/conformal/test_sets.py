@@ -104,7 +104,7 @@ def test_randomized_sets_cover_exactly(build):
 
 
 def test_the_randomized_adaptive_score_takes_a_share_of_the_class_itself():
-    from nescio.conformal.kinds_of_sets import _adaptive as score
+    from nescio.conformal.sets import _adaptive as score
 
     probs = torch.tensor([[0.2, 0.5, 0.3]]).double()
     found = score(probs.log(), torch.tensor([0.25]).double())

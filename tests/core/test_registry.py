@@ -133,4 +133,4 @@ def test_a_part_with_substance_has_its_file_and_small_parts_share_one(folder):
         if len(names) == 1:
             assert names == [path.stem] or path.stem == "predictor"
         if len(names) > 1:
-            assert len(path.read_text().splitlines()) <= 250, f"split {path.name}: {names}"
+            assert len(path.read_text().splitlines()) <= 350, f"split {path.name}: {names}"

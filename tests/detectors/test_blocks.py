@@ -8,9 +8,9 @@ import torch
 from nescio import detectors
 from nescio.core import NescioError
 from nescio.detectors.activations import Activations
-from nescio.detectors.kit.blocks import check_classes, others, tempered
+from nescio.detectors.simple import check_classes, others, tempered
 
-blocks = importlib.import_module("nescio.detectors.kit.blocks")
+blocks = importlib.import_module("nescio.detectors.simple")
 NAMES = ["msp", "energy", "entropy", "generalized_entropy", "max_logit"]
 
 

@@ -9,7 +9,7 @@ import torch
 from nescio.core import NescioError
 from nescio.detectors import dice, energy
 
-last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
+last_layer = importlib.import_module("nescio.detectors.last_layer")
 
 
 @pytest.mark.parametrize("sparsity", [0.3, 0.9])

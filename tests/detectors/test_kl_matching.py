@@ -11,7 +11,7 @@ from nescio.core import NescioError
 from nescio.detectors import kl_matching
 from nescio.detectors.activations import Activations
 
-last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
+last_layer = importlib.import_module("nescio.detectors.last_layer")
 
 
 def draw(seed, count=80):

@@ -23,7 +23,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("head", "name"), SAMPLES)
 def test_every_measure_of_every_reading(head, name, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("nescio.detectors.measured"), "NUMBERS", 60)
+    monkeypatch.setattr(importlib.import_module("nescio.detectors.simple"), "NUMBERS", 60)
     found = measured(name, head=head).each(Activations(logits=LOGITS))
     assert found.shape == (1, 40)
     torch.testing.assert_close(found[0], registry[name](HEADS[head](LOGITS)))

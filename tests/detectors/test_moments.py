@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf as oracle
 
 from nescio.core import NescioError
-from nescio.detectors.kit import moments as module
-from nescio.detectors.kit.moments import (
+from nescio.detectors.mahalanobis import (
+    blocks,
     classes,
     ledoit_wolf,
     moments,
@@ -38,7 +38,7 @@ def some(samples=300, width=20, seed=0, dtype=torch.float32):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("numbers", [1, 1 << 21])
 def test_moments_are_those_by_hand(monkeypatch, dtype, numbers):
-    monkeypatch.setattr(module.blocks, "__defaults__", (numbers,))
+    monkeypatch.setattr(blocks, "__defaults__", (numbers,))
     features, labels = some(samples=700, width=150, dtype=dtype)  # more than one panel
     found = moments(features, *classes(labels))
     means, within, total = by_hand(features, labels)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from nescio.detectors.openmax import fit_weibull
+from nescio.detectors.class_means import fit_weibull
 
 
 @pytest.mark.parametrize("shape", [0.3, 1.0, 2.5, 40.0])

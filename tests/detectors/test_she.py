@@ -11,7 +11,7 @@ from nescio.core import NescioError
 from nescio.detectors import she
 from nescio.detectors.activations import Activations
 
-last_layer = importlib.import_module("nescio.detectors.kit.last_layer")
+last_layer = importlib.import_module("nescio.detectors.last_layer")
 UNLIKE = {
     "inner": lambda f, s: -float(f @ s),
     "cosine": lambda f, s: distance.cosine(f, s) - 1,

@@ -79,7 +79,7 @@ def test_each_network_has_its_own_space():
 
 @pytest.mark.parametrize(("width", "dim"), [(6, 3), (767, 383), (768, 512), (2048, 1000)])
 def test_the_dimension_by_itself(width, dim):
-    from nescio.detectors.vim import _size
+    from nescio.detectors.last_layer import _size
 
     assert _size(width) == dim
 

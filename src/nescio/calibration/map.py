@@ -1,13 +1,15 @@
-"""A fitted calibration: a prediction to a prediction whose probabilities can be believed."""
+"""A fitted calibration: predictions, or a predictor, to probabilities that can be believed."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.core import (
     Array,
@@ -18,20 +20,29 @@ from nescio.core import (
     Prediction,
     Registry,
     Saved,
+    answer,
+    as_targets,
     as_tensor,
     check_labels,
+    load,
     readers,
     save_tensors,
 )
+from nescio.core.files import MODEL
+from nescio.core.registry import calibrators, predictors
+from nescio.data import door
+from nescio.models import Member, Predictor, networks, plain
+from nescio.models.predictor_folder import check_model, save_settings, settings_of
 
 KIND = "calibration"
-ABOUT = ("name", "options", "classes")
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
-Fit = Callable[..., State]  # (prediction, labels, **options)
 Apply = Callable[..., Categorical]  # (prediction, state, **options)
 
 fits = Registry(KIND)  # by name: what is fitted
 maps = Registry(KIND)  # by name: how it is applied
+P = ParamSpec("P")
+Fitted: TypeAlias = Callable[Concatenate[Classification, Tensor, P], State]
+Calibrator: TypeAlias = Callable[Concatenate[Predictor | nn.Module, Any, P], "Calibrated"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,11 +63,14 @@ class Map:
                 )
         flat = torch.zeros(1, 1, self.classes, dtype=torch.float64)
         try:
-            fits_in = self(flat).logits.shape == flat.shape
+            if self(flat).logits.shape != flat.shape:
+                raise ValueError("the calibrated logits have another shape")
         except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
-            raise NescioError(self._misfit()) from error
-        if not fits_in:
-            raise NescioError(self._misfit())
+            sizes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in self.state.items())
+            raise NescioError(
+                f"{self.name}: options {dict(self.options)} and numbers ({sizes or 'none'}) are "
+                f"not those of {self.classes} classes; fit it again"
+            ) from error
 
     def __call__(self, prediction: Prediction | Array, *, probs: bool = False) -> Categorical:
         """The calibrated prediction; of logits, or with `probs` of probabilities, as in `fit`."""
@@ -68,13 +82,6 @@ class Map:
             )
         state = {name: tensor.to(given.device) for name, tensor in self.state.items()}
         return maps[self.name](given, state, **self.options)  # type: ignore[no-any-return]
-
-    def _misfit(self) -> str:
-        sizes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in self.state.items())
-        return (
-            f"{self.name}: options {dict(self.options)} and numbers ({sizes or 'none'}) are not "
-            f"those of {self.classes} classes; fit it again"
-        )
 
     @property
     def slope(self) -> float:
@@ -104,7 +111,10 @@ class Map:
     def from_manifest(cls, manifest: Mapping[str, Any], state: State) -> "Map":
         """The map that `manifest()` and `state` are of."""
         try:
-            return cls(**{name: manifest[name] for name in ABOUT}, state=dict(state))
+            return cls(
+                **{name: manifest[name] for name in ("name", "options", "classes")},
+                state=dict(state),
+            )
         except (KeyError, TypeError) as error:
             raise DamagedError(f"the manifest of a calibration is damaged: {error!r}") from error
 
@@ -120,12 +130,7 @@ def _read(saved: Saved) -> Map:
 
 
 def fit(
-    name: str,
-    prediction: Prediction | Array,
-    labels: Array,
-    *,
-    probs: bool = False,
-    **options: Any,
+    name: str, prediction: Prediction | Array, labels: Array, *, probs: bool = False, **options: Any
 ) -> Map:
     """The calibration of a name, fitted on the predictions and labels of calibration samples.
 
@@ -141,8 +146,7 @@ def fit(
     """
     given = as_classification(prediction, probs=probs)
     wanted = check_labels(as_tensor(labels, "labels"), given.classes, given.batch_shape)
-    counts = wanted.flatten().bincount(minlength=given.classes)
-    if (counts > 0).sum() < 2:
+    if len(wanted.unique()) < 2:
         raise NescioError(
             f"the {wanted.numel()} calibration labels are of "
             f"{'one class' if wanted.numel() else 'no class'}; calibration needs "
@@ -175,3 +179,171 @@ def as_classification(prediction: Prediction | Array, *, probs: bool = False) ->
         )
     table = table[None] if table.ndim == 2 else table
     return Categorical.from_probs(table) if probs else Categorical(table)
+
+
+def affine(prediction: Classification, state: State, **_: Any) -> Categorical:
+    """The members' logits `W z + b`, before the average."""
+    return Categorical(transformed(logits_of(prediction), state))
+
+
+def transformed(logits: Tensor, state: State) -> Tensor:
+    """`W z + b`, with W a number `()`, one per class `(C,)` or a matrix `(C, C)`."""
+    weight, intercept = (state[name].to(logits) for name in ("weight", "intercept"))
+    if weight.ndim == 2:
+        check_finite(logits)
+        return logits @ weight.T + intercept
+    return weight * logits + intercept
+
+
+def logits_of(prediction: Classification) -> Tensor:
+    """Logits of each member, in float32 at least; of other predictions their log probabilities."""
+    wide = widened(prediction)
+    return wide.logits if isinstance(wide, Categorical) else wide.member_log_probs
+
+
+def widened(prediction: Classification) -> Classification:
+    """The prediction in float32 at least."""
+    one = prediction.logits if isinstance(prediction, Categorical) else prediction.member_log_probs
+    return prediction if one.dtype.itemsize >= 4 else prediction.to(torch.float32)
+
+
+def check_finite(logits: Tensor) -> None:
+    """Refuse classes that are ruled out: no weight moves them, and a matrix spreads them."""
+    if logits.isinf().any():
+        lost = int(logits.isinf().any(-1).any(0).sum())
+        raise NescioError(
+            f"{lost} sample(s) have a class of probability 0, whose logarithm, -inf, can have no "
+            "weight; give logits, or use temperature, isotonic or histogram"
+        )
+
+
+def refuse_perfect(logits: Tensor, labels: Tensor) -> None:
+    """Where no member ranks a class above the label, the likelihood grows without end."""
+    index = labels.to(logits.device).expand(logits.shape[:-1])[..., None]
+    own = logits.gather(-1, index)[..., 0]
+    if (own == logits.amax(-1)).all():
+        raise NescioError(
+            "every calibration sample is classified right, so the likelihood grows without end as "
+            "the temperature goes to 0; use more, or harder, calibration data"
+        )
+    if lost := int((own == -math.inf).all(0).sum()):
+        raise NescioError(
+            f"{lost} calibration sample(s) have labels of probability 0, so the likelihood is 0 "
+            "whatever is fitted; give logits, or check the labels"
+        )
+
+
+def refuse_missing(classes: int, labels: Tensor) -> None:
+    """Where a class has no calibration sample, nothing is known of its numbers."""
+    missing = classes - len(labels.unique())
+    if missing:
+        raise NescioError(
+            f"{missing} of {classes} classes have no calibration sample, so their numbers would "
+            "run away; use temperature scaling or more calibration data"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """Answers of `inner`, calibrated by `map`."""
+
+    inner: Predictor
+    map: Map
+
+    def networks(self) -> list[Member]:
+        """Those of `inner` with scaled logits; temperature and Platt scaling only."""
+        return [self._scaled(member) for member in networks(self.inner)]
+
+    def _scaled(self, member: Member) -> Member:
+        before = member.intercept or (0.0,) * self.map.classes
+        shift = tuple(b * self.slope + s for b, s in zip(before, self.intercept, strict=True))
+        return replace(member, slope=member.slope * self.slope, intercept=shift)
+
+    @property
+    def temperature(self) -> float:
+        """What the logits are divided by."""
+        return self.map.temperature
+
+    @property
+    def slope(self) -> float:
+        """What the logits are multiplied by."""
+        return self.map.slope
+
+    @property
+    def intercept(self) -> tuple[float, ...]:
+        """What is added to the logits, one number per class."""
+        return self.map.intercept
+
+    def __call__(self, x: Any) -> Prediction:
+        return self.map(self.inner(x))
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        return self.map(answer(self.inner, x))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model, and beside it how it is sampled and calibrated."""
+        model: Any = self.inner
+        model.save(folder)
+        about, state = self.map.manifest(), self.map.state
+        return save_settings(folder, **settings_of(folder), calibration=about, state=state)
+
+
+def map_of(predictor: Predictor) -> Map | None:
+    """The calibration that the answers of a predictor go through, None where there is none."""
+    found = getattr(predictor, "map", None)
+    return found if isinstance(found, Map) else None
+
+
+@readers.named("predictor")
+def _read_predictor(saved: Saved, *, net: nn.Module | None = None) -> Predictor:
+    check_model(saved.path, saved.manifest)
+    model: Predictor = load(saved.path.with_name(MODEL), kind="model", net=net)
+    sampler, about = saved.manifest["sampler"], saved.manifest["calibration"]
+    if sampler is not None:
+        model = predictors[sampler](model, **saved.manifest["sampling"])
+    return model if about is None else Calibrated(model, Map.from_manifest(about, saved.tensors))
+
+
+def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator[P]]:
+    """Register a function that fits a calibration, and how what it fits is applied.
+
+    The public function of the same name and options takes a predictor and calibration data.
+    """
+
+    def register(fitted: Fitted[P]) -> Calibrator[P]:
+        name: str = fitted.__name__
+
+        @wraps(fitted)
+        def build(
+            predictor: Predictor | nn.Module, data: Any, *args: P.args, **options: P.kwargs
+        ) -> Calibrated:
+            del args  # all options are keywords
+            return calibrated(name, predictor, data, **options)
+
+        own = list(inspect.signature(fitted).parameters.values())[2:]
+        first = list(inspect.signature(calibrated).parameters.values())[1:3]
+        build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+        fits.named(name)(fitted)
+        maps.named(name)(apply)
+        return calibrators.register(build)  # type: ignore[return-value]
+
+    return register
+
+
+def calibrated(
+    name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
+) -> Calibrated:
+    """A predictor with the calibration of a name, fitted on calibration data."""
+    predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
+    x, y = door.read(data, name="calibration data")
+    prediction = as_classification(predictor(x))
+    labels = as_targets(y, len(prediction), task="classification")
+    return Calibrated(predictor, fit(name, prediction, labels, **options))
+
+
+def scaled(predictor: Predictor, slope: float, intercept: tuple[float, ...]) -> Calibrated:
+    """A predictor with member logits `slope * z + intercept`, numbers known beforehand."""
+    numbers = {"weight": slope, "intercept": intercept}
+    state = {name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()}
+    return Calibrated(predictor, Map(name="platt", options={}, state=state, classes=len(intercept)))

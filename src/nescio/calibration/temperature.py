@@ -12,9 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nescio.calibration.affine import affine, logits_of, refuse_perfect
-from nescio.calibration.calibrated import calibration
-from nescio.calibration.map import State
+from nescio.calibration.map import State, affine, calibration, logits_of, refuse_perfect
 from nescio.core import Classification, NescioError, one_thread
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
@@ -49,27 +47,20 @@ def fit_temperature(prediction: Classification, labels: Tensor) -> float:
         start = _newton(logits, labels, (low, start, high), torch.float32)
     point = _newton(logits, labels, (low, start, high), torch.float64).place
     if abs(point) > 0.999 * LIMIT:
+        alike = (logits >= 0).all() and ((logits.sum(-1) - 1).abs() < 1e-3).all()
+        hint = "; these rows sum to 1: if they are probabilities, pass probs=True" if alike else ""
         raise NescioError(
             "the best temperature lies outside 0.01 to 100: either the logits are very large or "
             "small, or they do not speak for the labels; check that the inputs are scaled as in "
-            f"training, the order of the classes, and that x and y belong together{_hint(logits)}"
+            f"training, the order of the classes, and that x and y belong together{hint}"
         )
     return math.exp(-point)
-
-
-def _hint(logits: Tensor) -> str:
-    sums = logits.sum(-1)
-    alike = (logits >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
-    return "; these rows sum to 1: if they are probabilities, pass probs=True" if alike else ""
 
 
 def _newton(
     logits: Tensor, labels: Tensor, around: tuple[float, Point, float], dtype: torch.dtype
 ) -> Point:
-    """Where the derivative in log(1 / T) is 0, from a point between two numbers.
-
-    Newton's method, with the third derivative from the last two second ones where there are two.
-    """
+    """Newton's method in log(1 / T), with the third derivative from the last two second ones."""
     low, at, high = around
     enough = 1e-3 if dtype == torch.float32 else 5e-9
     for _ in range(100):
@@ -90,20 +81,15 @@ def _newton(
 
 
 def _bracket(logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """An interval of log(1 / T) around the best; one network is convex, a mixture need not be.
-
-    Of several minima it is the one below T = 1: where samples are few, another may be next to 0,
-    where members only vote and some vote is right by chance. If nothing is below T = 1 but an end,
-    it is the least of the others.
-    """
-    if len(logits) == 1:
+    """An interval of log(1 / T) around the best minimum that is reached downhill from T = 1."""
+    if len(logits) == 1:  # one network is convex, a mixture need not be
         return -LIMIT, LIMIT
     grid = torch.linspace(-LIMIT, LIMIT, 19).tolist()
     value = cache(lambda at: _derivatives(logits, labels, math.exp(grid[at]), torch.float32)[0])
     best, last = len(grid) // 2, len(grid) - 1
     while (lower := min((best, max(best - 1, 0), min(best + 1, last)), key=value)) != best:
         best = lower
-    if best in (0, last):
+    if best in (0, last):  # next to T = 0 members only vote, and some vote is right by chance
         inner = [k for k in range(1, last) if value(k) < min(value(k - 1), value(k + 1))]
         best = min(inner, key=value, default=best)
     return grid[max(best - 1, 0)], grid[min(best + 1, last)]

@@ -22,7 +22,7 @@ from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.detectors import tuned_odin
-from nescio.detectors.observe.pooling import Pool
+from nescio.detectors.observe.layers import Pool
 from nescio.evaluation import Comparison
 from nescio.evaluation import compare as compare_subjects
 from nescio.evaluation.compare.scoring import observe_given

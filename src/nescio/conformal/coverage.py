@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.conformal.exact_quantiles import check_groups
+from nescio.conformal.score_limits import check_groups
 from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.metrics import Interval
 from nescio.metrics.as_arrays import check_level
@@ -60,10 +60,7 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
     y = check_labels(as_tensor(labels, "labels").cpu(), sets.shape[1], (len(sets),))
     covered, sizes = sets.gather(1, y[:, None])[:, 0], sets.sum(1)
     strata = torch.bucketize(sizes, torch.tensor([low for low, _ in STRATA]), right=True) - 1
-    by_size = {
-        _stratum(index, sets.shape[1]): share
-        for index, share in shares(covered, strata, level).items()
-    }
+    by_size = {_stratum(n, sets.shape[1]): s for n, s in shares(covered, strata, level).items()}
     return Coverage(
         covered=binomial_interval(int(covered.sum()), len(covered), level=level),
         size=float(sizes.double().mean()),

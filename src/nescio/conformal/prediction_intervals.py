@@ -1,21 +1,34 @@
-"""Prediction intervals by split conformal prediction: a fitted value that can be called, saved."""
+"""Prediction intervals by split conformal prediction: one width, predicted spreads, quantiles."""
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.conformal import exact_quantiles
-from nescio.conformal.exact_quantiles import CALLS
-from nescio.conformal.fitted import Fitted, in_words
-from nescio.conformal.sets import say_small
-from nescio.core import NescioError, Registry, as_targets
+from nescio.conformal import score_limits
+from nescio.conformal.score_limits import CALLS, Fitted, in_words
+from nescio.core import (
+    Array,
+    DoubleExponential,
+    Gaussian,
+    NescioError,
+    Registry,
+    Regression,
+    as_targets,
+    as_tensor,
+)
+from nescio.core.registry import conformal_methods
 
-KIND = "prediction intervals"
 MARGIN = 8 * torch.finfo(torch.float64).eps  # by which ends are rounded to the safe side
 
 bands = Registry("kind of prediction interval")  # what is widened, and in which unit: (N, D) each
+CHUNK = 1 << 18  # numbers of a chunk in float64
+HALVINGS = 64
+
+Band = tuple[Tensor, Tensor, Tensor]  # low, high and the unit of the width, (N, D) each
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +39,7 @@ class Intervals(Fitted):
     together, ask for `miscoverage / D`.
     """
 
-    kind = KIND
+    kind = "prediction intervals"
     known = bands
 
     @torch.no_grad()
@@ -43,12 +56,13 @@ class Intervals(Fitted):
                 f"these intervals were calibrated for {self.options['targets']} target(s), the "
                 f"prediction has {low.shape[1]}; use the same network"
             )
-        cells = self._cells(groups, len(low), low.device)
+        targets, cells = low.shape[1], self.group_cells(groups, "intervals", len(low), low.device)
+        cells = cells * targets + torch.arange(targets, device=low.device)
         u = None
         if self.options["randomize"]:
-            u = exact_quantiles.uniforms(self.options["seed"], CALLS, first, len(low))
-            u = u.to(low.device)[:, None].expand_as(cells)
-        most, closed = exact_quantiles.limits(self.state, cells, u)
+            u = score_limits.uniforms(self.options["seed"], CALLS, first, len(low))
+            u = u.to(low.device)[:, None]
+        most, closed = score_limits.limits(self.state, cells, u)
         width = most * scale
         slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())
         width = torch.where(closed, width + slack, width - slack)
@@ -56,17 +70,6 @@ class Intervals(Fitted):
         low, high = low - width, high + width
         crossed = low > high
         return torch.where(crossed, middle, low), torch.where(crossed, middle, high)
-
-    def _cells(self, groups: Any, samples: int, device: torch.device) -> Tensor:
-        """The cell of each sample and target, `(N, D)`."""
-        by, targets = self.options["by"], self.options["targets"]
-        self.check_by(groups, "intervals")
-        columns = torch.arange(targets, device=device)
-        if by is None:
-            return columns.expand(samples, -1)
-        numbers = exact_quantiles.check_groups(groups, samples).to(device)
-        numbers = exact_quantiles.cell_numbers(numbers, self.state["groups"])[:, None]
-        return torch.add(columns, numbers, alpha=targets)
 
     @property
     def guarantee(self) -> str:
@@ -88,7 +91,7 @@ def calibrate(
     **band_options: Any,
 ) -> Intervals:
     """Intervals of a named band, from calibration samples with their targets."""
-    exact_quantiles.check_miscoverage(miscoverage)
+    score_limits.check_miscoverage(miscoverage)
     low, high, scale = (part.cpu() for part in bands[name](prediction, **band_options))
     y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
     if y.shape != low.shape:
@@ -107,14 +110,170 @@ def calibrate(
         "seed": seed,
         "score": band_options,
     }
-    known, cells = torch.zeros(1, dtype=torch.int64), torch.zeros(len(y), dtype=torch.int64)
-    if by is not None:
-        known, cells = exact_quantiles.check_groups(by, len(y)).cpu().unique(return_inverse=True)
+    cells, known = score_limits.calibration_cells(by, len(y))
     cells = cells[:, None] * y.shape[1] + torch.arange(y.shape[1])
     score = torch.maximum(low - y, y - high) / scale
-    state = exact_quantiles.fit(
-        score.flatten().numpy(), cells.flatten().numpy(), len(known) * y.shape[1], miscoverage
-    )
-    state = state if by is None else {**state, "groups": known}
-    say_small(state, options)
+    state = score_limits.calibrated(score.flatten(), cells.flatten(), known, options)
     return Intervals(name, options, state)
+
+
+@conformal_methods.register
+def residual(
+    prediction: Regression | Array,
+    targets: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    seed: int = 0,
+) -> Intervals:
+    """The mean and a width that is the same for all samples, from absolute residuals.
+
+    Papadopoulos et al. (2002), Lei et al. (2018).
+
+    prediction, targets: of calibration data; a regression, or means `(N,)`, `(N, D)` or `(M, N,
+    D)`. miscoverage: the share of new samples whose target may be missed.
+    by: None for all samples together, or group numbers `(N,)`.
+    randomize: break ties at random, by `seed`, so that the share is met exactly.
+
+        low, high = residual(means, targets)(new_means)  # (N, D) each
+    """
+    return calibrate("residual", prediction, targets, miscoverage, by, randomize, seed)
+
+
+@bands.named("residual")
+def _residual(prediction: Regression | Array) -> Band:
+    mean = _as_regression(prediction).mixture_mean
+    return mean, mean, torch.ones_like(mean)
+
+
+def _as_regression(value: Regression | Array) -> Regression:
+    """A regression of N samples in float64; means alone get no spread."""
+    if not isinstance(value, Regression):
+        mean = as_tensor(value, "means")
+        mean = mean[:, None] if mean.ndim == 1 else mean
+        mean = mean[None] if mean.ndim == 2 else mean
+        value = Gaussian(mean, torch.zeros_like(mean))
+    if len(value.batch_shape) != 1:
+        raise NescioError(
+            f"prediction intervals need samples (N,), got a batch of {tuple(value.batch_shape)}; "
+            "several values of one sample are not exchangeable: choose one per sample"
+        )
+    return value.to(torch.float64)
+
+
+@conformal_methods.register
+def normalized(
+    prediction: Regression,
+    targets: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    seed: int = 0,
+) -> Intervals:
+    """The mean and a multiple of the predicted standard deviation: wider where the model says so.
+
+    Papadopoulos et al. (2008), Lei et al. (2018). The deviation is the mixture's, disagreement
+    included. The options are those of `residual`.
+
+        low, high = normalized(prediction, targets)(new_prediction)  # (N, D) each
+    """
+    return calibrate("normalized", prediction, targets, miscoverage, by, randomize, seed)
+
+
+@bands.named("normalized")
+def _normalized(prediction: Regression) -> Band:
+    if not isinstance(prediction, Regression):
+        raise NescioError(
+            f"normalized intervals need a prediction with a spread, got a "
+            f"{type(prediction).__name__}; use `residual`, or nescio.Gaussian(mean, variance)"
+        )
+    wide = _as_regression(prediction)
+    mean, spread = wide.mixture_mean, wide.mixture_variance.sqrt()
+    if not (spread > 0).all():
+        raise NescioError(
+            f"{int((spread == 0).sum())} predicted spreads are 0, which nothing can be measured "
+            "in; give the head a floor, or use `residual`"
+        )
+    return mean, mean, spread
+
+
+@conformal_methods.register
+def quantile(
+    prediction: Regression | tuple[Array, Array],
+    targets: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    seed: int = 0,
+) -> Intervals:
+    """Predicted quantiles, both moved out or in by one amount (CQR).
+
+    Romano, Patterson and Candès (2019).
+
+    prediction: a regression, whose mixture's quantiles at `miscoverage / 2` from both ends are
+    taken, or a pair of lower and upper values `(N,)` or `(N, D)`, as a quantile network gives. The
+    other options are those of `residual`.
+
+        low, high = quantile((lower, upper), targets)((new_lower, new_upper))  # (N, D) each
+    """
+    tail = score_limits.check_miscoverage(miscoverage) / 2
+    options = miscoverage, by, randomize, seed
+    return calibrate("quantile", prediction, targets, *options, tail=tail)
+
+
+@bands.named("quantile")
+def _quantile(prediction: Regression | tuple[Array, Array], *, tail: float) -> Band:
+    if isinstance(prediction, Regression):
+        ends = mixture_quantile(prediction, tail), mixture_quantile(prediction, 1 - tail)
+    elif isinstance(prediction, (tuple, list)) and len(prediction) == 2:
+        ends = _columns(prediction[0]), _columns(prediction[1])
+    else:
+        raise NescioError("quantile intervals need a regression, or a pair (lower, upper)")
+    if ends[0].shape != ends[1].shape or not all(end.isfinite().all() for end in ends):
+        raise NescioError(
+            f"lower and upper quantiles must be finite and of one shape, got "
+            f"{tuple(ends[0].shape)} and {tuple(ends[1].shape)}"
+        )
+    return *ends, torch.ones_like(ends[0])
+
+
+def _columns(given: Array) -> Tensor:
+    values = as_tensor(given, "quantiles").to(torch.float64)
+    if values.ndim not in (1, 2):
+        raise NescioError(f"quantiles must have shape (N,) or (N, D), got {tuple(values.shape)}")
+    return values[:, None] if values.ndim == 1 else values
+
+
+def mixture_quantile(prediction: Regression, level: float) -> Tensor:
+    """The quantile of the mixture of all members, `(N, D)`, to float64's precision."""
+    if not isinstance(prediction, (Gaussian, DoubleExponential)):
+        raise NescioError(f"no quantiles are known of a {type(prediction).__name__}")
+    wide = _as_regression(prediction)
+    if not (wide.member_variance > 0).all():
+        raise NescioError("a member with variance 0 has no quantiles; give the head a floor")
+    size = max(1, CHUNK // (wide.members * wide.mean.shape[-1]))
+    starts = range(0, len(wide), size)
+    return torch.cat([_by_halving(wide[start : start + size], level) for start in starts])
+
+
+def _by_halving(prediction: Regression, level: float) -> Tensor:
+    """The quantile lies between the smallest and the largest of the members' quantiles."""
+    center, spread = prediction.mean, prediction.member_variance.sqrt()
+    normal = isinstance(prediction, Gaussian)
+    if normal:
+        ends = center + spread * NormalDist().inv_cdf(level)
+    else:
+        spread = spread / math.sqrt(2)
+        ends = center + spread * math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)
+    low, high = ends.amin(0), ends.amax(0)
+    for _ in range(HALVINGS if len(center) > 1 else 0):
+        middle = 0.5 * (low + high)
+        z = (middle - center) / spread
+        tail = -0.5 * (-z.abs()).expm1() * z.sign()  # of a Laplace density
+        share = torch.special.ndtr(z) if normal else 0.5 + tail
+        below = share.mean(0) < level
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return 0.5 * (low + high)

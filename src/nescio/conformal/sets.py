@@ -1,34 +1,31 @@
-"""Prediction sets by split conformal prediction: a fitted value that can be called and saved."""
+"""Prediction sets by split conformal prediction: by a threshold, adaptive, without a long tail."""
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.conformal import exact_quantiles
-from nescio.conformal.exact_quantiles import CALIBRATION, CALLS, State
-from nescio.conformal.fitted import Fitted, in_words, too_few, unlimited
+from nescio.conformal import score_limits
+from nescio.conformal.score_limits import CALIBRATION, CALLS, Fitted, in_words
 from nescio.core import (
     Array,
     Categorical,
     Classification,
-    FewSamplesWarning,
     NescioError,
     Registry,
     as_tensor,
     check_labels,
 )
+from nescio.core.registry import conformal_methods
 
-Score = Callable[..., Tensor]  # (log_probs (n, C), u (n,) or None, **options) -> (n, C)
-KIND = "prediction sets"
 LOGARITHMS = ("threshold",)  # scores that rounding moves as it moves logits
 CHUNK = 1 << 20  # numbers of a chunk in float64
 
-scores = Registry("kind of prediction set")  # how badly each class fits: larger is worse
+# how badly each class fits, larger is worse: (log_probs (n, C), u (n,) or None) -> (n, C)
+scores = Registry("kind of prediction set")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,7 @@ class Sets(Fitted):
     Where rounding may decide (of `threshold`, unless randomized), a class belongs to the set.
     """
 
-    kind = KIND
+    kind = "prediction sets"
     known = scores
 
     @torch.no_grad()
@@ -69,11 +66,11 @@ class Sets(Fitted):
     def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
         u, ties = _draws(self.options, CALLS, first, logs)
         score = scores[self.name](logs, u, **self.options["score"])
-        highest, closed = exact_quantiles.limits(
+        highest, closed = score_limits.limits(
             self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
         )
         rounded = self.name in LOGARITHMS and not self.options["randomize"]
-        last = highest + exact_quantiles.rounding(highest) if rounded else highest
+        last = highest + score_limits.rounding(highest) if rounded else highest
         in_dist: Tensor = (score < highest) | (closed & (score <= last))
         if self.options["never_empty"]:
             in_dist.scatter_(1, logs.argmax(1, keepdim=True), True)
@@ -81,13 +78,10 @@ class Sets(Fitted):
 
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
         """The cell of each sample and class, `(N, C)`, or `(N, 1)` where all classes share one."""
-        by, device = self.options["by"], prediction.device
-        self.check_by(groups, "sets")
-        if by == "group":
-            numbers = exact_quantiles.check_groups(groups, len(prediction)).to(device)
-            return exact_quantiles.cell_numbers(numbers, self.state["groups"])[:, None]
-        columns = prediction.classes if by == "class" else 1
-        return torch.arange(columns, device=device).expand(len(prediction), -1)
+        cells = self.group_cells(groups, "sets", len(prediction), prediction.device)
+        if self.options["by"] != "class":
+            return cells
+        return torch.arange(prediction.classes, device=cells.device).expand(len(cells), -1)
 
     @property
     def guarantee(self) -> str:
@@ -111,6 +105,8 @@ def calibrate(
     """Sets of a named score, from calibration samples with their labels."""
     prediction = as_classification(prediction)
     labels = check_labels(as_tensor(labels, "labels"), prediction.classes, (len(prediction),))
+    if isinstance(by, str) and by != "class":
+        raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
     if not len(labels) or (labels == labels[0]).all():
         only = f"are all of class {int(labels[0])}" if len(labels) else "are none"
         raise NescioError(
@@ -120,7 +116,7 @@ def calibrate(
     options: dict[str, Any] = {
         "classes": prediction.classes,
         "samples": len(labels),
-        "miscoverage": exact_quantiles.check_miscoverage(miscoverage),
+        "miscoverage": score_limits.check_miscoverage(miscoverage),
         "by": by if by is None or isinstance(by, str) else "group",
         "randomize": bool(randomize),
         "never_empty": bool(never_empty),
@@ -133,35 +129,10 @@ def calibrate(
         .cpu()
         for start, logs in _chunks(prediction)
     ]
-    cells, known = _calibration_cells(by, labels.cpu(), prediction.classes)
-    state = exact_quantiles.fit(
-        torch.cat(values).numpy(), cells, len(known), options["miscoverage"]
-    )
-    state = {**state, "groups": known} if options["by"] == "group" else state
-    say_small(state, options)
-    return Sets(name, options, state)
-
-
-def _calibration_cells(
-    by: Any, labels: Tensor, classes: int
-) -> tuple["np.ndarray[Any, np.dtype[np.int64]]", Tensor]:
-    """The cell of each calibration sample, and what the cells stand for."""
-    if by is None:
-        return torch.zeros_like(labels).numpy(), torch.zeros(1, dtype=torch.int64)
-    if isinstance(by, str):
-        if by != "class":
-            raise NescioError(f"by must be None, 'class' or group numbers (N,), got {by!r}")
-        return labels.numpy(), torch.arange(classes)
-    known, cells = exact_quantiles.check_groups(by, len(labels)).cpu().unique(return_inverse=True)
-    return cells.numpy(), known
-
-
-def say_small(state: State, options: Mapping[str, Any]) -> None:
-    """Refuse limits that are all infinite; warn of some that are."""
-    if state["high"].isinf().all() and (state["steps"] == 0).all():
-        raise NescioError(too_few(options, int(state["sizes"].max())))
-    if message := unlimited(state, options):
-        warnings.warn(message, FewSamplesWarning, stacklevel=5)
+    cells, known = score_limits.calibration_cells(None if isinstance(by, str) else by, len(labels))
+    if options["by"] == "class":
+        cells, known = labels.cpu(), torch.arange(prediction.classes)
+    return Sets(name, options, score_limits.calibrated(torch.cat(values), cells, known, options))
 
 
 def as_classification(value: Classification | Array) -> Classification:
@@ -184,9 +155,7 @@ def _draws(
     """Uniform numbers of each sample, for its score and for its ties; None where none are used."""
     if not options["randomize"]:
         return None, None
-    pairs = exact_quantiles.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(
-        logs.device
-    )
+    pairs = score_limits.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
     return pairs[0::2], pairs[1::2]
 
 
@@ -200,3 +169,115 @@ def _chunks(prediction: Classification) -> Iterator[tuple[int, Tensor]]:
             yield start, whole[span]
         else:
             yield start, prediction[span].to(torch.float64).log_probs
+
+
+@conformal_methods.register
+def threshold(
+    prediction: Classification | Array,
+    labels: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    never_empty: bool = False,
+    seed: int = 0,
+) -> Sets:
+    """Classes whose probability is high enough; the smallest sets on average.
+
+    Sadinle, Lei and Wasserman (2019).
+
+    prediction, labels: of calibration data; a classification, or logits `(N, C)` or `(M, N, C)`.
+    miscoverage: the share of new samples whose label may be missed.
+    by: None for all samples together, "class" for each class, or group numbers `(N,)`.
+    randomize: break ties at random, by `seed`, so that the share is met exactly.
+    never_empty: add the most probable class to every set.
+
+        threshold(logits, labels, miscoverage=0.05)(new_logits)  # (N, C) booleans
+    """
+    options = miscoverage, by, randomize, never_empty, seed
+    return calibrate("threshold", prediction, labels, *options, {})
+
+
+@scores.named("threshold")
+def _threshold(log_probs: Tensor, _: Tensor | None) -> Tensor:
+    """Log of (1 - p) / p: the order of 1 - p, also where p rounds to 1."""
+    top = log_probs.argmax(-1, keepdim=True)
+    others = log_probs.scatter(-1, top, -math.inf).logsumexp(-1, keepdim=True)
+    rest = (-log_probs.exp().scatter(-1, top, 0.0)).log1p()  # at most 1/2 each, so accurate
+    return rest.scatter(-1, top, others) - log_probs
+
+
+@conformal_methods.register
+def adaptive(
+    prediction: Classification | Array,
+    labels: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    never_empty: bool = False,
+    seed: int = 0,
+) -> Sets:
+    """The most probable classes until their sum is enough (APS): larger sets for hard samples.
+
+    Romano, Sesia and Candès (2020). Without `randomize` no set is empty, and coverage is at least
+    the network's accuracy, however large `miscoverage`. With it, the last class is in by chance, so
+    that the share is met exactly. The other options are those of `threshold`.
+
+        adaptive(logits, labels)(new_logits)  # (N, C) booleans
+    """
+    options = miscoverage, by, randomize, never_empty, seed
+    return calibrate("adaptive", prediction, labels, *options, {})
+
+
+@scores.named("adaptive")
+def _adaptive(log_probs: Tensor, u: Tensor | None) -> Tensor:
+    return _ranked(log_probs, u)[0]
+
+
+def _ranked(log_probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The sum before each class (and a share u of its own), and its rank from 1."""
+    probs, order = log_probs.exp().sort(dim=-1, descending=True, stable=True)
+    before = torch.cat([torch.zeros_like(probs[:, :1]), probs.cumsum(-1)[:, :-1]], dim=-1)
+    if u is not None:
+        before = before + u[:, None] * probs
+    rank = torch.arange(1, probs.shape[-1] + 1, device=order.device).expand_as(order)
+    return before.scatter(-1, order, before), torch.empty_like(order).scatter(-1, order, rank)
+
+
+@conformal_methods.register
+def regularized_adaptive(
+    prediction: Classification | Array,
+    labels: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    never_empty: bool = False,
+    seed: int = 0,
+    penalty: float = 0.01,
+    free: int = 5,
+) -> Sets:
+    """As `adaptive`, with a penalty for each rank beyond the first few (RAPS): no very large sets.
+
+    Angelopoulos, Bates, Malik and Jordan (2021).
+
+    penalty: what each rank beyond `free` adds to a class's score. Choose both without the
+    calibration samples. The other options are those of `adaptive`.
+
+        regularized_adaptive(logits, labels, penalty=0.1)(new_logits)  # (N, C) booleans
+    """
+    if not 0 <= penalty < float("inf") or free < 0:
+        raise NescioError(
+            f"penalty must be finite and free a number of ranks, both from 0 up, got {penalty} "
+            f"and {free}"
+        )
+    name, options = "regularized_adaptive", (miscoverage, by, randomize, never_empty, seed)
+    penalties = {"penalty": float(penalty), "free": int(free)}
+    return calibrate(name, prediction, labels, *options, penalties)
+
+
+@scores.named("regularized_adaptive")
+def _regularized(log_probs: Tensor, u: Tensor | None, *, penalty: float, free: int) -> Tensor:
+    before, rank = _ranked(log_probs, u)
+    return before + penalty * (rank - free).clamp(min=0)

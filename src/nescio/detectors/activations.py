@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,16 +51,16 @@ class Activations:
     checked: bool = False  # whether the numbers are known to be finite
 
     def __post_init__(self) -> None:
+        put = partial(object.__setattr__, self)
         logits = _with_members("logits", self.logits)
         given = self.features if isinstance(self.features, Mapping) else {FEATURES: self.features}
         features = {name: _with_members(name, value) for name, value in given.items()}
-        object.__setattr__(self, "logits", logits)
-        object.__setattr__(self, "features", features)
+        put("logits", logits)
+        put("features", features)
         if self.last is None and len(features) == 1:
-            object.__setattr__(self, "last", next(iter(features)))
+            put("last", next(iter(features)))
         widths = {name: value.shape[-1] for name, value in features.items()}
-        about = {**self.about, "classes": logits.shape[-1], "widths": widths}
-        object.__setattr__(self, "about", about)
+        put("about", {**self.about, "classes": logits.shape[-1], "widths": widths})
         members, samples = logits.shape[:2]
         for name, value in features.items():
             if value.shape[:2] != (members, samples):
@@ -68,29 +69,31 @@ class Activations:
                     f"inputs, the logits of {members} and {samples}; they must agree"
                 )
         if self.labels is not None:
-            object.__setattr__(self, "labels", _labels(self.labels, samples))
+            labels = as_tensor(self.labels, "labels")
+            if labels.shape != (samples,):
+                raise NescioError(
+                    f"labels must be ({samples},), one per input, got {tuple(labels.shape)}"
+                )
+            put("labels", labels)
         if not self.checked:
             for name, value in {"logits": logits, **features}.items():
                 check_finite(name, value)
-            object.__setattr__(self, "checked", True)
+            put("checked", True)
         if self.inputs is not None:
-            object.__setattr__(self, "inputs", _inputs(self.inputs, samples))
-        if self.hashes is None and self.inputs is not None:
-            object.__setattr__(self, "hashes", hash_inputs(self.inputs))
+            put("inputs", _inputs(self.inputs, samples))
+            put("hashes", hash_inputs(self.inputs) if self.hashes is None else self.hashes)
         if self.weight is not None:
             weight = as_tensor(self.weight, "weight")
             weight = weight[None] if weight.ndim == 2 else weight
-            object.__setattr__(self, "weight", weight)
+            put("weight", weight)
             bias = weight.new_zeros(weight.shape[:2]) if self.bias is None else self.bias
             bias = as_tensor(bias, "bias")
-            object.__setattr__(self, "bias", bias[None] if bias.ndim == 1 else bias)
+            put("bias", bias[None] if bias.ndim == 1 else bias)
 
     def __repr__(self) -> str:
-        layers = ", ".join(f"{name} ({f.shape[-1]})" for name, f in self.features.items())
+        layers = ", ".join(f"{name} ({f.shape[-1]})" for name, f in self.features.items()) or "-"
         members = f" of {self.members} networks" if self.members > 1 else ""
-        return (
-            f"Activations({self.samples} inputs{members}, {self.classes} classes; {layers or '-'})"
-        )
+        return f"Activations({self.samples} inputs{members}, {self.classes} classes; {layers})"
 
     @property
     def members(self) -> int:
@@ -163,7 +166,7 @@ class Activations:
 
     def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
         """One network's activations, in blocks of bounded size."""
-        wanted = {name: self.features[name] for name in self.features if _in(name, layers)}
+        wanted = {n: f for n, f in self.features.items() if layers is None or n in layers}
         wide = self.classes + sum(value.shape[-1] for value in wanted.values())
         wide += 0 if self.inputs is None else self.inputs[:1].numel()
         size = max(256, BLOCK // max(1, wide))
@@ -193,11 +196,12 @@ def mean_logits(logits: Tensor) -> Tensor:
 
 def check_finite(name: str, value: Tensor) -> None:
     """Refuse NaN and infinite numbers of `(M, N, F)`, and say how many inputs have them."""
-    if all(part.sum().isfinite() for row in value for part in row.split(_rows(value))):
+    size = max(1, BLOCK // value.shape[-1])
+    if all(part.sum().isfinite() for row in value for part in row.split(size)):
         return
     bad = torch.zeros(value.shape[1], dtype=torch.bool, device=value.device)
     for row in value:
-        bad |= torch.cat([~part.isfinite().all(-1) for part in row.split(_rows(value))])
+        bad |= torch.cat([~part.isfinite().all(-1) for part in row.split(size)])
     if bad.any():
         raise NescioError(
             f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: sample "
@@ -216,16 +220,7 @@ def check_widths(detector: str, about: Mapping[str, Any], widths: Mapping[str, i
             )
 
 
-def _rows(value: Tensor) -> int:
-    return max(1, BLOCK // value.shape[-1])
-
-
-def _in(name: str, chosen: Sequence[str] | None) -> bool:
-    return chosen is None or name in chosen
-
-
 def _with_members(name: str, value: Any) -> Tensor:
-    """`(M, N, F)` of floating numbers, all finite."""
     tensor = as_tensor(value, name)
     tensor = tensor[None] if tensor.ndim == 2 else tensor
     if tensor.ndim != 3 or not tensor.shape[2]:
@@ -248,10 +243,3 @@ def _inputs(value: Any, samples: int) -> Inputs:
             f"{shape_of(inputs)}"
         )
     return inputs
-
-
-def _labels(value: Any, samples: int) -> Tensor:
-    labels = as_tensor(value, "labels")
-    if labels.shape != (samples,):
-        raise NescioError(f"labels must be ({samples},), one per input, got {tuple(labels.shape)}")
-    return labels

@@ -55,7 +55,13 @@ def combined(
         )
     if rule not in RULES:
         raise NescioError(unknown("rule", rule, RULES))
-    shares = _shares(weights, len(parts))
+    numbers = [1.0] * len(parts) if weights is None else [float(one) for one in weights]
+    if len(numbers) != len(parts) or not all(0 < one < math.inf for one in numbers):
+        raise NescioError(
+            f"weights must be {len(parts)} positive numbers, one per part, got {weights}; leave a "
+            "part out to give it none"
+        )
+    shares = [one / sum(numbers) for one in numbers]
     states: list[dict[str, Tensor]] = [{} for _ in range(calibration.members)]
     for index, part in enumerate(parts):
         if part.name in joint and calibration.members > 1:
@@ -67,7 +73,8 @@ def combined(
         for state, fit, values in zip(states, fits, part.each(calibration), strict=True):
             state |= {f"{index}/{name}": tensor for name, tensor in fit.items()}
             state |= {f"{index}.{name}": t for name, t in _calibrated(values, part.name).items()}
-    options = {"rule": rule, "weights": shares, "parts": [_manifest(part) for part in parts]}
+    about = [{k: v for k, v in part.manifest().items() if k != "networks"} for part in parts]
+    options = {"rule": rule, "weights": shares, "parts": about}
     layers = dict.fromkeys(layer for part in parts for layer in part.layers)
     hashes = [part.fitted_on for part in parts if part.fitted_on is not None]
     hashes += [] if calibration.hashes is None else [calibration.hashes]
@@ -77,14 +84,8 @@ def combined(
 
 @scores.named("combined")
 def score(
-    view: View,
-    state: State,
-    *,
-    rule: str,
-    weights: Sequence[float],
-    parts: Sequence[dict[str, Any]],
+    view: View, state: State, *, rule: str, weights: list[float], parts: list[dict[str, Any]]
 ) -> Tensor:
-    """-log p of each part, combined by the rule."""
     logs = []
     for index, part in enumerate(parts):
         prefix = f"{index}/"
@@ -99,17 +100,6 @@ def score(
     return RULES[rule](stacked, stacked.new_tensor(weights)[:, None])
 
 
-def _shares(weights: Sequence[float] | None, count: int) -> list[float]:
-    """Weights that sum to 1."""
-    numbers = [1.0] * count if weights is None else [float(one) for one in weights]
-    if len(numbers) != count or not all(0 < one < math.inf for one in numbers):
-        raise NescioError(
-            f"weights must be {count} positive numbers, one per part, got {weights}; leave a part "
-            "out to give it none"
-        )
-    return [one / sum(numbers) for one in numbers]
-
-
 def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
     """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
     scored = scored.to(values.dtype)
@@ -122,10 +112,7 @@ def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Ten
 
 
 def _calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:
-    """The distinct scores in order, -log p at each, and the scale of the tail.
-
-    Scores that may differ by rounding alone become the largest, with the p of the smallest.
-    """
+    """Distinct scores, those that rounding may part as their largest; -log p there; the tail."""
     scored = scored.double()
     least, most = scored.aminmax()
     if least == most:
@@ -142,7 +129,3 @@ def _calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:
     scale = (largest - largest[-1]).mean()
     scale = scale if scale > 0 else scored.std(correction=0)
     return dict(zip(CALIBRATED, (values, logs.log(), scale), strict=True))
-
-
-def _manifest(part: Detector) -> dict[str, Any]:
-    return {key: value for key, value in part.manifest().items() if key != "networks"}

@@ -1,6 +1,6 @@
 """A fitted detector: activations to one score per input, larger = further out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from nescio.core import (
 from nescio.detectors.activations import Activations, View, check_widths
 
 State = Mapping[str, Tensor]  # what was fitted, by name
-Score = Callable[..., Tensor]  # (view, state, **options) -> (N,)
 SIGN = "larger is further out"
 FITTED_ON = "fitted_on"  # the name of the hashes in a file
 
-scores = Registry("detector")  # how a fitted detector of a name scores one network's view
+# how a fitted detector of a name scores one network's view: (view, state, **options) -> (N,)
+scores = Registry("detector")
 joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
 
 
@@ -64,7 +64,13 @@ class Detector:
             result = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
             lost = bool(result.isnan().any())
         if lost:
-            raise NescioError(self._unreadable(result, activations))
+            read = {"logits": activations.logits}
+            read |= {f"features {name!r}": activations.features[name] for name in self.layers}
+            counts = (f"{n} {sum(int(m.isnan().sum()) for m in v)}" for n, v in read.items())
+            raise NescioError(
+                f"{self.name}: {int(result.isnan().any(0).sum())} of {result.shape[1]} scores are "
+                f"NaN; NaN in what they read: {', '.join(counts)}; check the network and its inputs"
+            )
         return result
 
     def rows(self, views: Sequence[View]) -> Tensor:
@@ -80,57 +86,28 @@ class Detector:
         """Scores `(N,)` of one network's activations, with gradients if they have them."""
         if self.name in joint:
             return self.rows([view])[0]
-        state = self.states[0] if state is None else state
-        state = {name: tensor.to(view.logits.device) for name, tensor in state.items()}
+        state = _moved(self.states[0] if state is None else state, view.logits.device)
         features = {name: single(view.features[name]) for name in self.layers}
         view = replace(view, logits=single(view.logits), features=features)
         return scores[self.name](view, state, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":
         """The same on another device."""
-        moved = tuple({n: t.to(device) for n, t in state.items()} for state in self.states)
-        return replace(self, states=moved)
+        return replace(self, states=tuple(_moved(state, device) for state in self.states))
 
     def manifest(self) -> dict[str, Any]:
         """All but the tensors, as JSON."""
-        return {
-            "name": self.name,
-            "options": dict(self.options),
-            "layers": list(self.layers),
-            "networks": len(self.states),
-            "about": dict(self.about),
-        }
+        about = {"name": self.name, "options": dict(self.options), "layers": list(self.layers)}
+        return {**about, "networks": len(self.states), "about": dict(self.about)}
 
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file, with a manifest inside."""
-        path = Path(path)
-        tensors = {
-            f"{member}/{name}": tensor
-            for member, state in enumerate(self.states)
-            for name, tensor in state.items()
-        }
+        tensors = {f"{m}/{n}": t for m, state in enumerate(self.states) for n, t in state.items()}
         if self.fitted_on is not None:
             tensors[FITTED_ON] = self.fitted_on
-        manifest = {
-            "kind": "detector",
-            "torch": torch.__version__,
-            "sign": SIGN,
-            **self.manifest(),
-        }
-        save_tensors(path, tensors, manifest)
-        return path
-
-    def _unreadable(self, result: Tensor, activations: Activations) -> str:
-        """Why scores are NaN: how many, and how many of the numbers they are computed from."""
-        read = {"logits": activations.logits}
-        read |= {f"features {name!r}": activations.features[name] for name in self.layers}
-        counts = {name: sum(int(m.isnan().sum()) for m in value) for name, value in read.items()}
-        lost = int(result.isnan().any(0).sum())
-        return (
-            f"{self.name}: {lost} of {result.shape[1]} scores are NaN; NaN in what they read: "
-            f"{', '.join(f'{name} {count}' for name, count in counts.items())}; check the "
-            "network and its inputs"
-        )
+        manifest = {"kind": "detector", "torch": torch.__version__, "sign": SIGN, **self.manifest()}
+        save_tensors(Path(path), tensors, manifest)
+        return Path(path)
 
     def _check(self, activations: Activations) -> None:
         if not isinstance(activations, Activations):
@@ -170,14 +147,12 @@ def from_manifest(
     manifest: Mapping[str, Any], states: tuple[State, ...], fitted_on: Tensor | None
 ) -> Detector:
     """A detector from what a file says about it."""
-    return Detector(
-        name=manifest["name"],
-        options=manifest["options"],
-        layers=tuple(manifest["layers"]),
-        states=states,
-        about=manifest["about"],
-        fitted_on=fitted_on,
-    )
+    parts = {name: manifest[name] for name in ("name", "options", "about")}
+    return Detector(**parts, layers=tuple(manifest["layers"]), states=states, fitted_on=fitted_on)
+
+
+def _moved(state: State, device: torch.device | str) -> State:
+    return {name: tensor.to(device) for name, tensor in state.items()}
 
 
 def only_layer(view: View) -> Tensor:

@@ -1,18 +1,25 @@
-"""Scores of the logits alone: maximum probability, largest logit, energy, two entropies."""
+"""Scores of the logits alone: probability, largest logit, energy, entropies, any measure."""
 
+import inspect
 import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.core.registry import detectors
+from nescio.core import NescioError, keep_freed, one_thread
+from nescio.core import heads as _heads  # noqa: F401 (fills the registry)
+from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
+from nescio.core.registry import detectors, heads, measures
 from nescio.detectors.activations import View
-from nescio.detectors.detector import Detector, State, scores
-from nescio.detectors.kit.blocks import by_rows, check_classes, check_temperature, others
+from nescio.detectors.detector import Detector, State, joint, scores
 
 NONE = 1e-5  # an energy that is 0 but for rounding
 SMALL = 1e-30  # odds below it come near the smallest float32
+Options = Mapping[str, Any]
+NUMBERS = 1 << 19  # of a block: two megabytes of float32
 
 
 @detectors.register
@@ -90,14 +97,14 @@ def _energy(view: View, _: State, *, temperature: float) -> Tensor:
 
 def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """-T log sum exp(z / T) of each row, `(N,)`."""
-    return by_rows(logits, temperature, lambda z: _minus_log_sum(z) * temperature)
 
+    def minus_log_sum(z: Tensor) -> Tensor:
+        if z.requires_grad:
+            return -z.logsumexp(-1) * temperature
+        top = z.amax(-1, keepdim=True)
+        return torch.log_((z - top).exp_().sum(-1)).add_(top[:, 0]).mul_(-temperature)
 
-def _minus_log_sum(logits: Tensor) -> Tensor:
-    if logits.requires_grad:
-        return -logits.logsumexp(-1)
-    top = logits.amax(-1, keepdim=True)
-    return torch.log_((logits - top).exp_().sum(-1)).add_(top[:, 0]).neg_()
+    return by_rows(logits, temperature, minus_log_sum)
 
 
 @detectors.register
@@ -157,20 +164,113 @@ def generalized_entropy(*, gamma: float = 0.1, top: int = 100) -> Detector:
 
 @scores.named("generalized_entropy")
 def _generalized_entropy(view: View, _: State, *, gamma: float, top: int) -> Tensor:
-    logits = check_classes(view.logits)
-    return by_rows(logits, 1.0, lambda block: _generalized(block, gamma, top))
+    def generalized(logits: Tensor) -> Tensor:  # of logarithms: no p or 1 - p near 0 is lost
+        logs = logits.log_softmax(-1)
+        first, label = logs.max(-1)
+        logs = logs.scatter(-1, label[:, None], -torch.inf)  # p^gamma = 0
+        if top < logits.shape[-1]:
+            logs = logs.topk(max(top - 1, 0), sorted=False).values
+        rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)  # at most 1/2 each
+        return rest + (gamma * (2 * first + log_odds(logits))).exp()
+
+    return by_rows(check_classes(view.logits), 1.0, generalized)
 
 
-def _generalized(logits: Tensor, gamma: float, top: int) -> Tensor:
-    """From logarithms: neither p near 0 nor 1 - p near 0 is lost.
+@detectors.register
+def measured(
+    measure: str,
+    *,
+    head: str = "categorical",
+    head_options: Mapping[str, float] | None = None,
+    **options: Any,
+) -> Detector:
+    """An uncertainty measure of all networks' answers together, such as mutual information.
 
-    For the largest p, log(1 - p) is its log-odds against plus log p; the others are at most 1/2.
+    measure: a name of `nescio.measures`; one score for all networks, not one each.
+    head: how outputs are read: "categorical" logits, "dirichlet", "gaussian" and so on, a name of
+    `nescio.heads`.
+    head_options: of the head, such as its floor.
+    options: of the measure, such as base.
     """
-    odds = log_odds(logits)
-    logs = logits.log_softmax(-1)
-    first, label = logs.max(-1)
-    logs = logs.scatter(-1, label[:, None], -torch.inf)  # p^gamma = 0
-    if top < logits.shape[-1]:
-        logs = logs.topk(max(top - 1, 0), sorted=False).values
-    rest = (gamma * (logs + (-logs.exp()).log1p())).exp().sum(-1)
-    return rest + (gamma * (2 * first + odds)).exp()
+    given = dict(head_options or {})
+    chosen: dict[str, Any] = {"measure": measure, "head": head}
+    chosen |= {"head_options": given, "options": options}
+    _check_options(measures[measure], measure, options)
+    _check_options(heads[head], head, given)
+    _measured(torch.zeros(2, 1, 2), **chosen)  # a measure must read what the head gives
+    return Detector(name="measured", options=chosen)
+
+
+@joint.named("measured")
+def _measured(
+    logits: Tensor, *, measure: str, head: str, head_options: Mapping[str, float], options: Options
+) -> Tensor:
+    read, value = heads[head](**head_options), measures[measure]
+    size = max(1, NUMBERS // (logits.shape[0] * logits.shape[2]))
+    return torch.cat([value(read(part), **options) for part in logits.split(size, 1)])
+
+
+def _check_options(part: Any, name: str, options: Options) -> None:
+    known = [option for option in inspect.signature(part).parameters if option != "prediction"]
+    if wrong := [option for option in options if option not in known]:
+        listed = ", ".join(known) or "none"
+        raise NescioError(f"{name} has no option {wrong[0]!r}; it has: {listed}")
+
+
+def by_rows(logits: Tensor, temperature: float, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of logits `(N, C)` divided by the temperature, `(N,)`; all at once with gradients.
+
+    Above a temperature of 1 scores crowd together, so they are computed in float64.
+    """
+    return in_blocks(logits, lambda block: score(tempered(block, temperature)))
+
+
+def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """`score` of rows `(N, F)`, `(N,)`, a block at a time; all at once with gradients."""
+    if rows.requires_grad or rows.numel() <= NUMBERS:
+        return score(rows)
+    keep_freed()
+    size = max(1, NUMBERS // rows.shape[1])
+
+    @torch.no_grad()  # each thread has its own switch
+    def scored(part: Tensor) -> Tensor:
+        return torch.cat([score(block) for block in part.split(size)])
+
+    threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
+    if threads == 1:
+        return scored(rows)
+    with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has rows of its own
+        return torch.cat(list(pool.map(scored, rows.chunk(threads))))
+
+
+def tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits divided by a temperature, in float64 where that is above 1."""
+    if temperature == 1:
+        return logits
+    return (logits.double() if temperature > 1 else logits) / temperature
+
+
+def check_temperature(temperature: float) -> float:
+    """The temperature as a float, or an error."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise NescioError(f"temperature must be positive and finite, got {temperature}")
+    return float(temperature)
+
+
+def check_classes(logits: Tensor) -> Tensor:
+    """The logits, or an error where there are no two classes to compare."""
+    if logits.shape[-1] < 2:
+        raise NescioError(
+            "this detector compares classes and the network has one output; use energy, or "
+            "give two logits: torch.stack([torch.zeros_like(z), z], -1)"
+        )
+    return logits
+
+
+def others(powers: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum over each row of exp(z - max) without the largest (not a difference), and with it."""
+    whole = powers.sum(-1)
+    rest = whole - 1
+    sure = (whole < 1.5).nonzero()[:, 0]  # then no other is as large
+    rest[sure] = powers[sure].frac_().sum(-1)
+    return rest, whole

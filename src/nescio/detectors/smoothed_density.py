@@ -11,7 +11,7 @@ from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, scores
-from nescio.detectors.kit.rows import Layout, as_layout, column_parts, flat_inputs, marked
+from nescio.detectors.gower import Layout, as_layout, column_parts, flat_inputs, marked
 
 CELL = 0.25  # of a kernel's width: values this near share one
 BLOCK = 1 << 22  # kernels evaluated at a time
@@ -60,7 +60,6 @@ def smoothed_density(
 
 @scores.named("smoothed_density")
 def score(view: View, state: State, *, columns: Layout) -> Tensor:
-    """Minus the sum of the columns' log densities, and of what a tree adds."""
     logs = [_log_density(x, state, columns) for x in flat_inputs(view.inputs).split(ROWS)]
     return -torch.cat(logs).to(view.logits.dtype)
 
@@ -85,7 +84,6 @@ def _log_density(x: Tensor, state: State, layout: Layout) -> Tensor:
 
 
 def _shares(counts: Tensor, smoothing: float) -> Tensor:
-    """Log shares with `smoothing` added to each count."""
     return (counts + smoothing).log() - (counts.sum() + smoothing * len(counts)).log()
 
 
@@ -99,26 +97,17 @@ def _kernels(
     if not len(known):  # nothing was ever known: one kernel at 0, in the column's own unit
         known = values.new_zeros(1)
     width = bandwidth * _silverman(known)
-    centers, weights = _centers(known, width)
+    cells = (known / (CELL * width)).floor()  # of an even grid: a value far off stays alone
+    _, inverse, sizes = cells.unique_consecutive(return_inverse=True, return_counts=True)
+    sums = known.new_zeros(len(sizes)).index_add_(0, inverse, known)
     shares = torch.linspace(0, 1, bins + 1, dtype=known.dtype, device=known.device)[1:-1]
     return {
         f"shares.{index}": _shares(counts, smoothing),
-        f"centers.{index}": centers,
-        f"weights.{index}": weights.log(),
+        f"centers.{index}": sums / sizes,
+        f"weights.{index}": (sizes.to(known) / len(known)).log(),
         f"width.{index}": width,
         f"edges.{index}": _quantile(known, shares).unique(),
     }
-
-
-def _centers(known: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    """Means of sorted values that lie in one cell of a grid, and their shares.
-
-    The grid is even, so that a single distant value keeps a separate kernel.
-    """
-    cells = (known / (CELL * width)).floor()
-    _, inverse, counts = cells.unique_consecutive(return_inverse=True, return_counts=True)
-    sums = known.new_zeros(len(counts)).index_add_(0, inverse, known)
-    return sums / counts, counts.to(known) / len(known)
 
 
 def _silverman(known: Tensor) -> Tensor:
@@ -127,8 +116,7 @@ def _silverman(known: Tensor) -> Tensor:
     low, high = _quantile(known, known.new_tensor([0.25, 0.75]))
     spread = deviation if high == low else torch.minimum(deviation, (high - low) / 1.34)
     spread = torch.where(spread > 0, spread, 1.0)  # a constant: in the column's own unit
-    rule: Tensor = 0.9 * spread * len(known) ** -0.2
-    return rule
+    return 0.9 * spread * math.pow(len(known), -0.2)
 
 
 def _quantile(known: Tensor, shares: Tensor) -> Tensor:
@@ -139,8 +127,7 @@ def _quantile(known: Tensor, shares: Tensor) -> Tensor:
 
 
 def _log_kernel(values: Tensor, state: State, index: int) -> Tensor:
-    centers, width = state[f"centers.{index}"], state[f"width.{index}"]
-    weights = state[f"weights.{index}"]
+    centers, width, weights = (state[f"{name}.{index}"] for name in ("centers", "width", "weights"))
     parts = values.split(max(1, BLOCK // len(centers)))
     logs = [(weights - ((v[:, None] - centers) / width).square() / 2).logsumexp(1) for v in parts]
     return torch.cat(logs) - (width * math.sqrt(2 * math.pi)).log()
@@ -158,14 +145,10 @@ def _tree(inputs: Inputs | None, layout: Layout, state: State, smoothing: float)
         )
     counts = _pair_counts(inputs, layout, state, sizes)  # (all codes, all codes)
     parents = _spanning(_gains(counts, sizes))
-    starts = [sum(sizes[:index]) for index in range(len(sizes))]
     tree = {"parents": torch.tensor(parents)}
     for index, parent in enumerate(parents):
         if parent >= 0:
-            both = counts[
-                starts[parent] : starts[parent] + sizes[parent],
-                starts[index] : starts[index] + sizes[index],
-            ]
+            both = counts.split(sizes)[parent].split(sizes, 1)[index]
             prior = smoothing * sizes[index]
             conditional = (both + prior * logs[index].exp()) / (both.sum(1, keepdim=True) + prior)
             tree[f"gain.{index}"] = conditional.log() - logs[index]
@@ -201,7 +184,6 @@ def _codes(x: Tensor, layout: Layout, state: State) -> Tensor:
 
 
 def _pair_counts(inputs: Tensor, layout: Layout, state: State, sizes: list[int]) -> Tensor:
-    """How often two codes occur in one row."""
     starts = torch.tensor([0, *sizes[:-1]], device=inputs.device).cumsum(0)
     total = torch.zeros(sum(sizes), sum(sizes), dtype=torch.float64, device=inputs.device)
     for x in inputs.split(ROWS):

@@ -17,9 +17,9 @@ from nescio.core import NescioError, one_thread
 from nescio.core.registry import detectors
 from nescio.detectors.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
-from nescio.detectors.kit.last_layer import check_classes_of
-from nescio.detectors.kit.moments import precision, read
 from nescio.detectors.knn import knn
+from nescio.detectors.last_layer import check_classes_of
+from nescio.detectors.mahalanobis import precision, read
 
 ROWS = 256  # queries at a time
 SMALL = 1 << 24  # products up to which a second thread would be waited for longer than it helps
@@ -69,18 +69,14 @@ def trust_score(
 
 @scores.named("trust_score")
 def score(view: View, state: State, *, normalize: bool, **_: float) -> Tensor:
-    """Find the nearest of each class by products, then measure distances by differences."""
     bank, answers = state["bank"], view.logits.argmax(-1)
     ratios, start = [], 0
     for rows in read(only_layer(view), bank, ROWS * bank.shape[1]):
         rows = F.normalize(rows, dim=1) if normalize else rows
         with one_thread() if len(rows) * bank.numel() < SMALL else nullcontext():
             pair = _pair(rows.detach(), state, answers[start : start + len(rows)])
-            lengths = [
-                torch.linalg.vector_norm(rows - state["centers"][c] - bank[index], dim=1)
-                for c, index in pair
-            ]
-            near, far = (length.clamp_min(LEAST).log() for length in lengths)
+            apart = (rows - state["centers"][c] - bank[index] for c, index in pair)
+            near, far = (a.norm(dim=1).clamp_min(LEAST).log() for a in apart)
         ratios.append(near - far)
         start += len(rows)
     return torch.cat(ratios)
@@ -124,8 +120,7 @@ def _dense(rows: Tensor, alpha: float, k: int) -> Tensor:
     left_out = Fraction(str(float(alpha))) * len(rows) // 1  # the decimal as written
     if not left_out:
         return rows
-    alone = Activations(
-        logits=rows.new_zeros(len(rows), 1), features={FEATURES: rows}, checked=True
-    )
+    logits = rows.new_zeros(len(rows), 1)
+    alone = Activations(logits=logits, features={FEATURES: rows}, checked=True)
     radius = knn(alone, k=min(k + 1, len(rows)), normalize=False)(alone)  # the first is itself
     return rows[radius.argsort(stable=True)[: len(rows) - left_out].sort().values]

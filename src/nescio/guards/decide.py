@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.calibration import Map
 from nescio.conformal import Sets
-from nescio.conformal.exact_quantiles import check_groups
+from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
     Classification,

@@ -14,9 +14,8 @@ from nescio.core import Categorical, Inputs, NescioError, generator, log_odds
 from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
-from nescio.detectors.observe.layers import Call, last_linear, place, traced
+from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
 from nescio.detectors.observe.network import Network
-from nescio.detectors.observe.pooling import Pool
 from nescio.nets import Output
 
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from nescio.conformal.exact_quantiles import allowed
+from nescio.conformal.score_limits import allowed
 from nescio.core import FewSamplesWarning, RepeatedInputsWarning
 from nescio.guards.rules import fewest
 

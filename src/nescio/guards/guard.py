@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nescio import calibration as calibrations
 from nescio.calibration import Map
 from nescio.conformal import needed, threshold
-from nescio.conformal.exact_quantiles import check_groups
+from nescio.conformal.score_limits import check_groups
 from nescio.core import NescioError, categorical, check_labels, generator
 from nescio.core.registry import detectors
 from nescio.data import door

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.conformal import needed, p_values
-from nescio.conformal.exact_quantiles import allowed, rounding
+from nescio.conformal.score_limits import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
 from nescio.metrics.as_arrays import Numbers, numbers

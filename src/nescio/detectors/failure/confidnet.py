@@ -6,7 +6,7 @@ statistics it has (stage two). Where the network fits its training data that pro
 everywhere, and there is nothing to learn; probabilities of fold networks are different.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from nescio import nets
 from nescio.core import NescioError, as_batch, heads, only_tensor
 from nescio.detectors.activations import Activations, View, hash_inputs
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
-from nescio.detectors.failure.cross_fit import CrossFit
+from nescio.detectors.failure.recommended import CrossFit
 from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
 from nescio.models import Predictor, networks
@@ -68,13 +68,9 @@ def confidnet(
     answers = train.logits if crossed is None else _crossed(crossed, train)
     states, recipe = [], None
     for member in range(train.members):
-        options: dict[str, Any] = {
-            "loss": _loss(residual),
-            "members": [member],
-            "batch_size": batch_size,
-            "seed": seed,
-            "progress": progress,
-        }
+        options: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
+        options |= {"loss": _loss(residual), "members": [member]}
+        folders = [None if run is None else Path(run) / f"stage-{s}" / str(member) for s in (1, 2)]
         features = train.features[name][member].float()
         target, offset = _targets(answers[member].to(features), labels, residual)
         head = train_networks(
@@ -82,7 +78,7 @@ def confidnet(
             (features if offset is None else torch.cat([features, offset], 1), target),
             epochs=epochs,
             learning_rate=learning_rate,
-            run=_folder(run, 1, member),
+            run=folders[0],
             **options,
         ).member(0)
         if tuned is None:
@@ -96,7 +92,7 @@ def confidnet(
             (as_batch(only_tensor(train.inputs, "stage two")), target),
             epochs=tuning_epochs,
             learning_rate=tuning_rate,
-            run=_folder(run, 2, member),
+            run=folders[1],
             **options,
         ).member(0)
         states.append({ENCODER + key: value for key, value in whole.state_dict().items()})
@@ -106,16 +102,11 @@ def confidnet(
 
 @scores.named("confidnet")
 def score(
-    view: View,
-    state: State,
-    *,
-    residual: bool,
-    net: Mapping[str, Any] | None,
-    widths: Sequence[int],
+    view: View, state: State, *, residual: bool, net: dict[str, Any] | None, widths: Sequence[int]
 ) -> Tensor:
     """Minus the log-odds that the head gives; with those of the answer where it is a residual."""
     if net is not None:
-        return -_by_encoder(view, state, dict(net), widths)
+        return -_by_encoder(view, state, net, widths)
     hidden = only_layer(view).float()
     for index in range(len(widths) + 1):
         hidden = F.linear(hidden, state[f"{index}.weight"], state[f"{index}.bias"])
@@ -157,10 +148,6 @@ def _head(features: int, widths: tuple[int, ...], residual: bool) -> Any:
     return _Residual(plain) if residual else plain
 
 
-def _folder(run: str | Path | None, stage: int, member: int) -> Path | None:
-    return None if run is None else Path(run) / f"stage-{stage}" / str(member)
-
-
 def _targets(logits: Tensor, labels: Tensor, residual: bool) -> tuple[Tensor, Tensor | None]:
     """What the head learns, and what is added to it: log-odds of the answer; `(N, 1)` each."""
     labels = labels.to(logits.device)[:, None]
@@ -194,9 +181,6 @@ def _loss(residual: bool) -> Loss:
     """Squared error of the probability as published, or the likelihood of being right."""
     head = heads.fixed_variance()
 
-    def squared(outputs: Tensor, y: Tensor) -> Tensor:
-        return (outputs.sigmoid() - y).square().sum(-1)
-
     def slope(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         chance = outputs.sigmoid()
         gap = chance - y
@@ -207,17 +191,12 @@ def _loss(residual: bool) -> Loss:
 
     if residual:
         return pointwise("confidnet residual", head, likelihood)
-    return pointwise("confidnet", head, squared, slope)
+    return pointwise("confidnet", head, lambda outputs, y: slope(outputs, y)[0], slope)
 
 
 def _weights(head: nn.Module) -> dict[str, Tensor]:
-    """Weights and biases by the index of the linear layer."""
-    linear = [module for module in head.modules() if isinstance(module, nn.Linear)]
-    return {
-        f"{index}.{name}": tensor
-        for index, module in enumerate(linear)
-        for name, tensor in module.state_dict().items()
-    }
+    linear = enumerate(module for module in head.modules() if isinstance(module, nn.Linear))
+    return {f"{i}.{n}": t for i, module in linear for n, t in module.state_dict().items()}
 
 
 def _joined(tuned: nn.Module | Predictor, member: int, head: nn.Module) -> tuple[nn.Module, Any]:
@@ -241,7 +220,6 @@ def _stay(mode: bool = True) -> None:
 
 
 def _encoder(net: nn.Module) -> list[nn.Module]:
-    """The layers before the last linear one, without dropout."""
     layers = list(net.children()) if isinstance(net, nn.Sequential) else []
     if not layers or not isinstance(layers[-1], nn.Linear):
         raise NescioError(

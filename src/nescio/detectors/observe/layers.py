@@ -3,19 +3,35 @@
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from nescio.core import NescioError
+from nescio.core import NescioError, unknown
 from nescio.nets.factory import is_scaled
 
 BEFORE = "input of "
 ROOT = "."  # the name of a network that is a single layer
 SHOWN = 20  # names in a message
+Pool = str | Callable[[Tensor], Tensor]
+Pooling = Callable[[Tensor], Tensor]
+
+POOLS: dict[str, Pooling] = {
+    "mean": lambda f: f.flatten(2).mean(2),  # maps (N, C, ...), over all places
+    "max": lambda f: f.flatten(2).amax(2),
+    "flatten": lambda f: f.flatten(1),
+    "tokens": lambda f: f.flatten(1, -2).mean(1),  # sequences (N, ..., F), over all places
+    "first": lambda f: f.flatten(1, -2)[:, 0],  # the first token
+}
+MAPS = ("mean", "max")
+FEATURES_LAST = (
+    nn.Linear, nn.LayerNorm, nn.Embedding, nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoder,
+    nn.TransformerDecoder, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,14 +75,14 @@ def traced(net: nn.Module, run: Callable[[], object]) -> list[Call]:
             open_calls[-1] = False
         open_calls.append(True)
 
-    with _hooks() as add:
+    with ExitStack() as hooks:
         for name, layer in layers.items():
 
             def end(layer: nn.Module, *_: Any, name: str = name) -> None:
                 ended.append((name, layer, open_calls.pop()))
 
-            add(layer.register_forward_pre_hook(begin))
-            add(layer.register_forward_hook(end))
+            hooks.callback(layer.register_forward_pre_hook(begin).remove)
+            hooks.callback(layer.register_forward_hook(end).remove)
         run()
     times, seen = Counter(name for name, *_ in ended), Counter[str]()
     calls = []
@@ -124,7 +140,6 @@ def _matching(item: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
 
 
 def _refuse_unclear(name: str, net: nn.Module, names: Sequence[str]) -> None:
-    """Say why a layer that exists is not one place."""
     several = [full for full in names if full.rpartition("#")[0] == name]
     if several:
         raise NescioError(
@@ -163,31 +178,22 @@ def place(name: str, net: nn.Module) -> Place:
 @contextmanager
 def reading(places: Sequence[Place], keep: Callable[[Place, Tensor], None]) -> Iterator[None]:
     """Hand `keep` what the places hold while a network is called once; then check that all did."""
-    kept = Counter[str]()
-    with _hooks() as add:
-        for spot in places:
-            turns = Counter[str]()
+    kept, turns = Counter[str](), Counter[int]()
+    with ExitStack() as hooks:
+        for index, spot in enumerate(places):
 
-            def read(
-                _: nn.Module,
-                args: Any,
-                found: Any,
-                spot: Place = spot,
-                turns: Counter[str] = turns,
-            ) -> None:
-                turns["so far"] += 1
-                if spot.turn not in (None, turns["so far"]):
-                    return
-                value = found
-                if spot.before:
-                    value = next(iter([*args, *found.values()]), None)
-                keep(spot, _first_tensor(value, spot.name))
-                kept[spot.name] += 1
+            def read(_: Any, args: Any, found: Any, spot: Place = spot, index: int = index) -> None:
+                turns[index] += 1
+                if spot.turn in (None, turns[index]):
+                    value = next(iter([*args, *found.values()]), None) if spot.before else found
+                    keep(spot, _first_tensor(value, spot.name))
+                    kept[spot.name] += 1
 
             if spot.before:
-                add(spot.layer.register_forward_pre_hook(read, with_kwargs=True))
+                handle = spot.layer.register_forward_pre_hook(read, with_kwargs=True)
             else:
-                add(spot.layer.register_forward_hook(read))
+                handle = spot.layer.register_forward_hook(read)
+            hooks.callback(handle.remove)
         yield
     for spot in places:
         if kept[spot.name] != 1:
@@ -206,12 +212,44 @@ def _first_tensor(value: Any, name: str) -> Tensor:
     return first
 
 
-@contextmanager
-def _hooks() -> Iterator[Callable[[Any], None]]:
-    """Yield a function that takes handles of hooks; they are removed whatever happens."""
-    handles: list[Any] = []
-    try:
-        yield handles.append
-    finally:
-        for handle in handles:
-            handle.remove()
+def check_pool(pool: Pool) -> None:
+    """Refuse a pooling that does not exist."""
+    if not callable(pool) and pool not in POOLS:
+        raise NescioError(unknown("pooling", pool, POOLS) + "; or give a function")
+
+
+def named(option: object) -> object:
+    """An option as a manifest holds it: of a function its name only."""
+    if not callable(option):
+        return option
+    return {"function": getattr(option, "__qualname__", type(option).__name__)}
+
+
+def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, samples: int) -> Tensor:
+    """Rows `(N, F)` of a layer's output, never the same memory: what follows may write on it."""
+    whole = value if value.dtype in (torch.float32, torch.float64) else value.float()
+    if callable(pool):
+        try:
+            rows = pool(whole)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise NescioError(
+                f"pool= does not take what {name!r} gives, {tuple(whole.shape)}: {error}"
+            ) from error
+    elif whole.ndim < 3:
+        rows = whole
+    elif pool in MAPS and isinstance(layer, FEATURES_LAST):
+        raise NescioError(
+            f"{name!r} gives sequences {tuple(value.shape)}, whose features are last, not maps; "
+            "use pool='tokens' (their mean), 'first' (the first one), 'flatten' or a function"
+        )
+    else:
+        rows = POOLS[pool](whole)
+    if not isinstance(rows, Tensor) or rows.ndim != 2 or len(rows) != samples:
+        got = tuple(rows.shape) if isinstance(rows, Tensor) else type(rows).__name__
+        raise NescioError(
+            f"{name!r} gives {tuple(value.shape)}, pooled to {got}; expected one row for each of "
+            f"the {samples} inputs: name another layer, or pool by a function to (samples, "
+            "features)"
+        )
+    same = rows.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+    return rows.clone() if same else rows

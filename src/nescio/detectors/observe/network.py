@@ -1,29 +1,26 @@
 """A network that is only read: its logits, and what chosen places hold, with gradients if asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.core import Head, Inputs, NescioError, categorical
-from nescio.detectors.observe.layers import Place, place, reading
-from nescio.detectors.observe.pooling import Pool, pooled
+from nescio.data import door
+from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
+from nescio.detectors.observe.layers import Place, Pool, check_pool, place, pooled, reading
 from nescio.models import Member
 from nescio.models import networks as members_of
 from nescio.models.model import check_logits
-from nescio.nets import (
-    Output,
-    at_rest,
-    called,
-    entering,
-    reads_tokens,
-    refusing_shapes,
-    selected,
-)
+from nescio.nets import Output, at_rest, called, entering, reads_tokens, refusing_shapes, selected
 from nescio.nets.modes import QuickImages
+
+if TYPE_CHECKING:
+    from nescio.detectors.detector import Detector
 
 HALVES = (torch.float16, torch.bfloat16)
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
@@ -42,13 +39,16 @@ class Network:
     @property
     def device(self) -> torch.device:
         """Where the weights live."""
-        return next((t.device for t in _tensors(self.net)), torch.device("cpu"))
+        return next((t.device for t in self._tensors), torch.device("cpu"))
 
     @property
     def dtype(self) -> torch.dtype:
         """Number type of the weights."""
-        kinds = (t.dtype for t in _tensors(self.net) if t.is_floating_point())
-        return next(kinds, torch.float32)
+        return next((t.dtype for t in self._tensors if t.is_floating_point()), torch.float32)
+
+    @property
+    def _tensors(self) -> Iterator[Tensor]:
+        return chain(self.net.parameters(), self.net.buffers())
 
     @property
     def reads_tokens(self) -> bool:
@@ -59,7 +59,7 @@ class Network:
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
-        return {"dtype": kind, "tokens": self.reads_tokens}
+        return {"dtype": kind, "tokens": reads_tokens(self.net)}
 
     def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
@@ -74,8 +74,7 @@ class Network:
 
     def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
-        found = self.raw(x)
-        logits = selected(found, self.output)
+        logits = selected(self.raw(x), self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
@@ -103,7 +102,7 @@ class Network:
 
     def _batch(self, x: Inputs) -> Inputs:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
-        batch: Inputs = entering(x, self.device, self.dtype, tokens=self.reads_tokens)
+        batch: Inputs = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
         if isinstance(x, Tensor) and isinstance(batch, Tensor):
             return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
         return batch.clone()
@@ -116,16 +115,14 @@ def networks(source: Any) -> list[Member]:
         return [Member(net=source if inner is None else getattr(source, inner))]
     if isinstance(source, (list, tuple)) and source:
         return [member for part in source for member in networks(part)]
+    kind = type(source).__name__
+    wanted = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
     if not callable(getattr(source, "networks", None)):
-        kind = type(source).__name__
-        raise NescioError(
-            f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
-        )
+        raise NescioError(wanted)
     found = [] if source.inner is not None else members_of(source)
     if not all(member.is_bare for member in found) or not found:
         raise NescioError(
-            "expected an nn.Module, a nescio model, or a list of modules, got "
-            f"{type(source).__name__}; calibrations, MC dropout and other samplers have no one set "
+            f"{wanted}; calibrations, MC dropout and other samplers have no one set "
             "of features: give the network itself, nescio.guard(net, ...), and read measures of "
             "the sampler's answers beside it"
         )
@@ -166,7 +163,6 @@ def check_outputs(logits: Tensor) -> None:
 
 @contextmanager
 def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
-    """Say it where a device cannot run half precision."""
     try:
         yield
     except (RuntimeError, NescioError) as error:
@@ -179,6 +175,97 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
         ) from error
 
 
-def _tensors(net: nn.Module) -> Iterator[Tensor]:
-    yield from net.parameters()
-    yield from net.buffers()
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A network and a detector: raw inputs to scores, larger = further out."""
+
+    detector: "Detector"
+    nets: tuple[Network, ...]
+    batch_size: int = 256
+
+    def __repr__(self) -> str:
+        return f"Scorer({self.detector.name} on {len(self.nets)} network(s))"
+
+    def __call__(self, x: Any) -> Tensor:
+        """Scores `(N,)` of inputs or a loader of them; with gradients where `x` asks for them."""
+        reads = self.nets[0].reads
+        followed = torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad
+        if followed:
+            door.as_network_inputs(x, **reads)  # only checked
+            parts = iter(x.to(reads["dtype"]).split(self.batch_size))
+        else:
+            parts = door.input_batches(x, batch_size=self.batch_size, fixed=False, **reads)
+        with torch.set_grad_enabled(followed):
+            return torch.cat([self._scores(part).to(part.device) for part in parts])
+
+    def _scores(self, x: Inputs) -> Tensor:
+        views = [self._view(net, x) for net in self.nets]
+        if self.detector.about.get("mean") and len(views) > 1:
+            views = [_mean(views)]
+        return self.detector.rows(views).mean(0)
+
+    def _view(self, net: Network, x: Inputs) -> View:
+        logits, features = net(x)
+        check_finite("logits", logits.detach()[None])
+        widths = {name: rows.shape[1] for name, rows in features.items()}
+        check_widths(self.detector.name, self.detector.about, widths)
+        linear = self.detector.about.get("linear")
+        weight, bias = linear_layer(linear, net.net, logits) if linear else (None, None)
+        return View(logits, features, x, weight, bias, net.answer)
+
+
+def scorer(
+    source: Any,
+    detector: "Detector",
+    *,
+    pool: Pool | None = None,
+    output: Output = None,
+    batch_size: int = 256,
+) -> Scorer:
+    """The detector on raw inputs: `scorer(net, detector)(x)` is `(N,)`, larger = further out.
+
+    It reads the layers that the detector was fitted on, pooled as they were. Where `x` requires
+    gradients the scores have them, so an attack can lower or raise them. pool, output: as for
+    `observe`, where the detector was fitted with a function, which no file holds.
+    """
+    if batch_size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
+    if detector.layers and "pool" not in detector.about:
+        raise NescioError(
+            f"{detector.name} was fitted on arrays, so its layers {list(detector.layers)} have no "
+            "place in a network; fit it on nescio.observe(net, data)"
+        )
+    pool = _kept(detector.about, "pool", "mean") if pool is None else pool
+    output = _kept(detector.about, "output", None) if output is None else output
+    check_pool(pool)
+    nets = [reader(member, output, pool) for member in networks(source)]
+    fitted = len(detector.states)
+    alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
+    if not alone and fitted != len(nets):
+        raise NescioError(
+            f"{detector.name} was fitted on {fitted} network(s), this source has {len(nets)}; fit "
+            "it on activations of this source, or on their mean()"
+        )
+    placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
+    return Scorer(detector, tuple(placed), batch_size)
+
+
+def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
+    value = made.get(option, default)
+    if isinstance(value, Mapping):
+        name = value.get("function")
+        raise NescioError(f"{option} was the function {name}, which no file holds; give {option}=")
+    return value
+
+
+def _mean(views: list[View]) -> View:
+    """The mean network, as `Activations.mean` has it."""
+
+    def mean(parts: list[Tensor | None]) -> Tensor | None:
+        known = [part for part in parts if part is not None]
+        return torch.stack(known).mean(0) if known else None
+
+    features = {n: torch.stack([v.features[n] for v in views]).mean(0) for n in views[0].features}
+    logits = mean_logits(torch.stack([view.logits for view in views]))[0]
+    weight, bias = mean([view.weight for view in views]), mean([view.bias for view in views])
+    return View(logits, features, views[0].inputs, weight, bias, None)

@@ -1,6 +1,6 @@
 """Observe networks on data: one forward pass, whatever is read afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (
     BEFORE,
     Place,
+    Pool,
+    check_pool,
     chosen,
     last_linear,
+    named,
     place,
     reading,
     traced,
@@ -30,8 +33,7 @@ from nescio.detectors.observe.network import (
     networks,
     reader,
 )
-from nescio.detectors.observe.pooling import Pool, check_pool, named
-from nescio.detectors.observe.store import Column, Room, Stores
+from nescio.detectors.observe.store import Column, Room, Store
 from nescio.nets import Output, located
 
 FEW = 4  # samples of the dry run
@@ -96,17 +98,17 @@ def observe(
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
     nets = [reader(member, output, pool) for member in networks(source)]
     batches = door.batches(
-        data,
-        labels=labels,
-        count=count,
-        batch_size=batch_size,
-        fixed=inputs,
-        **nets[0].reads,
+        data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **nets[0].reads
     )
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first
         seen = [_dry_run(net, layers, first[0][:FEW]) for net in nets]
-        _check_alike(seen)
+        for member, other in enumerate(seen):
+            if other.widths != seen[0].widths:
+                raise NescioError(
+                    f"network {member} differs from network 0: it gives {other.widths}, that one "
+                    f"{seen[0].widths}; name layers= that all have alike"
+                )
         kept = batches.whole if inputs else None
         columns = _columns(seen, first, inputs=inputs and kept is None)
         room = Room(columns, batches.most, memory, None if folder is None else Path(folder))
@@ -118,10 +120,10 @@ def observe(
             for x, y in batches:
                 _write(stores, seen, samples, x, y)
                 for name, part in _named(x).items() if inputs and kept is None else ():
-                    stores.write(name, samples, part)
+                    stores[name].write(samples, part)
                 samples += len(x)
                 advance(len(x), str)
-            found = stores.whole(samples)
+            found = {name: store.whole(samples) for name, store in stores.items()}
         size = sum(tensor.nbytes for tensor in found.values())
         mapped = room.on_disk and (room.bytes is not None or folder is not None or size > memory)
         if room.on_disk and not mapped:  # it turned out to be little
@@ -151,7 +153,6 @@ def observe(
 
 
 def _named(x: Inputs) -> dict[str, Tensor]:
-    """Inputs by the columns that hold them."""
     if isinstance(x, Bundle):
         return {f"{INPUTS} {name}": part for name, part in x.parts.items()}
     return {INPUTS: x}
@@ -168,9 +169,9 @@ def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
     net, results = network.net, list[Any]()
     calls = traced(net, lambda: results.append(network.raw(x)))
-    if network.output is None:
-        network = replace(network, output=located(results[0]))
-    placed = replace(network, places=[place(name, net) for name in chosen(layers, net, calls)])
+    output = located(results[0]) if network.output is None else network.output
+    places = [place(name, net) for name in chosen(layers, net, calls)]
+    placed = replace(network, output=output, places=places)
     linear = last_linear(calls)
     ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
     held: dict[str, Tensor] = {}
@@ -188,23 +189,19 @@ def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
     near = 1e-2 if entering.dtype in HALVES else 1e-4
     read = given if network.head is None else network.head.center(given)
     normed = network.head is not None or not _equal(logits, given)
-    if normed and not (_equal(logits, read) or _log_softmax(logits, given, near)):
-        return nothing
+    if normed and not _equal(logits, read):
+        if logits.shape != given.shape or logits.shape[1] < 2:
+            return nothing
+        logs = given.double().log_softmax(1)
+        if not torch.allclose(logits.double(), logs, rtol=near, atol=near):
+            return nothing
     exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
         return nothing
-    same = [name for name, row in rows.items() if _equal(row, entering)]
-    own = BEFORE + linear
-    last = own if own in same else same[-1] if same else None
+    same = [None, *(name for name, row in rows.items() if _equal(row, entering))]
+    last = BEFORE + linear if BEFORE + linear in same else same[-1]
     # Of logits less their log-sum-exp, the features are known; weights would give other logits.
     return Seen(placed, logits, rows, last, None if normed else linear)
-
-
-def _log_softmax(ours: Tensor, theirs: Tensor, near: float) -> bool:
-    """Whether outputs are the log probabilities of logits."""
-    if ours.shape != theirs.shape or ours.shape[1] < 2:
-        return False
-    return torch.allclose(ours.double(), theirs.double().log_softmax(1), rtol=near, atol=near)
 
 
 def _equal(ours: Tensor, theirs: Tensor) -> bool:
@@ -212,17 +209,7 @@ def _equal(ours: Tensor, theirs: Tensor) -> bool:
     return same and bool(ours.any())
 
 
-def _check_alike(seen: Sequence[Seen]) -> None:
-    for member, other in enumerate(seen):
-        if other.widths != seen[0].widths:
-            raise NescioError(
-                f"network {member} differs from network 0: it gives {other.widths}, that one "
-                f"{seen[0].widths}; name layers= that all have alike"
-            )
-
-
 def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[Column, ...]:
-    """What is kept, in the order of the files."""
     (x, y), members = first, len(seen)
     rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}
     columns = [Column(n, members, (row.shape[1],), row.dtype) for n, row in rows.items()]
@@ -234,21 +221,21 @@ def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[
     return tuple(columns)
 
 
-def _write(stores: Stores, seen: Sequence[Seen], start: int, x: Inputs, y: Tensor | None) -> None:
-    """Observe one batch."""
-    stores.write("hashes", start, hash_inputs(x))
+def _write(
+    stores: Mapping[str, Store], seen: Sequence[Seen], start: int, x: Inputs, y: Tensor | None
+) -> None:
+    stores["hashes"].write(start, hash_inputs(x))
     if y is not None:
-        stores.write("labels", start, y)
+        stores["labels"].write(start, y)
     for member, one in enumerate(seen):
         logits, features = one.network(x)
         rows = {"logits": logits, **{LAYER + name: row for name, row in features.items()}}
         for name, row in rows.items():
             check_finite(f"{name} of the inputs from sample {start}", row[None])
-            stores.write(name, start, row, member)
+            stores[name].write(start, row, member)
 
 
 def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
-    """Weight and bias of the last linear layer, where its input was observed."""
     if any(one.last is None or one.last != seen[0].last for one in seen):
         return {}
     if any(one.linear is None for one in seen):

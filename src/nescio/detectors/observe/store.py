@@ -4,7 +4,7 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +35,14 @@ class Column:
         numbers = int(np.prod(self.shape, dtype=np.int64)) * max(1, self.members)
         return numbers * self.dtype.itemsize
 
-    def check(self, rows: Tensor) -> None:
-        """Refuse rows of another shape."""
+    def check(self, rows: Tensor) -> Tensor:
+        """The rows, or an error where they have another shape."""
         if tuple(rows.shape[1:]) != self.shape:
             raise NescioError(
                 f"{self.name}: shape {tuple(rows.shape[1:])} in this batch, {self.shape} in the "
                 "first; all samples must agree"
             )
+        return rows
 
 
 @dataclass(frozen=True)
@@ -70,30 +71,28 @@ class Room:
         return f"{size} {place}"
 
     @contextmanager
-    def open(self, device: torch.device) -> Iterator["Stores"]:
-        """Somewhere to write the columns to."""
+    def open(self, device: torch.device) -> Iterator[Mapping[str, "Store"]]:
+        """Somewhere to write the columns to, by name; each in the order of the samples."""
         if not self.on_disk:
-            samples = self.samples or 0
-            yield Stores({c.name: _InMemory(c, samples, device) for c in self.columns})
+            yield {c.name: _InMemory(c, self.samples or 0, device) for c in self.columns}
             return
         with ExitStack() as stack:
             home = stack.enter_context(_folder(self.folder))
             members = max(column.members for column in self.columns)
-            self._check_room(home, (self.bytes or 0) * (members + 1) // members)
-            files: dict[str, _InMemory | _OnDisk] = {}
+            size = (self.bytes or 0) * (members + 1) // members  # they are joined at the end
+            free = shutil.disk_usage(home).free
+            if size + SPARE > free:
+                raise NescioError(
+                    f"the activations need {size} bytes ({readable(size)}), and {home} has {free} "
+                    f"({readable(free)}) free; choose another folder=, fewer layers or a smaller "
+                    "count="
+                )
+            files: dict[str, _OnDisk] = {}
             for number, column in enumerate(self.columns):
-                files[column.name] = _OnDisk(column, home / f"{number}-{_plain(column.name)}.npy")
+                plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in column.name)
+                files[column.name] = _OnDisk(column, home / f"{number}-{plain}.npy")
                 stack.callback(files[column.name].close)
-            yield Stores(files)
-
-    def _check_room(self, home: Path, needed: int) -> None:
-        """Refuse what does not fit on the disk; files of several networks are joined at the end."""
-        free = shutil.disk_usage(home).free
-        if needed + SPARE > free:
-            raise NescioError(
-                f"the activations need {needed} bytes ({readable(needed)}), and {home} has {free} "
-                f"({readable(free)}) free; choose another folder=, fewer layers or a smaller count="
-            )
+            yield files
 
 
 class _InMemory:
@@ -104,19 +103,16 @@ class _InMemory:
         shape = (max(1, column.members), samples, *column.shape)
         self.rows = torch.empty(shape, dtype=column.dtype, device=device)
 
-    def write(self, member: int, start: int, rows: Tensor) -> None:
+    def write(self, start: int, rows: Tensor, member: int = 0) -> None:
         if start + len(rows) > self.rows.shape[1]:
             raise NescioError(
                 f"the loader gave more than the {self.rows.shape[1]} samples that its length says; "
                 "pass iter(loader)"
             )
-        self.rows[member, start : start + len(rows)] = rows
+        self.rows[member, start : start + len(rows)] = self.column.check(rows)
 
     def whole(self, samples: int) -> Tensor:
         return self.rows[:, :samples] if self.column.members else self.rows[0, :samples]
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class _OnDisk:
@@ -129,29 +125,25 @@ class _OnDisk:
             self.files: list[BinaryIO] = [part.open("wb") for part in self.parts]
             self.files[0].write(bytes(HEADER))
 
-    def write(self, member: int, start: int, rows: Tensor) -> None:
+    def write(self, start: int, rows: Tensor, member: int = 0) -> None:
         del start
+        numbers = self.column.check(rows).to(self.column.dtype).cpu().contiguous().numpy()
         with _writing(self.path):
-            rows.to(self.column.dtype).cpu().contiguous().numpy().tofile(self.files[member])
+            numbers.tofile(self.files[member])
 
     def whole(self, samples: int) -> Tensor:
+        first, members = self.files[0], [self.column.members] if self.column.members else []
         with _writing(self.path):
-            self._join(samples)
+            for file, part in zip(self.files[1:], self.parts[1:], strict=True):
+                file.close()
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, first, 1 << 20)
+                part.unlink()
+            first.seek(0)
+            first.write(_header((*members, samples, *self.column.shape), self.column.dtype))
+            first.close()
+            os.replace(self.parts[0], self.path)
         return torch.from_numpy(np.load(self.path, mmap_mode="c"))  # never written back
-
-    def _join(self, samples: int) -> None:
-        """One file of all networks' rows, under its name."""
-        first = self.files[0]
-        for file, part in zip(self.files[1:], self.parts[1:], strict=True):
-            file.close()
-            with part.open("rb") as source:
-                shutil.copyfileobj(source, first, 1 << 20)
-            part.unlink()
-        members = (self.column.members,) if self.column.members else ()
-        first.seek(0)
-        first.write(_header((*members, samples, *self.column.shape), self.column.dtype))
-        first.close()
-        os.replace(self.parts[0], self.path)
 
     def close(self) -> None:
         """Leave no half-written file."""
@@ -160,20 +152,7 @@ class _OnDisk:
             part.unlink(missing_ok=True)
 
 
-class Stores:
-    """All columns, written to by name."""
-
-    def __init__(self, stores: dict[str, _InMemory | _OnDisk]) -> None:
-        self._stores = stores
-
-    def write(self, name: str, start: int, rows: Tensor, member: int = 0) -> None:
-        """Write a column for the samples from `start`; each column in the order of samples."""
-        self._stores[name].column.check(rows)
-        self._stores[name].write(member, start, rows)
-
-    def whole(self, samples: int) -> dict[str, Tensor]:
-        """All columns: `(M, N, ...)`, or `(N, ...)` where networks do not differ."""
-        return {name: store.whole(samples) for name, store in self._stores.items()}
+Store = _InMemory | _OnDisk  # whole: `(M, N, ...)`, or `(N, ...)` where networks do not differ
 
 
 @contextmanager
@@ -206,10 +185,6 @@ def _folder(given: Path | None) -> Iterator[Path]:
         yield made
     finally:  # a mapped file that has lost its name lives as long as its map
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
 
 
 def _header(shape: tuple[int, ...], dtype: torch.dtype) -> bytes:

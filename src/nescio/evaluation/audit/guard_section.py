@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
-from nescio.conformal.exact_quantiles import allowed
+from nescio.conformal.score_limits import allowed
 from nescio.core import NescioError, generator
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from nescio.core import NescioError, unknown
-from nescio.detectors.observe.pooling import Pool
+from nescio.detectors.observe.layers import Pool
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
 from nescio.metrics.ranking import Positive
 from nescio.nets import Output

@@ -9,7 +9,7 @@ from nescio.calibration import fit_temperature
 from nescio.core import Categorical, DataSet, NescioError, Row
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
-from nescio.detectors.failure.extra_score import EXTRA, without_score
+from nescio.detectors.failure.outputs import EXTRA, without_score
 from nescio.evaluation.compare.comparison import About, Array, Comparison, SubjectAbout
 from nescio.evaluation.compare.ood_inputs import pieces
 from nescio.evaluation.compare.scoring import about_detector, observe_given

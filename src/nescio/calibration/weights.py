@@ -1,9 +1,9 @@
-"""Weights of logits by the likelihood of the mixture, with a normal prior; L-BFGS in float64.
+"""Weights of logits by the likelihood of the mixture: Platt, vector, matrix, Dirichlet scaling.
 
-The penalty is that of a prior: with N samples, `sum(d^2) / (2 s^2 N)` beside the mean negative
-log-likelihood, for what is expected to be near 0 with a standard deviation of s. So it holds back
-where samples are few and fades where they are many. Off-diagonal and intercept regularization
-(ODIR, Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
+The search is L-BFGS in float64, with a normal prior: with N samples, `sum(d^2) / (2 s^2 N)` beside
+the mean negative log-likelihood, for what is expected to be near 0 with a standard deviation of s.
+So it holds back where samples are few and fades where they are many. Off-diagonal and intercept
+regularization (ODIR, Kull et al., 2019) is the same with lambda = C (C - 1) / (2 s^2 N).
 
 The search sees a matrix in coordinates where the logits and a constant are about uncorrelated: log
 probabilities are far from 0 and move together, which would cost it many times as many steps.
@@ -17,11 +17,85 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.calibration.affine import check_finite, refuse_missing, refuse_perfect, transformed
-from nescio.core import NescioError
+from nescio.calibration.map import (
+    State,
+    affine,
+    calibration,
+    check_finite,
+    fits,
+    logits_of,
+    refuse_missing,
+    refuse_perfect,
+    transformed,
+    widened,
+)
+from nescio.core import Categorical, Classification, NescioError
 
 CHUNK = 1 << 20  # numbers of a chunk in float64
 FLAT = 1e-6  # a gradient at which the search has arrived
+
+
+@calibration(affine)
+def platt(prediction: Classification, labels: Tensor) -> State:
+    """A slope and class intercepts that maximize the likelihood of calibration data `(x, y)`."""
+    start = torch.ones((), dtype=torch.float64)
+    state = fit_weights(logits_of(prediction), labels, start, torch.zeros_like)
+    return {**state, "intercept": state["intercept"] - state["intercept"][0]}
+
+
+def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[float, ...]]:
+    """Slope and intercepts (the first is 0) that minimize the negative log-likelihood."""
+    state = fits["platt"](prediction, labels)
+    return float(state["weight"]), tuple(state["intercept"].tolist())
+
+
+@calibration(affine)
+def vector(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.3, shift: float = 1.0
+) -> State:
+    """A slope and an intercept for each class, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the slopes about their mean, and of the
+        intercepts; small ones lead back to temperature scaling.
+    """
+    logits, start = logits_of(prediction), torch.ones(prediction.classes, dtype=torch.float64)
+
+    def apart(slopes: Tensor) -> Tensor:
+        return slopes - slopes.mean()
+
+    return fit_weights(logits, labels, start, apart, spread=spread, shift=shift)
+
+
+@calibration(affine)
+def matrix(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
+) -> State:
+    """A matrix for the logits and an intercept for each class, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the numbers off the diagonal, and of the
+        intercepts.
+    """
+    start = torch.eye(prediction.classes, dtype=torch.float64)
+    logits = logits_of(prediction)
+    return fit_weights(logits, labels, start, off_diagonal, spread=spread, shift=shift)
+
+
+def _applied(prediction: Classification, state: State, **_: Any) -> Categorical:
+    return Categorical(transformed(widened(prediction).log_probs[None], state))
+
+
+@calibration(_applied)
+def dirichlet(
+    prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
+) -> State:
+    """A matrix for the log probabilities and class intercepts, fitted on calibration data `(x, y)`.
+
+    spread, shift: standard deviations expected of the numbers off the diagonal, and of the
+        intercepts.
+    """
+    start = torch.eye(prediction.classes, dtype=torch.float64)
+    logs = widened(prediction).log_probs[None]
+    return fit_weights(logs, labels, start, off_diagonal, spread=spread, shift=shift)
 
 
 def fit_weights(
@@ -40,7 +114,10 @@ def fit_weights(
     """
     from scipy.optimize import minimize
 
-    weak = [_penalty(name, value) for name, value in (("spread", spread), ("shift", shift))]
+    for name, value in {"spread": spread, "shift": shift}.items():
+        if value is not None and not 0 < value < math.inf:
+            raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
+    weak = [0.0 if value is None else value**-2 for value in (spread, shift)]
     refuse_perfect(logits, labels)
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
@@ -120,15 +197,6 @@ def _likelihood(
         else:
             by_weight += (rest * z).sum((0, 1)).cpu().sum_to_size(by_weight.shape)
     return loss / samples, by_weight / samples, by_intercept / samples
-
-
-def _penalty(name: str, value: float | None) -> float:
-    """One over the square of a standard deviation."""
-    if value is None:
-        return 0.0
-    if not 0 < value < math.inf:
-        raise NescioError(f"`{name}` must be a number above 0, got {value!r}")
-    return value**-2
 
 
 def off_diagonal(weight: Tensor) -> Tensor:

@@ -1,12 +1,18 @@
-"""The score that a network was trained to give beside its classes, read from its last output."""
+"""Failure scores read from a network's outputs: its score beside the classes, the true class's.
 
+The true class probability (Corbière et al., 2019) is what an oracle would rank answers by: above
+1/2 the answer is right, below 1/C it is wrong. It needs the label, so it cannot score new inputs:
+it is the best that a network's own probabilities can do, and what ConfidNet learns.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from nescio.core import NescioError, classes_of, unknown
+from nescio.core import Classification, NescioError, check_labels, classes_of, unknown
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 
@@ -66,3 +72,27 @@ def _refuse_classes(answer: Answer | None) -> None:
             "these activations went through without_score: the score is no longer among them; "
             "give those with all outputs (compare takes the classes itself)"
         )
+
+
+def true_class_probability(
+    prediction: Classification, labels: Tensor, *, normalized: bool = False
+) -> Tensor:
+    """The probability of the true class, `(*batch,)`; its negative ranks errors first.
+
+    normalized: divide by the largest probability; then it is 1 exactly where the answer is right.
+    """
+    own = prediction.log_prob(labels)
+    return (own - prediction.log_probs.amax(-1) if normalized else own).exp()
+
+
+def log_odds_against(prediction: Classification, answers: Tensor) -> Tensor:
+    """Log of (1 - p) / p for given answers, `(*batch,)`: the confidence of others in one's answers.
+
+    With an ensemble's or MC dropout's prediction and the answers of one network, it scores the
+    errors of that network.
+    """
+    logs = prediction.log_probs
+    answers = check_labels(answers, prediction.classes, prediction.batch_shape)
+    index = answers.to(logs.device)[..., None]
+    others = logs.scatter(-1, index, -math.inf).logsumexp(-1)
+    return others - logs.gather(-1, index)[..., 0]
