@@ -13,7 +13,7 @@ import nescio
 from nescio import load
 from nescio.core import NescioError, save_tensors
 from nescio.monitoring import merge, monitor
-from nescio.monitoring.bets import COUNT, grow
+from nescio.monitoring.martingale import COUNT, grow
 from nescio.monitoring.monitor import CELLS, Peaks
 
 

@@ -23,7 +23,7 @@ from nescio.core import (
     unknown,
     write_atomically,
 )
-from nescio.core.progress import progress as bar
+from nescio.core.running import progress as bar
 from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
 from nescio.evaluation.compare.compare_detectors import compare_detectors

@@ -30,8 +30,8 @@ from nescio.conformal.exact_quantiles import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
 from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.intervals import lower_bound
-from nescio.metrics.intervals import upper_bound as upper_bound
+from nescio.metrics.resampling import lower_bound
+from nescio.metrics.resampling import upper_bound as upper_bound
 
 STEPS = 200  # coverages of a grid
 SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice

@@ -38,12 +38,7 @@ def classwise_ece(
 
 @metrics.register
 def debiased_ece(
-    confidence: Numbers,
-    correct: Numbers,
-    *,
-    bins: int = 15,
-    equal: Equal = "mass",
-    norm: int = 1,
+    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "mass", norm: int = 1
 ) -> float:
     """Calibration error less some of what chance alone adds to it (Kumar et al., 2019).
 

@@ -1,4 +1,7 @@
-"""Readers of NumPy files: .npy and .npz, whole or as streams."""
+"""Readers of NumPy files: .npy and .npz, whole or as streams; nothing is ever unpickled.
+
+Streams are read, not mapped: mapped pages would count as memory of the process.
+"""
 
 import lzma
 import math
@@ -19,8 +22,6 @@ from nescio.core import NescioError, as_batch
 from nescio.data.dataset import Dataset, Part, split
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
-
-# The arrays of an .npz file, read without unpickling anything, as inputs and targets.
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -157,8 +158,6 @@ def _float32(where: str, array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(values)
 
 
-# Data from numpy's .npz files: the way in for everybody's own arrays.
-
 PARTS = ("train", "validation", "test")
 
 
@@ -248,10 +247,6 @@ def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
         )
     return classes
 
-
-# Inputs of .npy and .npz files, a block at a time; compressed ones are unpacked as they are read.
-#
-# Files are read, not mapped: mapped pages would count as memory of the process.
 
 LOCAL = 30  # bytes of a zip member's own header, before its name and its extra field
 Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, columns first?, type of numbers

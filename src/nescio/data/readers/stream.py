@@ -1,4 +1,4 @@
-"""Which columns of a table are the numbers that a network reads, and which are copied through."""
+"""Inputs that come a block at a time, and which columns of a table they are."""
 
 import hashlib
 import math
@@ -71,8 +71,6 @@ def first_of(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
-
-# Inputs that come a block at a time, in order, from any case on.
 
 Blocks = Callable[[int, int], Iterator[Any]]  # (first sample, samples per block)
 Words = NDArray[np.str_]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from nescio.core import Advance, NescioError, make_folder
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio.data.sets.catalogue import SETTING, Entry, File, entry, home, locate, root
 from nescio.version import VERSION
 
@@ -223,11 +223,7 @@ def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
 
 
 def _copy(
-    answer: "HTTPResponse",
-    write: Callable[[bytes], object],
-    size: int,
-    done: int,
-    advance: Advance,
+    answer: "HTTPResponse", write: Callable[[bytes], object], size: int, done: int, advance: Advance
 ) -> None:
     from http.client import HTTPException
 

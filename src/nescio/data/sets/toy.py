@@ -11,8 +11,6 @@ from nescio.core import NescioError
 from nescio.core.registry import datasets
 from nescio.data.dataset import Dataset, Part
 
-# The 8 x 8 handwritten digits that ship with scikit-learn: real images without a download.
-
 
 @datasets.register
 def digits(*, seed: int = 0) -> Dataset:
@@ -39,10 +37,6 @@ def digits(*, seed: int = 0) -> Dataset:
         name="digits", train=part(train), validation=part(validation), test=part(test), classes=10
     )
 
-
-# Small data sets of one or two features, drawn from a seed: what a plot can show whole.
-#
-# Parts are drawn independently of each other and shuffled.
 
 BLOB_MEANS = np.array(  # figure 1 of Ulmer and Cina (2021)
     [

@@ -20,7 +20,7 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio.data.ranges import Units, units_of
 from nescio.evaluation.answers import ADVERSARIAL, FAR, Seen, quality, see, separation
 from nescio.evaluation.audit import Guarded, Held, calibration, failure, guarded, hold, moved

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
-from nescio.metrics.delong import logit_interval, share_below
-from nescio.metrics.paired import from_best, normal_difference
+from nescio.metrics.paired import from_best, logit_interval, normal_difference, share_below
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]

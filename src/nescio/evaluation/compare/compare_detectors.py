@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.core import NescioError, finite, unknown
-from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
+from nescio.core.running import progress as bar
 from nescio.data import OODSource
 from nescio.detectors.observe.network import networks
 from nescio.detectors.observe.pooling import Pool

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.attacks import Attacked
 from nescio.core import NescioError, as_inputs, as_targets, check_labels, finite
-from nescio.core.progress import progress as bar
 from nescio.core.registry import measures
+from nescio.core.running import progress as bar
 from nescio.evaluation.compare.ood_inputs import (
     Absent,
     AdversarialNoise,

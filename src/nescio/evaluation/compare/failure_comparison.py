@@ -24,9 +24,9 @@ from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.extra_score import EXTRA, without_score
 from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.bootstrapping import interval, resampled
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
-from nescio.metrics.selective_intervals import interval, resampled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio.geometry.regions.arrangement import largest_cells
 from nescio.geometry.regions.convex import areas
 from nescio.geometry.regions.merging import merged

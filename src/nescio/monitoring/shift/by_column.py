@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from nescio.core import NescioError, derive
 from nescio.data import Columns, Table, learn_columns
 from nescio.data.encoding import Kind
-from nescio.metrics.multiple_tests import Correction, adjust
-from nescio.monitoring.shift.shift import Floats, as_batches, check_draws, permutation_p
+from nescio.metrics.paired import Correction, adjust
+from nescio.monitoring.shift.two_sample import Floats, as_batches, check_draws, permutation_p
 
 FEW = 5  # an expected count below this: tables are drawn instead of the chi-squared limit
 BLOCK = 1 << 22  # numbers of drawn tables at a time
