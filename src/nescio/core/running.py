@@ -82,23 +82,12 @@ def progress(total: int, label: str, *, show: bool | None = None) -> Iterator[Ad
         yield lambda steps, note: outer.update(inner, advance=steps, note=note())
         outer.remove_task(inner)
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    middle = bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()
+    label_first, note_last = map(bars.TextColumn, ("{task.description}", "{task.fields[note]}"))
+    with bars.Progress(label_first, *middle, note_last, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total, note="")
         token = _shown.set(bar)
         try:

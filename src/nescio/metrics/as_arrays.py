@@ -15,7 +15,12 @@ Counts: TypeAlias = NDArray[np.int64]
 
 def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
     """`values` as an array with `axes` axes and at least one entry; half precision widens."""
-    array = from_torch(values) if isinstance(values, Tensor) else _from_python(name, values)
+    try:
+        array = from_torch(values) if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError as error:
+        raise NescioError(
+            f"`{name}` must be an array or a list of numbers with rows of one length: {error}"
+        ) from None
     if array.dtype.kind not in "biuf":
         raise NescioError(f"`{name}` must hold real numbers, got {array.dtype}; convert it first")
     if array.ndim != axes:
@@ -41,12 +46,3 @@ def from_torch(values: Tensor) -> NDArray[Any]:
     small = values.is_floating_point() and values.element_size() < 4  # numpy has no bfloat16
     array: NDArray[Any] = (values.float() if small else values).detach().cpu().numpy()
     return array
-
-
-def _from_python(name: str, values: ArrayLike) -> NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise NescioError(
-            f"`{name}` must be an array or a list of numbers with rows of one length: {error}"
-        ) from None

@@ -17,7 +17,7 @@ from nescio.core import NescioError
 from nescio.metrics.as_arrays import Counts, Floats, Numbers, from_torch
 from nescio.metrics.binning import ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
-from nescio.metrics.paired import Difference, resampled_difference
+from nescio.metrics.paired import Difference, resampled_differences
 from nescio.metrics.ranking import least_count
 from nescio.metrics.resampling import (
     BLOCK,
@@ -134,13 +134,10 @@ def bootstrap_selective(
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
     what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
     """
-    values, again = resampled(
-        {"": score}, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
-    )
-    return {
-        name: interval(name, float(values[0, index]), again[0, index], level)
-        for index, name in enumerate(of)
-    }
+    options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    (values,), (again,) = resampled({"": score}, wrong, of=of, **options)
+    each = zip(of, values.tolist(), again, strict=True)
+    return {name: interval(name, value, result, level) for name, value, result in each}
 
 
 def interval(name: str, value: float, result: Floats, level: float) -> Interval:
@@ -179,14 +176,9 @@ def selective_test(
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
     data as one more resample.
     """
-    both = {"first": first, "second": second}
-    values, again = resampled(
-        both, wrong, of=of, tpr=tpr, level=level, resamples=resamples, seed=seed
-    )
-    return {
-        name: resampled_difference(values[:, index], again[:, index], level)
-        for index, name in enumerate(of)
-    }
+    options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    values, again = resampled({"first": first, "second": second}, wrong, of=of, **options)
+    return resampled_differences(of, values, again, level)
 
 
 def resampled(

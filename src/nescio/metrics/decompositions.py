@@ -47,14 +47,15 @@ class Decomposition:
 
 def brier_decomposition(probs: Numbers, labels: Numbers, *, bins: int = 10) -> Decomposition:
     """The Brier score in parts, over groups of the predicted class and `bins` of confidence."""
-    return _decomposed(
-        probs, labels, bins, brier(probs, labels), _spread, lambda q, p: ((q - p) ** 2).sum(-1)
-    )
+    score = brier(probs, labels)
+    return _decomposed(probs, labels, bins, score, lambda q: q * (1 - q), lambda q, p: (q - p) ** 2)
 
 
 def nll_decomposition(probs: Numbers, labels: Numbers, *, bins: int = 10) -> Decomposition:
     """The NLL in parts, over groups of the predicted class and `bins` of confidence."""
-    return _decomposed(probs, labels, bins, nll(probs, labels), _entropy, _divergence)
+    from scipy.special import entr, rel_entr
+
+    return _decomposed(probs, labels, bins, nll(probs, labels), entr, rel_entr)
 
 
 def _decomposed(
@@ -72,9 +73,9 @@ def _decomposed(
     overall = np.bincount(wanted, minlength=table.shape[1]) / len(table)
     return Decomposition(
         score=score,
-        uncertainty=float(spread(overall)),
-        resolution=float(weight @ distance(share, overall)),
-        reliability=float(weight @ distance(share, mean)),
+        uncertainty=float(spread(overall).sum()),
+        resolution=float(weight @ distance(share, overall).sum(-1)),
+        reliability=float(weight @ distance(share, mean).sum(-1)),
     )
 
 
@@ -94,19 +95,3 @@ def _groups(table: NDArray[Any], wanted: NDArray[Any], bins: int) -> tuple[Float
         sums += member[:, rows] @ block
     hits = np.bincount(group * classes + wanted, minlength=sums.size).reshape(sums.shape)
     return count / samples, sums / count[:, None], hits / count[:, None]
-
-
-def _spread(share: Floats) -> Floats:
-    return np.asarray((share * (1 - share)).sum(-1))
-
-
-def _entropy(share: Floats) -> Floats:
-    from scipy.special import entr
-
-    return np.asarray(entr(share).sum(-1))
-
-
-def _divergence(share: Floats, mean: Floats) -> Floats:
-    from scipy.special import rel_entr
-
-    return np.asarray(rel_entr(share, mean).sum(-1))

@@ -220,10 +220,7 @@ def bootstrap_test(
     check(level, resamples, seed)
     question = ask(of, tpr, positive)
     values, again = _resampled([first, second], question, resamples, seed)
-    return {
-        name: resampled_difference(values[:, index], again[:, index], level)
-        for index, name in enumerate(question.of)
-    }
+    return resampled_differences(question.of, values, again, level)
 
 
 def against_best(
@@ -301,6 +298,14 @@ def resampled_difference(values: Floats, again: Floats, level: float) -> Differe
     rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
     p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
     return Difference(value=interval.value, low=interval.low, high=interval.high, p=p)
+
+
+def resampled_differences(
+    of: Sequence[str], values: Floats, again: Floats, level: float
+) -> dict[str, Difference]:
+    """The same of several metrics by name, from (2, names) and (2, names, R)."""
+    each = zip(of, values.T, again.swapaxes(0, 1), strict=True)
+    return {name: resampled_difference(one, drawn, level) for name, one, drawn in each}
 
 
 def _resampled(

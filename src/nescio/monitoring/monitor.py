@@ -45,11 +45,6 @@ class Peaks:
     heights: NDArray[np.float64]
     stride: int
 
-    @classmethod
-    def none(cls) -> "Peaks":
-        """Of a series that has not begun."""
-        return cls(np.empty(0), 1)
-
     @property
     def highest(self) -> float:
         """Of all values; 0 before the first, where a martingale's logarithm starts."""
@@ -189,7 +184,7 @@ def monitor(
         count=0,
         log_martingale=0.0,
         alarm=None,
-        peaks=Peaks.none(),
+        peaks=Peaks(np.empty(0), 1),
     )
 
 
@@ -217,7 +212,8 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
     waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
     start = now.count - len(now.pending)  # a multiple of BLOCK
     indices = np.arange(start, start + len(waiting), dtype=np.int64)
-    uniform = random_access.rows(_stream(now), 0, indices, 1, np.float64)[:, 0]
+    ties = derive(now.seed, "monitor ties", *now.shard)
+    uniform = random_access.rows(ties, 0, indices, 1, np.float64)[:, 0]
     p, counts = p_values(now.counts, waiting, uniform)
     capital, logs = grow(now.logs, start, p)
     capital = capital[len(now.pending) :]
@@ -233,11 +229,6 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
         alarm=alarm,
         peaks=now.peaks.add(now.count, capital),
     )
-
-
-def _stream(now: Monitor) -> int:
-    """The seed of the numbers that break ties."""
-    return derive(now.seed, "monitor ties", *now.shard)
 
 
 def _bins(edges: Floats, scores: Floats) -> NDArray[np.int64]:

@@ -132,10 +132,9 @@ def _drawn(scores: Floats, ones: int, permutations: int, rng: np.random.Generato
     from scipy.stats import rankdata
 
     ranks = rankdata(scores)
-    step = max(1, BLOCK // len(ranks))
     areas = []
-    for start in range(0, permutations, step):
-        rows = np.tile(ranks, (min(step, permutations - start), 1))
+    for count in steps(permutations, len(ranks)):
+        rows = np.tile(ranks, (count, 1))
         sums = rng.permuted(rows, axis=1)[:, :ones].sum(1)
         areas.append((sums - ones * (ones + 1) / 2) / (ones * (len(ranks) - ones)))
     return np.concatenate(areas)
@@ -199,25 +198,25 @@ def mmd(
     if chosen == "linear":
         terms = _pairs_of_pairs(rng.permutation(first), rng.permutation(second), wide)
         signs = (
-            rng.integers(2, size=(n, len(terms))) * 2.0 - 1
-            for n in _steps(permutations, len(terms))
+            rng.integers(2, size=(n, len(terms))) * 2.0 - 1 for n in steps(permutations, len(terms))
         )
         drawn = np.concatenate([sign @ terms for sign in signs]) / len(terms)
         value, used = float(terms.mean()), 2 * len(terms)
         return permutation_test("mmd", value, drawn, (used, used), **notes)
-    kernel = _kernel(pooled, pooled, wide)
+    kernel = np.exp(_squares(pooled, pooled) / (-2 * wide**2))
     np.fill_diagonal(kernel, 0.0)
     value = float(_unbiased(kernel, _labels(len(first), len(second)))[0])
     drawn = np.concatenate(
         [
             _unbiased(kernel, rng.permuted(_labels(len(first), len(second), count), axis=1))
-            for count in _steps(permutations, len(pooled))
+            for count in steps(permutations, len(pooled))
         ]
     )
     return permutation_test("mmd", value, drawn, (len(first), len(second)), **notes)
 
 
-def _steps(total: int, size: int) -> Iterator[int]:
+def steps(total: int, size: int) -> Iterator[int]:
+    """How many of `total` draws of `size` numbers to make at a time."""
     step = max(1, BLOCK // size)
     for start in range(0, total, step):
         yield min(step, total - start)
@@ -242,10 +241,6 @@ def _squares(one: Floats, two: Floats) -> Floats:
     from scipy.spatial.distance import cdist
 
     return np.asarray(cdist(one, two, "sqeuclidean"))
-
-
-def _kernel(one: Floats, two: Floats, width: float) -> Floats:
-    return np.exp(_squares(one, two) / (-2 * width**2))
 
 
 def _unbiased(kernel: Floats, labels: Floats) -> Floats:
