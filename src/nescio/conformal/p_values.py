@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.conformal.exact_quantiles import CALLS, uniforms
-from nescio.core import NescioError
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.core import NescioError, Numbers, numbers
 
 
 def p_values(

@@ -37,9 +37,7 @@ class Registry(Mapping[str, Part]):
 
         def add(part: P) -> P:
             if name in self._parts:
-                raise NescioError(
-                    f"the {self.kind} {name!r} is registered twice; choose another name"
-                )
+                raise NescioError(f"the {self.kind} {name!r} is registered twice; rename one")
             self._parts[name] = part
             return part
 

@@ -112,9 +112,9 @@ def read_table(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a table of pandas or Arrow."""
+    """Whether it is a table of nescio, pandas or Arrow."""
     names = hasattr(value, "columns") or hasattr(value, "column_names")
-    return names and hasattr(value, "__array__")
+    return isinstance(value, Table) or (names and hasattr(value, "__array__"))
 
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
@@ -224,9 +224,9 @@ def _tensor(
 
 def prepared(data: Any) -> Any:
     """Tables as arrays of numbers; a file's stream as its blocks."""
-    if isinstance(data, tuple) and len(data) == 2 and _is_table(data[0]):
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
         return prepared(data[0]), data[1]
-    if _is_table(data):
+    if is_frame(data):
         data = read_table(data)
         text = [name for name in data.names if data[name].dtype.kind != "f"]
         if text:
@@ -236,11 +236,6 @@ def prepared(data: Any) -> Any:
             )
         return np.stack([data[name] for name in data.names], 1)
     return data
-
-
-def _is_table(value: Any) -> bool:
-    """Whether it is a table of nescio, pandas or Arrow."""
-    return isinstance(value, Table) or is_frame(value)
 
 
 def raw_batches(data: Any, count: int | None, size: int) -> tuple[Callable[[], Raw], int | None]:

@@ -27,9 +27,8 @@ from torch import Tensor
 
 from nescio.conformal import needed, p_values
 from nescio.conformal.exact_quantiles import allowed, rounding
-from nescio.core import NescioError
+from nescio.core import NescioError, Numbers, numbers
 from nescio.guards.decisions import CODES
-from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.resampling import lower_bound
 from nescio.metrics.resampling import upper_bound as upper_bound
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.metrics.as_arrays import Counts, Floats, Numbers, from_torch
+from nescio.core import Counts, Floats, NescioError, Numbers, from_torch
 from nescio.metrics.binning import ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
 from nescio.metrics.paired import Difference, resampled_differences

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import NescioError, Numbers, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
 
 TOLERANCE = 1e-4  # on a row's sum: float32 softmax over thousands of classes stays below it
 BLOCK = 1 << 18  # entries of one float64 block

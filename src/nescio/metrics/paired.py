@@ -19,8 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.metrics.as_arrays import Floats, Numbers, check_level, numbers
+from nescio.core import Floats, NescioError, Numbers, check_level, numbers
 from nescio.metrics.ranking import Positive, Ranking, rank
 from nescio.metrics.resampling import LARGER, Interval, Question, ask, check, counted, percentiles
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, unknown
-from nescio.metrics.as_arrays import Counts, Floats, Numbers, check_level, numbers
+from nescio.core import Counts, Floats, NescioError, Numbers, check_level, numbers, unknown
 from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count, rank
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Counts, Floats, NescioError, Numbers, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Counts, Floats, Numbers, numbers
 from nescio.metrics.ranking import least_count, refuse_nan
 
 

@@ -25,10 +25,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import DamagedError, NescioError, Saved, derive, readers, save_tensors
+from nescio.core import DamagedError, NescioError, Saved, derive, numbers, readers, save_tensors
 from nescio.data import random_access
 from nescio.guards import Guard
-from nescio.metrics.as_arrays import numbers
 from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.core import NescioError, finite, unknown
+from nescio.core import NescioError, check_level, finite, unknown
 from nescio.core.registry import measures as known_measures
 from nescio.core.running import progress as bar
 from nescio.data import OODSource
@@ -25,7 +25,6 @@ from nescio.evaluation.compare.scored import (
     of_predictor,
     overlap,
 )
-from nescio.metrics.as_arrays import check_level
 from nescio.metrics.ranking import Positive, is_ood
 from nescio.metrics.resampling import check
 from nescio.models import Predictor, plain

@@ -14,8 +14,10 @@ from nescio.calibration import fit_temperature
 from nescio.core import (
     Categorical,
     NescioError,
+    Numbers,
     load_tensors,
     make_folder,
+    numbers,
     save_tensors,
     unknown,
     write_atomically,
@@ -23,7 +25,6 @@ from nescio.core import (
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.extra_score import EXTRA, without_score
-from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.bootstrapping import interval, resampled
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS

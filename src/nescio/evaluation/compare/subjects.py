@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nescio.core import NescioError
+from nescio.core import NescioError, numbers
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.ood_inputs import AdversarialNoise, AdversarialSamples, pieces
-from nescio.metrics.as_arrays import numbers
 from nescio.models import plain
 
 Array = NDArray[Any]
