@@ -61,6 +61,13 @@ from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting
 from nescio.core.registry import unknown as unknown
+from nescio.core.results import DataSet as DataSet
+from nescio.core.results import Results as Results
+from nescio.core.results import Row as Row
+from nescio.core.results import from_json as from_json
+from nescio.core.results import merged as merged
+from nescio.core.results import read_json as read_json
+from nescio.core.results import to_json as to_json
 from nescio.core.running import Advance as Advance
 from nescio.core.running import in_order as in_order
 from nescio.core.running import keep_freed as keep_freed
