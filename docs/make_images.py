@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 import nescio
 from nescio import calibration, geometry, metrics, nets
 from nescio.cli.demo import audit_digits
-from nescio.core.threads import one_thread
+from nescio.core.running import one_thread
 from nescio.report.plots import audit_plots
 from nescio.report.plots.reliability_plot import reliability_diagram
 

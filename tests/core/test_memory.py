@@ -11,7 +11,7 @@ from nescio.core import keep_freed
 
 SCRIPT = """
 import resource, torch
-from nescio.core.threads import keep_freed
+from nescio.core.running import keep_freed
 if {keep}:
     keep_freed()
 def work():

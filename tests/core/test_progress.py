@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from nescio.core.progress import progress
+from nescio.core.running import progress
 
 
 def refuse():

@@ -355,9 +355,7 @@ def test_a_model_keeps_what_it_has_seen(model, tmp_path):
     model.save(tmp_path)
     again = nescio.load(tmp_path)
     assert torch.equal(again.seen, model.seen)
-    assert torch.equal(
-        model.seen, nescio.core.fingerprint.hash_inputs(blobs(600, 0)[0]).sort().values
-    )
+    assert torch.equal(model.seen, nescio.core.tensors.hash_inputs(blobs(600, 0)[0]).sort().values)
     with pytest.raises(NescioError, match="the model was trained on"):
         nescio.guard(again, blobs(600, 0))
 

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 from nescio.core import NescioError
 from nescio.metrics import Interval, auroc, delong_covariance, delong_interval
-from nescio.metrics import delong as module
+from nescio.metrics import paired as module
 
 scores = st.lists(st.integers(-4, 4), min_size=2, max_size=10)
 

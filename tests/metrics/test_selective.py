@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from nescio import metrics
 from nescio.core import NescioError
 from nescio.metrics import ap_error, ap_success, aurc, excess_aurc, risk_coverage
-from nescio.metrics import selective_intervals as module
+from nescio.metrics import bootstrapping as module
 from nescio.metrics.selective import STATISTICS
 
 

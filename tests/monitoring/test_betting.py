@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.monitoring.bets import COUNT, factors, grow, reserve
-from nescio.monitoring.ranks import BLOCK
+from nescio.monitoring.martingale import BLOCK, COUNT, factors, grow, reserve
 
 NONE = np.full(COUNT, -np.inf)
 

@@ -13,7 +13,7 @@ import nescio
 from nescio import load
 from nescio.core import NescioError, save_tensors
 from nescio.monitoring import merge, monitor
-from nescio.monitoring.bets import COUNT, grow
+from nescio.monitoring.martingale import COUNT, grow
 from nescio.monitoring.monitor import CELLS, Peaks
 
 
@@ -157,7 +157,7 @@ def test_history_is_bounded_and_holds_the_peaks():
 @settings(max_examples=30, deadline=None)
 def test_peaks_are_those_of_all_values(values, cut):
     whole = np.repeat(values, 50)
-    found = Peaks.none()
+    found = Peaks(np.empty(0), 1)
     for start, part in ((0, whole[: 50 * cut]), (50 * cut, whole[50 * cut :])):
         found = found.add(start, part) if len(part) else found
     cells = [whole[i : i + found.stride].max() for i in range(0, len(whole), found.stride)]

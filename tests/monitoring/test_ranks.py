@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.monitoring.ranks import BLOCK, p_values
+from nescio.monitoring.martingale import BLOCK, p_values
 
 
 def counted_one_by_one(counts, bins, uniform):

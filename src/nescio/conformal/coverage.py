@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from nescio.conformal.score_limits import check_groups
-from nescio.core import NescioError, as_targets, as_tensor, check_labels
+from nescio.core import NescioError, as_targets, as_tensor, check_labels, check_level
 from nescio.metrics import Interval
-from nescio.metrics.as_arrays import check_level
-from nescio.metrics.intervals import lower_bound, upper_bound
+from nescio.metrics.resampling import lower_bound, upper_bound
 
 STRATA = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 100), (101, None))  # sizes, as in RAPS
 Shares = Mapping[int, Interval]

@@ -15,8 +15,8 @@ import numpy as np
 from torch import Tensor
 
 from nescio.core.errors import NescioError
-from nescio.core.fingerprint import digest
 from nescio.core.registry import Registry
+from nescio.core.tensors import digest
 from nescio.version import VERSION
 
 FORMAT = 1  # of every file

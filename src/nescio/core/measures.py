@@ -1,4 +1,9 @@
-"""Measures: `Prediction -> (*batch,)`, larger where the model is less sure."""
+"""Measures: `Prediction -> (*batch,)`, larger where the model is less sure.
+
+Entropies and the variation ratio are those of Gal (2016), class variance and mutual information
+(as a mean divergence, which does not cancel) of Smith and Gal (2018), least confidence of
+Hendrycks and Gimpel (2017), and the expected pairwise KL of Malinin and Gales.
+"""
 
 import functools
 import math
@@ -11,8 +16,6 @@ from torch import Tensor
 from nescio.core.errors import NescioError
 from nescio.core.prediction import Classification, Dirichlet, Prediction, Regression
 from nescio.core.registry import measures
-
-# What a measure is: a function of a prediction, larger where the model is less sure.
 
 M = TypeVar("M", bound=Callable[..., Tensor])
 
@@ -51,16 +54,10 @@ def measure_all(prediction: Prediction) -> dict[str, Tensor]:
     return {name: measures[name](prediction) for name in applicable(prediction)}
 
 
-# Mean variance of the members, summed over targets: data uncertainty.
-
-
 @measure
 def aleatoric_variance(prediction: Regression) -> Tensor:
     """Mean variance of the members, summed over targets: data uncertainty."""
     return prediction.aleatoric.sum(-1)
-
-
-# Variance of the class probabilities over members (Smith and Gal, 2018).
 
 
 @measure
@@ -74,9 +71,6 @@ def class_variance(prediction: Classification) -> Tensor:
     return variance.mean(-1)
 
 
-# Differential entropy of a Dirichlet: how widely it spreads over the simplex.
-
-
 @measure
 def differential_entropy(prediction: Dirichlet) -> Tensor:
     """Differential entropy, averaged over members; negative without bound when sharp."""
@@ -87,16 +81,10 @@ def differential_entropy(prediction: Dirichlet) -> Tensor:
     return value.mean(0).to(prediction.alpha.dtype)
 
 
-# Variance of the member means, summed over targets: knowledge uncertainty.
-
-
 @measure
 def epistemic_variance(prediction: Regression) -> Tensor:
     """Variance of the member means, summed over targets: knowledge uncertainty."""
     return prediction.epistemic.sum(-1)
-
-
-# Entropy of the averaged prediction: total uncertainty (Gal, 2016).
 
 
 @measure
@@ -109,9 +97,6 @@ def entropy(log_probs: Tensor) -> Tensor:
     """Entropy over the last axis in nats; a probability of 0 adds nothing."""
     probs = log_probs.exp()
     return -torch.where(probs > 0, probs * log_probs, 0.0).sum(-1)
-
-
-# Average entropy of the members: data (aleatoric) uncertainty.
 
 
 @measure
@@ -129,15 +114,10 @@ def _dirichlet(prediction: Dirichlet) -> Tensor:
     return -terms.sum(-1).mean(0).to(prediction.alpha.dtype)
 
 
-# Mean divergence between pairs of members (Malinin and Gales); at least the mutual information.
-#
-# The mean of KL(p_i || p_j) over all pairs is the covariance over members of probability and log
-# probability, summed over classes: one pass, no pairs, no cancellation.
-
-
 @measure
 def expected_pairwise_kl(prediction: Classification) -> Tensor:
     """Mean of KL(p_i || p_j) over all pairs of members; (C - 1) / precision for one Dirichlet."""
+    # The covariance over members of probability and log probability: no pairs, no cancellation.
     probs = prediction.member_probs.double()
     within = torch.zeros_like(probs[0, ..., 0])
     if isinstance(prediction, Dirichlet):  # pairs of draws: law of total covariance
@@ -153,17 +133,11 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     return (terms.sum(-1).clamp_min(0) + within).to(prediction.member_probs.dtype)
 
 
-# One minus the largest class probability (Hendrycks and Gimpel, 2017).
-
-
 @measure
 def least_confidence(prediction: Classification) -> Tensor:
     """One minus the largest probability, as the sum of the others, so that it does not saturate."""
     probs = prediction.log_probs.exp()
     return probs.scatter(-1, prediction.labels[..., None], 0.0).sum(-1)
-
-
-# The log-odds against the predicted class: the order of least confidence, without underflow.
 
 
 @measure
@@ -172,12 +146,6 @@ def log_odds(prediction: Classification) -> Tensor:
     logs, label = prediction.log_probs, prediction.labels[..., None]
     others = logs.scatter(-1, label, -math.inf).logsumexp(-1)
     return others - logs.gather(-1, label)[..., 0]
-
-
-# Mutual information between label and member: knowledge (epistemic) uncertainty, BALD.
-#
-# Computed as the mean divergence of the members from their mixture, which equals the difference of
-# total and data uncertainty (Smith and Gal, 2018) without its cancellation.
 
 
 @measure
@@ -198,16 +166,10 @@ def _within(prediction: Dirichlet) -> Tensor:
     return (alpha / total * excess).sum(-1).mean(0).to(prediction.alpha.dtype)
 
 
-# Variance of the mixture, summed over targets: total uncertainty.
-
-
 @measure
 def total_variance(prediction: Regression) -> Tensor:
     """Variance of the mixture, summed over targets: total uncertainty."""
     return prediction.mixture_variance.sum(-1)
-
-
-# Share of members that do not vote for the most voted class (Freeman, 1965; Gal, 2016).
 
 
 @measure

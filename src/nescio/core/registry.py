@@ -30,18 +30,14 @@ class Registry(Mapping[str, Part]):
 
     def register(self, part: P) -> P:
         """Add `part` under its own name; used as a decorator."""
-        name: str = part.__name__
-        if name in self._parts:
-            raise NescioError(f"the {self.kind} {name!r} is registered twice; choose another name")
-        self._parts[name] = part
-        return part
+        return self.named(part.__name__)(part)
 
     def named(self, name: str) -> Callable[[P], P]:
         """Add a part under a name that is not its own; used as a decorator."""
 
         def add(part: P) -> P:
             if name in self._parts:
-                raise NescioError(f"the {self.kind} {name!r} is registered twice")
+                raise NescioError(f"the {self.kind} {name!r} is registered twice; rename one")
             self._parts[name] = part
             return part
 

@@ -1,4 +1,8 @@
-"""Inputs moved away from the data: in steps of strength 0 to 5, or by factors without end."""
+"""Inputs moved away from the data: in steps of strength 0 to 5, or by factors without end.
+
+Noise as in Hendrycks and Dietterich (2019), rotation as in Ovadia et al. (2019), columns in a wrong
+unit as in Ulmer and Cina (2021), section 4.
+"""
 
 import math
 import operator
@@ -81,8 +85,7 @@ def blur(*, deviation: float = 0.5) -> Shifted:
     """Blur by a Gaussian of standard deviation `deviation` pixels per step; edges are continued."""
     step = positive("deviation", deviation)
 
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices
+    def change(x: Tensor, strength: float, _: Indices) -> Tensor:
         spread = step * strength
         reach = int(REACH * spread + 0.5)
         kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / spread).square())
@@ -100,11 +103,7 @@ def brightness(*, amount: float = 0.12) -> Shifted:
     """Add `amount` per step to every pixel, cut at 1."""
     step = positive("amount", amount)
 
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices
-        return x + step * strength
-
-    return Shifted("brightness", f"{step:g} brighter a step", change)
+    return Shifted("brightness", f"{step:g} brighter a step", lambda x, s, _: x + step * s)
 
 
 @corruptions.register
@@ -113,15 +112,11 @@ def contrast(*, share: float = 0.18) -> Shifted:
     if not 0 < share <= 0.2:
         raise NescioError(f"`share` must be above 0 and at most 0.2 per step, got {share}")
 
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices
+    def change(x: Tensor, strength: float, _: Indices) -> Tensor:
         mean = x.mean((1, 2, 3), keepdim=True)
         return mean + (1 - share * strength) * (x - mean)
 
     return Shifted("contrast", f"{100 * share:g} % of the contrast lost a step", change)
-
-
-# Columns of a table in a wrong unit (Ulmer and Cina, 2021, section 4).
 
 
 @corruptions.register
@@ -187,8 +182,7 @@ def _factors(alpha: Factors, x: Tensor) -> Tensor:
 
 def _check_range(features: list[int], x: Tensor) -> None:
     size = x[0].numel()
-    wrong = [feature for feature in features if not -size <= feature < size]
-    if wrong:
+    if wrong := [feature for feature in features if not -size <= feature < size]:
         raise NescioError(
             f"feature {wrong[0]} is out of range: inputs of shape {tuple(x.shape[1:])} have "
             f"{size} features, numbered 0..{size - 1}"
@@ -200,16 +194,8 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
     """Multiply some features, or all (None), by `factor` to the power of the strength."""
     if not 0 < factor < 1e6 or factor == 1:
         raise NescioError(f"`factor` must be above 0, below 1e6 and not 1, got {factor}")
-    times = scaling(features)
-
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices
-        return times(x, factor**strength)
-
-    return Shifted("feature_scaling", f"times {factor:g} a step", change, images=False)
-
-
-# Gaussian noise on every pixel (Hendrycks and Dietterich, 2019).
+    times, text = scaling(features), f"times {factor:g} a step"
+    return Shifted("feature_scaling", text, lambda x, s, _: times(x, factor**s), images=False)
 
 
 @corruptions.register
@@ -234,9 +220,6 @@ def normal(seed: int, indices: Indices, size: int) -> Tensor:
     return torch.from_numpy(both[:, :size].astype(np.float32))
 
 
-# Salt and pepper (Hendrycks and Dietterich, 2019).
-
-
 @corruptions.register
 def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
     """Set a share of the pixels to 0 or 1, `share` more per step; those of a step stay."""
@@ -258,8 +241,7 @@ def pixelation(*, share: float = 0.16) -> Shifted:
     if not 0 < share < 0.2:
         raise NescioError(f"`share` must be between 0 and 0.2 per step, got {share}")
 
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices
+    def change(x: Tensor, strength: float, _: Indices) -> Tensor:
         lines, columns = (max(1, round(side * (1 - share * strength))) for side in x.shape[2:])
         blocks = F.adaptive_avg_pool2d(x, (lines, columns))
         return F.interpolate(blocks, x.shape[2:], mode="nearest-exact")
@@ -275,20 +257,14 @@ def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
     """
     height, width = x.shape[2:]
     kind: Any = {"dtype": x.dtype, "device": x.device}
-    lines, columns = torch.meshgrid(
-        torch.arange(height, **kind), torch.arange(width, **kind), indexing="ij"
-    )
+    sides = torch.arange(width, **kind), torch.arange(height, **kind)
     middle = torch.tensor([(width - 1) / 2, (height - 1) / 2], **kind)
-    positions = torch.stack([columns, lines], dim=-1) - middle  # (H, W, 2)
-    read = (
-        torch.einsum("nij,hwj->nhwi", turn.to(**kind), positions) - move.to(**kind)[:, None, None]
-    )
+    positions = torch.stack(torch.meshgrid(*sides, indexing="xy"), dim=-1) - middle  # (H, W, 2)
+    turned = torch.einsum("nij,hwj->nhwi", turn.to(**kind), positions)
+    read = turned - move.to(**kind)[:, None, None]
     scale = torch.tensor([max(width - 1, 1), max(height - 1, 1)], **kind) / 2
     grid = read / scale  # -1 and 1 are the middles of the outermost pixels
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
-
-
-# Images turned about their middle (rotated MNIST, as in Ovadia et al., 2019).
 
 
 @corruptions.register
@@ -296,12 +272,10 @@ def rotation(*, degrees: float = 15) -> Shifted:
     """Turn images counterclockwise by `degrees` per step; bilinear, zeros at the corners."""
     step = positive("degrees", degrees)
 
-    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
-        del indices  # all are turned alike
+    def change(x: Tensor, strength: float, _: Indices) -> Tensor:
         angle = math.radians(step * strength)
-        turn = torch.tensor(
-            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
-        )
+        cos, sin = math.cos(angle), math.sin(angle)
+        turn = torch.tensor([[cos, -sin], [sin, cos]])
         return warp(x, turn.expand(len(x), 2, 2), torch.zeros(len(x), 2))
 
     return Shifted("rotation", f"turned by {step:g} degrees a step", change)

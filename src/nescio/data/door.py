@@ -37,10 +37,6 @@ from nescio.data.readers.stream import Stream, exactly
 Batch: TypeAlias = tuple[Inputs, Tensor | None]  # inputs (n, ...), labels (n,)
 BATCH = 256  # samples
 MEMORY = 16_000_000_000  # bytes that reading whole may take
-ONCE = (
-    "these data can be read only once, as a generator can, and were read before; give a list of "
-    "batches or a DataLoader"
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,7 +72,10 @@ class Batches:
 
     def _open(self) -> Iterator[Batch]:
         if self.once and self.begun:
-            raise NescioError(ONCE)
+            raise NescioError(
+                "these data can be read only once, as a generator can, and were read before; give "
+                "a list of batches or a DataLoader"
+            )
         self.begun.append(self._read())
         return self.begun[-1]
 

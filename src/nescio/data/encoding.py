@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import NescioError, Saved, readers, save_manifest, unknown
-from nescio.data.table import Table, Values
+from nescio.data.forms import Table, Values
 
 Kind: TypeAlias = Literal["continuous", "ordinal", "categorical"]
 KINDS = ("continuous", "ordinal", "categorical")
@@ -165,8 +165,7 @@ def _present(values: Values) -> Values:
 
 
 def _holes(values: Values) -> NDArray[np.bool_]:
-    holes: NDArray[np.bool_] = np.isnan(values) if values.dtype.kind == "f" else values == ""
-    return holes
+    return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values == "")
 
 
 def _proposed(name: str, values: Values) -> Kind:

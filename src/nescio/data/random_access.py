@@ -8,7 +8,7 @@ same as values.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -47,13 +47,8 @@ def rows(
         step, skip = divmod(int(indices[first]) * size, each)
         count = skip + (last - first) * size
         bits.advance((step - position) % CYCLE)
-        values: NDArray[Any]
-        if kind is np.uint64:
-            values = bits.random_raw(count)
-        elif kind is np.float32:
-            values = draw.random(count, dtype=np.float32)
-        else:
-            values = draw.random(count)
+        raw, dtype = kind is np.uint64, cast(Any, kind)
+        values: Any = bits.random_raw(count) if raw else draw.random(count, dtype=dtype)
         position = step + -(-count // each)
         result[first:last] = values[skip:].reshape(-1, size)
     return result

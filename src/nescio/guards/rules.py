@@ -27,11 +27,10 @@ from torch import Tensor
 
 from nescio.conformal import needed, p_values
 from nescio.conformal.score_limits import allowed, rounding
-from nescio.core import NescioError
+from nescio.core import NescioError, Numbers, numbers
 from nescio.guards.decisions import CODES
-from nescio.metrics.as_arrays import Numbers, numbers
-from nescio.metrics.intervals import lower_bound
-from nescio.metrics.intervals import upper_bound as upper_bound
+from nescio.metrics.resampling import lower_bound
+from nescio.metrics.resampling import upper_bound as upper_bound
 
 STEPS = 200  # coverages of a grid
 SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nescio.core import NescioError, NescioWarning, digest, in_order
-from nescio.core.progress import progress as bar
+from nescio.core.running import progress as bar
 from nescio.data import door
 from nescio.data.readers import Stream, array_stream, open_stream
 from nescio.guards.decide import Guard

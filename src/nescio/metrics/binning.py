@@ -7,12 +7,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Floats, NescioError, Numbers, check_level, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Floats, Numbers, check_level, numbers
 from nescio.metrics.classification import TOLERANCE
-from nescio.metrics.intervals import lower_bound, upper_bound
 from nescio.metrics.ranking import in_two
+from nescio.metrics.resampling import lower_bound, upper_bound
 
 BLOCK = 1 << 14  # samples of one step: they stay in the cache
 

@@ -1,7 +1,11 @@
-"""Bootstrap intervals of any number of the samples: calibration errors, parts of a score."""
+"""Bootstrap intervals of any number of the samples, and of what `selective` measures.
+
+A resample draws samples with their errors, so the error rate varies too. One without an error, or
+without a right answer, has no average precision and is drawn again. All scores share the draws.
+"""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -9,12 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.metrics.as_arrays import Numbers, from_torch
-from nescio.metrics.binning import BLOCK, ece
+from nescio.core import Counts, Floats, NescioError, Numbers, from_torch
+from nescio.metrics.binning import ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
-from nescio.metrics.intervals import Interval, percentiles
-from nescio.metrics.resampling import CHANCE, IN_DIST, check, draws, stream_of
+from nescio.metrics.paired import Difference, resampled_differences
+from nescio.metrics.ranking import least_count
+from nescio.metrics.resampling import (
+    BLOCK,
+    CHANCE,
+    IN_DIST,
+    Interval,
+    check,
+    check_names,
+    counts_of,
+    draws,
+    percentiles,
+    stream_of,
+)
+from nescio.metrics.selective import STATISTICS, Tallies, grouped, mistaken, of_all
 
 ERRORS = (ece, mce, classwise_ece, debiased_ece, smooth_ece)  # 0 where all is calibrated
 
@@ -91,3 +107,118 @@ def _rows(table: Numbers) -> NDArray[Any]:
     if array.ndim < 1 or len(array) == 0:
         raise NescioError(f"expected arrays with one row per sample, got shape {array.shape}")
     return array
+
+
+ALL = tuple(STATISTICS)
+LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
+GAINS = ("auroc", "ap_success")  # at most 1, and near it
+ROUNDING = 1e-12
+
+
+def bootstrap_selective(
+    score: Numbers,
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
+
+    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `excess_aurc`.
+    tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
+
+    Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
+    what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
+    """
+    options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    (values,), (again,) = resampled({"": score}, wrong, of=of, **options)
+    each = zip(of, values.tolist(), again, strict=True)
+    return {name: interval(name, value, result, level) for name, value, result in each}
+
+
+def interval(name: str, value: float, result: Floats, level: float) -> Interval:
+    """The interval of a metric from its resamples."""
+    if name in GAINS:
+        lost = _log_basic(1 - value, 1 - result, level)
+        return Interval(value, 1 - lost.high, 1 - lost.low)
+    return (_log_basic if name in LOSSES else percentiles)(value, result, level)
+
+
+def _log_basic(value: float, result: Floats, level: float) -> Interval:
+    """As far below and above the value, as a factor, as it is above and below the resamples.
+
+    Resamples of 0 have no logarithm and are left out; a value of 0 has only such ones.
+    """
+    result = result[result > ROUNDING]
+    if value <= ROUNDING or len(result) == 0:
+        return Interval(value, value, value)
+    ends = percentiles(value, result, level)
+    return Interval(value, value**2 / ends.high, min(1.0, value**2 / ends.low))
+
+
+def selective_test(
+    first: Numbers,
+    second: Numbers,
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Difference]:
+    """Do two scores of one network differ? The same samples are drawn for both.
+
+    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
+    data as one more resample.
+    """
+    options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    values, again = resampled({"first": first, "second": second}, wrong, of=of, **options)
+    return resampled_differences(of, values, again, level)
+
+
+def resampled(
+    scores: Mapping[str, Numbers],
+    wrong: Numbers,
+    *,
+    of: Sequence[str] = ALL,
+    tpr: float = 0.95,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[Floats, Floats]:
+    """The numbers of K scores for all samples and the resamples: (K, names), (K, names, R)."""
+    check(level, resamples, seed)
+    least_count(tpr, 1)
+    check_names(of, STATISTICS, "metric of failure prediction")
+    groups = [grouped(score, wrong) for score in scores.values()]
+    values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
+    blocks = []
+    for counts in _counted(mistaken(wrong), resamples, seed):
+        rows = []
+        for result in groups:
+            drawn = counts[:, result.order]
+            samples = np.add.reduceat(drawn, result.first, axis=1)
+            errors = np.add.reduceat(drawn * result.wrong, result.first, axis=1)
+            tallies = Tallies(samples, errors, tpr)
+            rows.append(np.stack([STATISTICS[name](tallies) for name in of]))
+        blocks.append(np.stack(rows))
+    return values, np.concatenate(blocks, axis=2)
+
+
+def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:
+    """How often each sample is drawn, (R, N), in blocks of bounded size."""
+    samples, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
+    step = max(1, BLOCK // samples)
+    for start in range(0, resamples, step):
+        counts = _draw(rng, min(step, resamples - start), samples)
+        while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, samples))).any():
+            counts[one_kind] = _draw(rng, int(one_kind.sum()), samples)
+        yield counts
+
+
+def _draw(rng: np.random.Generator, rows: int, samples: int) -> Counts:
+    return counts_of(rng.integers(samples, size=(rows, samples)))

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import NescioError, Numbers, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Numbers, numbers
 
 TOLERANCE = 1e-4  # on a row's sum: float32 softmax over thousands of classes stays below it
 BLOCK = 1 << 18  # entries of one float64 block
@@ -44,14 +43,12 @@ def nll(probs: Numbers, labels: Numbers) -> float:
 
 def _squared_distance(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.float64]:
     block[np.arange(len(block)), wanted] -= 1.0  # the block is a copy
-    squared: NDArray[np.float64] = np.einsum("nc,nc->n", block, block)
-    return squared
+    return np.asarray(np.einsum("nc,nc->n", block, block))
 
 
 def _surprise(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.float64]:
     with np.errstate(divide="ignore"):
-        surprise: NDArray[np.float64] = -np.log(block[np.arange(len(block)), wanted])
-    return surprise
+        return np.asarray(-np.log(block[np.arange(len(block)), wanted]))
 
 
 def _mean(

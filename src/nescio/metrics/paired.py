@@ -1,25 +1,183 @@
 """Is one detector better than another on the same samples? Paired tests, with corrections.
 
-AUROC has an exact covariance (DeLong et al., 1988); other metrics are bootstrapped with the same
-draws for all detectors.
+AUROC has an exact covariance (DeLong et al., 1988), in O(n log n) (Sun and Xu, 2014). The
+placement of an OOD score is the share of in-distribution scores below it (ties one half), that of
+an in-distribution score the share of OOD scores above it. AUROC is the mean of either, and its
+variance is var(OOD placements) / M + var(in-distribution placements) / N. Other metrics are
+bootstrapped with the same draws for all detectors.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from nescio.core import NescioError
-from nescio.metrics.as_arrays import Floats, check_level
-from nescio.metrics.delong import Pair, delong_covariance, same_samples
-from nescio.metrics.intervals import percentiles
-from nescio.metrics.multiple_tests import holm
-from nescio.metrics.ranking import Positive, rank
-from nescio.metrics.resampling import LARGER, Question, ask, check, counted
+from nescio.core import Floats, NescioError, Numbers, check_level, numbers
+from nescio.metrics.ranking import Positive, Ranking, rank
+from nescio.metrics.resampling import LARGER, Interval, Question, ask, check, counted, percentiles
+
+Correction: TypeAlias = Literal["holm", "bh"]
+
+
+def holm(p: Numbers) -> Floats:
+    """P-values corrected for their number (Holm, 1979): it bounds the chance of any false alarm.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = _p_values(p)
+    order = np.argsort(values, kind="stable")
+    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(raised, 1.0)
+    return corrected
+
+
+def benjamini_hochberg(p: Numbers, level: float) -> Tensor:
+    """Which of N p-values to reject, `(N,)`: at most a share `level` of those falsely, on average.
+
+    The largest k with k of the p-values at or below k level / N are rejected (Benjamini and
+    Hochberg, 1995). Conformal p-values of one calibration set depend on one another in the way
+    that it allows (Bates et al., 2023).
+
+    >>> benjamini_hochberg([0.01, 0.9, 0.03], 0.05).tolist()
+    [True, False, True]
+    """
+    check_level(level)
+    device = p.device if isinstance(p, Tensor) else "cpu"
+    return torch.from_numpy(adjust(p, "bh") <= level).to(device)
+
+
+def adjust(p: Numbers, correction: Correction = "holm") -> Floats:
+    """Adjusted p-values, in their order: reject those that are at most the level.
+
+    "holm" bounds the chance of any false alarm, whatever depends on what. "bh" bounds the expected
+    share of false alarms among the alarms, for independent or positively dependent tests.
+
+    >>> adjust([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    if correction == "holm":
+        return holm(p)
+    if correction == "bh":
+        from scipy.stats import false_discovery_control
+
+        return np.asarray(false_discovery_control(_p_values(p)))
+    raise NescioError(f'correction must be "holm" or "bh", got {correction!r}')
+
+
+def _p_values(p: Numbers) -> Floats:
+    values = numbers("p", p, axes=1).astype(np.float64)
+    if not np.all((values >= 0) & (values <= 1)):
+        raise NescioError(f"p-values must be from 0 to 1, got {values.min():g} to {values.max():g}")
+    return values
+
+
+BLOCK = 1 << 16  # samples at a time, of all detectors
+
+Pair: TypeAlias = tuple[Numbers, Numbers]
+
+
+def delong_interval(
+    in_dist: Numbers, ood: Numbers, *, level: float = 0.95, logit: bool = False
+) -> Interval:
+    """AUROC with its asymptotic interval, cut to [0, 1].
+
+    logit: make the interval for log(a / (1 - a)) and turn it back: it stays in (0, 1) by itself
+        and covers better near 1. Where the sides do not overlap (AUROC 0 or 1), or all scores
+        are equal, the variance is 0 and the interval one point.
+    """
+    check_level(level)
+    ranking = rank(in_dist, ood)
+    pair = (ranking.in_dist, ranking.ood)  # sorted: the order of one detector's samples is free
+    area, variance = ranking.auroc, float(_covariance([ranking], [pair])[0, 0])
+    if logit:
+        return logit_interval(area, variance, level)
+    margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    return Interval(area, max(0.0, area - margin), min(1.0, area + margin))
+
+
+def logit_interval(area: float, variance: float, level: float) -> Interval:
+    """The interval of an area, made for its log-odds: it stays in (0, 1)."""
+    if variance == 0 or not 0 < area < 1:
+        return Interval(area, area, area)
+    margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    center, half = math.log(area / (1 - area)), margin / (area * (1 - area))
+    return Interval(area, _logistic(center - half), _logistic(center + half))
+
+
+def delong_covariance(detectors: Sequence[Pair]) -> tuple[Floats, Floats]:
+    """The AUROCs of K detectors and the covariance of these, (K,) and (K, K).
+
+    detectors: (in_dist, ood) scores of each, for the same samples in the same order.
+    """
+    pairs = same_samples(detectors)
+    rankings = [rank(*pair) for pair in pairs]
+    return np.array([each.auroc for each in rankings]), _covariance(rankings, pairs)
+
+
+def same_samples(detectors: Sequence[Pair]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The scores as arrays; detectors that scored other numbers of samples are refused."""
+    if not detectors:
+        raise NescioError("there are no detectors to compare; give (in_dist, ood) scores of each")
+    pairs = [
+        (numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1))
+        for in_dist, ood in detectors
+    ]
+    sizes = [(len(in_dist), len(ood)) for in_dist, ood in pairs]
+    for size in sizes:
+        if size != sizes[0]:
+            raise NescioError(
+                "a paired test needs the scores of the same samples in the same order, got "
+                f"{sizes[0]} and {size} (in_dist, ood) scores; score the same data with both"
+            )
+    return pairs
+
+
+def _covariance(rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]]) -> Floats:
+    total: Floats = np.zeros((len(pairs), len(pairs)))
+    for side, name in enumerate(("in_dist", "ood")):
+        samples = len(pairs[0][side])
+        if samples < 2:
+            raise NescioError(
+                f"DeLong's variance needs two or more samples per side, got 1 {name} score; "
+                "score more samples, or use `bootstrap_ranking`"
+            )
+        squares = sum(block @ block.T for block in _centered(rankings, pairs, side))
+        total += squares / (samples * (samples - 1))
+    return total
+
+
+def _centered(
+    rankings: Sequence[Ranking], pairs: Sequence[tuple[Any, Any]], side: int
+) -> Iterator[Floats]:
+    """Placements less their mean, (K, n) for some samples after others."""
+    step = max(1, BLOCK // len(pairs))
+    for start in range(0, len(pairs[0][side]), step):
+        rows = []
+        for ranking, pair in zip(rankings, pairs, strict=True):
+            others = (ranking.ood, ranking.in_dist)[side]
+            scores = pair[side][start : start + step].astype(others.dtype, copy=False)
+            share = share_below(others, scores)
+            rows.append((share if side else 1 - share) - ranking.auroc)
+        yield np.stack(rows)
+
+
+def share_below(ordered: NDArray[Any], scores: NDArray[Any]) -> Floats:
+    """The share of sorted numbers below each score; equal ones count one half."""
+    below = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    return np.asarray(below / (2 * len(ordered)))
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value)) if value > -700 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +219,7 @@ def bootstrap_test(
     check(level, resamples, seed)
     question = ask(of, tpr, positive)
     values, again = _resampled([first, second], question, resamples, seed)
-    return {
-        name: resampled_difference(values[:, index], again[:, index], level)
-        for index, name in enumerate(question.of)
-    }
+    return resampled_differences(question.of, values, again, level)
 
 
 def against_best(
@@ -142,6 +297,14 @@ def resampled_difference(values: Floats, again: Floats, level: float) -> Differe
     rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
     p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
     return Difference(value=interval.value, low=interval.low, high=interval.high, p=p)
+
+
+def resampled_differences(
+    of: Sequence[str], values: Floats, again: Floats, level: float
+) -> dict[str, Difference]:
+    """The same of several metrics by name, from (2, names) and (2, names, R)."""
+    each = zip(of, values.T, again.swapaxes(0, 1), strict=True)
+    return {name: resampled_difference(one, drawn, level) for name, one, drawn in each}
 
 
 def _resampled(

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Counts, NescioError, Numbers, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Counts, Numbers, numbers
 
 Positive: TypeAlias = Literal["ood", "in_dist"]
 First = TypeVar("First")

@@ -1,4 +1,4 @@
-"""Ranking metrics of many resamples at once: sums over how often each sorted score was drawn.
+"""Percentile bootstrap intervals (Efron, 1979) of means and ranking metrics, and exact bounds.
 
 One sort serves all resamples, and they come in blocks, so memory is bounded.
 """
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, unknown
-from nescio.metrics.as_arrays import Counts, Floats, check_level
-from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count
+from nescio.core import Counts, Floats, NescioError, Numbers, check_level, numbers, unknown
+from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count, rank
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
@@ -85,29 +84,25 @@ class Resamples:
 def _auroc(drawn: Resamples) -> Floats:
     before, ranks = drawn.in_dist_before, drawn.ranks
     ordered = before[:, ranks.below] + before[:, ranks.upto]
-    areas: Floats = np.einsum("rn,rn->r", drawn.ood, ordered) / (2 * math.prod(drawn.sizes))
-    return areas
+    return np.asarray(np.einsum("rn,rn->r", drawn.ood, ordered) / (2 * math.prod(drawn.sizes)))
 
 
 def _aupr(drawn: Resamples) -> Floats:
     precision = drawn.true / np.maximum(drawn.true + drawn.false, 1)
-    areas: Floats = np.einsum("rn,rn->r", drawn.ood, precision) / drawn.sizes[1]
-    return areas
+    return np.asarray(np.einsum("rn,rn->r", drawn.ood, precision) / drawn.sizes[1])
 
 
 def _fpr_at_tpr(drawn: Resamples) -> Floats:
     samples, others = drawn.sizes
     caught = others - drawn.ood_before[:, :-1] >= least_count(drawn.tpr, others)
     last = caught.sum(1) - 1  # the last score that catches enough
-    rates: Floats = np.take_along_axis(drawn.false, last[:, None], axis=1)[:, 0] / samples
-    return rates
+    return np.asarray(np.take_along_axis(drawn.false, last[:, None], axis=1)[:, 0] / samples)
 
 
 def _detection_error(drawn: Resamples) -> Floats:
     samples, others = drawn.sizes
     gain = (samples * drawn.true - others * drawn.false).max(1)
-    errors: Floats = (samples * others - gain) / (2 * samples * others)
-    return errors
+    return np.asarray((samples * others - gain) / (2 * samples * others))
 
 
 def _autc(drawn: Resamples) -> Floats:
@@ -120,8 +115,7 @@ def _autc(drawn: Resamples) -> Floats:
     )
     span = high - low
     apart = np.divide(flagged - accepted, span, out=np.zeros_like(span), where=span > 0)
-    areas: Floats = (1 - apart) / 2
-    return areas
+    return np.asarray((1 - apart) / 2)
 
 
 STATISTICS: dict[str, Callable[[Resamples], Floats]] = {
@@ -227,3 +221,80 @@ def counts_of(drawn: NDArray[Any]) -> Counts:
 
 def _cumulated(counts: Counts) -> Counts:
     return np.pad(counts.cumsum(1), ((0, 0), (1, 0)))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number of all samples, and the bounds about it."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap_mean(
+    values: Numbers, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """The mean of one number per sample, with its interval: confidence, error (0 or 1), Brier, NLL.
+
+    Where all samples agree, the interval is one point: no resample can differ.
+    """
+    check(level, resamples, seed)
+    samples = numbers("values", values, axes=1).astype(np.float64)
+    if not np.all(np.isfinite(samples)):
+        raise NescioError("`values` holds NaN or infinity, which has no mean; repair those samples")
+    drawn = draws(len(samples), resamples, seed, IN_DIST, block=len(samples))
+    means = np.concatenate([samples[rows].mean(axis=1) for rows in drawn])
+    return percentiles(float(samples.mean()), means, level)
+
+
+def bootstrap_ranking(
+    in_dist: Numbers,
+    ood: Numbers,
+    *,
+    of: Sequence[str] = ("auroc", "aupr", "fpr_at_tpr"),
+    tpr: float = 0.95,
+    positive: Positive = "ood",
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Ranking metrics with their intervals, by the names of their functions.
+
+    of: also `detection_error` and `autc`.
+    tpr, positive: those of `fpr_at_tpr` and `aupr`.
+
+    Both sides are drawn again, each by itself. Where the sides do not overlap, the interval of
+    what the order alone decides is one point: no resample can differ.
+    """
+    check(level, resamples, seed)
+    question, ranking = ask(of, tpr, positive), rank(in_dist, ood)
+    values, ranks = question.of_all(ranking), question.ranks(ranking)
+    sizes = len(ranking.in_dist), len(ranking.ood)
+    blocks = [question.of_resamples(ranks, *counts) for counts in counted(sizes, resamples, seed)]
+    resampled = zip(question.of, values, np.concatenate(blocks, axis=1), strict=True)
+    return {name: percentiles(value, each, level) for name, value, each in resampled}
+
+
+def percentiles(value: float, resampled: Floats, level: float) -> Interval:
+    """The bounds that hold a share `level` of the resamples, the rest split evenly."""
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))
+
+
+def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:
+    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples."""
+    from scipy.special import betaincinv
+
+    hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)
+    bound = betaincinv(hits + 1, np.maximum(count - hits, 1e-300), confidence)
+    return np.where(hits >= count, 1.0, bound)
+
+
+def lower_bound(successes: Any, samples: Any, confidence: float) -> Floats:
+    """The rate is at least this: 0 where there are no samples."""
+    from scipy.special import betaincinv
+
+    hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)
+    bound = betaincinv(np.maximum(hits, 1e-300), count - hits + 1, 1 - confidence)
+    return np.where(hits <= 0, 0.0, bound)

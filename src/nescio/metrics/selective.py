@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Counts, Floats, NescioError, Numbers, numbers
 from nescio.core.registry import metrics
-from nescio.metrics.as_arrays import Counts, Floats, Numbers, numbers
 from nescio.metrics.ranking import least_count, refuse_nan
 
 
@@ -161,8 +160,7 @@ def _ap_error(drawn: Tallies) -> Floats:
     result = errors[:, None] - drawn.errors_upto + drawn.errors  # at or above
     flagged = samples[:, None] - drawn.samples_upto + drawn.samples
     precision = result / np.maximum(flagged, 1)
-    area: Floats = np.einsum("rg,rg->r", drawn.errors, precision) / errors
-    return area
+    return np.asarray(np.einsum("rg,rg->r", drawn.errors, precision) / errors)
 
 
 def _ap_success(drawn: Tallies) -> Floats:
@@ -178,8 +176,7 @@ def _auroc(drawn: Tallies) -> Floats:
     samples, errors = drawn.totals
     right = drawn.samples - drawn.errors
     below = drawn.samples_upto - drawn.errors_upto - right / 2  # ties count one half
-    area: Floats = np.einsum("rg,rg->r", drawn.errors, below) / (errors * (samples - errors))
-    return area
+    return np.asarray(np.einsum("rg,rg->r", drawn.errors, below) / (errors * (samples - errors)))
 
 
 def _fpr_at_tpr(drawn: Tallies) -> Floats:
@@ -187,8 +184,7 @@ def _fpr_at_tpr(drawn: Tallies) -> Floats:
     samples, errors = drawn.totals
     least = np.array([least_count(drawn.tpr, int(right)) for right in samples - errors])
     index = ((drawn.samples_upto - drawn.errors_upto) < least[:, None]).sum(1)
-    rate: Floats = np.take_along_axis(drawn.errors_upto, index[:, None], 1)[:, 0] / errors
-    return rate
+    return np.asarray(np.take_along_axis(drawn.errors_upto, index[:, None], 1)[:, 0] / errors)
 
 
 def _aurc(drawn: Tallies) -> Floats:
@@ -201,8 +197,7 @@ def _aurc(drawn: Tallies) -> Floats:
     harmonic = _harmonic(int(drawn.totals[0].max()))
     rise = harmonic[drawn.samples_upto] - harmonic[before]
     share = drawn.errors / np.maximum(drawn.samples, 1)
-    area: Floats = (drawn.errors + (mistakes - share * before) * rise).sum(1) / drawn.totals[0]
-    return area
+    return np.asarray((drawn.errors + (mistakes - share * before) * rise).sum(1) / drawn.totals[0])
 
 
 def _excess_aurc(drawn: Tallies) -> Floats:

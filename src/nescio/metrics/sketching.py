@@ -16,10 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import DamagedError, NescioError, Saved, readers, save_tensors
-from nescio.metrics.as_arrays import Counts, Numbers, numbers
-from nescio.metrics.intervals import Interval
+from nescio.core import (
+    Counts,
+    DamagedError,
+    NescioError,
+    Numbers,
+    Saved,
+    numbers,
+    readers,
+    save_tensors,
+)
 from nescio.metrics.ranking import Positive, is_ood, least_count, refuse_nan
+from nescio.metrics.resampling import Interval
 
 BLOCK = 1 << 20  # scores at a time
 KIND = "sketch"

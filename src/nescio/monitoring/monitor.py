@@ -4,13 +4,20 @@ Each score of the stream is ranked among the calibration scores and all of the s
 nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem 11.1), so
 no bet against them gains: by Ville's inequality the capital ever reaches 1 / false_alarm with
 probability at most false_alarm.
+
+Monitors of streams in parallel merge into the mean of their martingales. With one past it is a
+martingale, so the bound holds for it as for each. Their product is not one where they have
+calibration scores in common. Nor is then the mean watched at all times: what one stream shows of
+the common scores tells something of the ranks in the other. So each shard has its own part of the
+calibration scores; bins may be common, they are fixed beforehand.
 """
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +25,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import DamagedError, NescioError, Saved, derive, readers, save_tensors
+from nescio.core import DamagedError, NescioError, Saved, derive, numbers, readers, save_tensors
 from nescio.data import random_access
 from nescio.guards import Guard
-from nescio.metrics.as_arrays import numbers
-from nescio.monitoring.bets import COUNT, grow
-from nescio.monitoring.ranks import BLOCK, p_values
+from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values
 
 Floats = NDArray[np.float64]
 LEAST = 20  # calibration scores of a monitor
@@ -38,11 +43,6 @@ class Peaks:
 
     heights: NDArray[np.float64]
     stride: int
-
-    @classmethod
-    def none(cls) -> "Peaks":
-        """Of a series that has not begun."""
-        return cls(np.empty(0), 1)
 
     @property
     def highest(self) -> float:
@@ -183,7 +183,7 @@ def monitor(
         count=0,
         log_martingale=0.0,
         alarm=None,
-        peaks=Peaks.none(),
+        peaks=Peaks(np.empty(0), 1),
     )
 
 
@@ -211,7 +211,8 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
     waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
     start = now.count - len(now.pending)  # a multiple of BLOCK
     indices = np.arange(start, start + len(waiting), dtype=np.int64)
-    uniform = random_access.rows(_stream(now), 0, indices, 1, np.float64)[:, 0]
+    ties = derive(now.seed, "monitor ties", *now.shard)
+    uniform = random_access.rows(ties, 0, indices, 1, np.float64)[:, 0]
     p, counts = p_values(now.counts, waiting, uniform)
     capital, logs = grow(now.logs, start, p)
     capital = capital[len(now.pending) :]
@@ -227,11 +228,6 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
         alarm=alarm,
         peaks=now.peaks.add(now.count, capital),
     )
-
-
-def _stream(now: Monitor) -> int:
-    """The seed of the numbers that break ties."""
-    return derive(now.seed, "monitor ties", *now.shard)
 
 
 def _bins(edges: Floats, scores: Floats) -> NDArray[np.int64]:
@@ -273,3 +269,53 @@ def _check(false_alarm: float, bins: int, shard: int, shards: int) -> None:
             raise NescioError(f"`{name}` must be a whole number, got {value!r}")
     if not 0 <= shard < shards:
         raise NescioError(f"`shard` must be in 0..{shards - 1} for {shards} shards, got {shard}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Merged:
+    """Several monitors now; watch `alarm` whenever they are merged, as often as wanted."""
+
+    monitors: tuple[Monitor, ...]
+    log_martingale: float
+    false_alarm: float
+
+    def __repr__(self) -> str:
+        alarm = "ALARM" if self.alarm else "no alarm"
+        count, bound = len(self.monitors), f"false_alarm={self.false_alarm:g}"
+        return f"Merged({count} monitor(s), {self.count} scores, {alarm} now, {bound})"
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the mean is at or above 1 / false_alarm now."""
+        return self.log_martingale >= -math.log(self.false_alarm)
+
+    @property
+    def count(self) -> int:
+        """Scores of all streams."""
+        return sum(monitor.count for monitor in self.monitors)
+
+
+def merge(monitors: Sequence[Monitor]) -> Merged:
+    """The mean of the martingales of shards, made with `monitor(..., shard=i, shards=n)`."""
+    if not monitors or not all(isinstance(one, Monitor) for one in monitors):
+        raise NescioError("merge takes a list of one or more monitors")
+    for one, two in combinations(monitors, 2):
+        if one.false_alarm != two.false_alarm:
+            raise NescioError(
+                f"monitors have different bounds, {one.false_alarm:g} and {two.false_alarm:g}; "
+                "make them with one `false_alarm`"
+            )
+        if one.source == two.source and _overlap(one, two):
+            raise NescioError(
+                "two monitors count the same calibration scores, so the bound would not hold for "
+                "them together; make each with its own number: monitor(..., shard=i, shards=n)"
+            )
+    logs = np.array([one.log_martingale for one in monitors])
+    mean = float(np.logaddexp.reduce(logs)) - math.log(len(logs))
+    return Merged(tuple(monitors), mean, monitors[0].false_alarm)
+
+
+def _overlap(one: Monitor, two: Monitor) -> bool:
+    """Whether two parts of the same scores have some in common."""
+    same_cut = (one.seed, one.shard[1], len(one.edges)) == (two.seed, two.shard[1], len(two.edges))
+    return not same_cut or one.shard[0] == two.shard[0]

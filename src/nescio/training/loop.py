@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError, Rng, Schedule, as_batch, one_thread
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Batch, Loss
 from nescio.nets.stack import Dense, Forward, Stack, Tensors

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nescio.core import NescioError, finite, make_folder, unknown, write_atomically, write_json
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio_papers.kit.summary import summary
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from nescio.core import NescioError, make_folder, write_atomically, write_json
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio_papers.know_your_limits_search.trial import (
     RESULTS,
     Ranges,

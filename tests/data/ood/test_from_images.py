@@ -162,7 +162,7 @@ def test_each_feature_comes_from_a_sample_of_its_own():
 
 def test_stored_images_are_those_rounded_to_bytes(monkeypatch):
     noise = ood.uniform((1, 5, 5), seed=3)
-    monkeypatch.setattr(importlib.import_module("nescio.data.ood.composed"), "PIECE", 7)
+    monkeypatch.setattr(importlib.import_module("nescio.data.ood.source"), "PIECE", 7)
     made = ood.stored(noise, 30, start=10)
     assert torch.equal(made.take(30), torch.round(255 * noise.take(30, 10)) / 255)
     assert (made.size, made.name) == (30, "uniform")

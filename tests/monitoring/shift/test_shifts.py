@@ -11,7 +11,7 @@ from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.metrics import auroc
 from nescio.monitoring import shift
-from nescio.monitoring.shift.shift import permutation_p
+from nescio.monitoring.shift.two_sample import permutation_p
 
 
 @pytest.fixture

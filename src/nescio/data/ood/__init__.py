@@ -1,9 +1,5 @@
 """OOD sources: inputs a network should not be confident about, by index."""
 
-from nescio.data.ood.composed import another as another
-from nescio.data.ood.composed import mixture as mixture
-from nescio.data.ood.composed import scaled as scaled
-from nescio.data.ood.composed import stored as stored
 from nescio.data.ood.drawn import faded as faded
 from nescio.data.ood.drawn import overlaid as overlaid
 from nescio.data.ood.drawn import patches as patches
@@ -15,3 +11,7 @@ from nescio.data.ood.noise import shuffled as shuffled
 from nescio.data.ood.noise import smoothed as smoothed
 from nescio.data.ood.noise import uniform as uniform
 from nescio.data.ood.source import OODSource as OODSource
+from nescio.data.ood.source import another as another
+from nescio.data.ood.source import mixture as mixture
+from nescio.data.ood.source import scaled as scaled
+from nescio.data.ood.source import stored as stored

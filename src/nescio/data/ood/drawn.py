@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from nescio.core import Array, NescioError
 from nescio.core.registry import ood_sources
-from nescio.data import random_access
+from nescio.data import random_access as draw
 from nescio.data.ood.source import OODSource, Source, as_images, as_seed, as_source, floats
 from nescio.data.random_access import Indices
-
-# Images that have lost contrast (as in Hendrycks and Dietterich, 2019).
 
 
 @ood_sources.register
@@ -22,7 +20,8 @@ def faded(x: Array, *, low: float = 0.05, high: float = 0.4, seed: int = 0) -> O
     """Images of reduced contrast: each channel moves towards its mean.
 
     The rest of the contrast, uniform in [low, high], is drawn for each input. Input i is made from
-    image i mod N of `x` in an order given by `seed`. The defaults span the published severities.
+    image i mod N of `x` in an order given by `seed`. The defaults span the
+    severities of Hendrycks and Dietterich (2019).
     """
     source = as_source(x, images=True)
     if not 0 <= low <= high <= 1:
@@ -33,25 +32,15 @@ def faded(x: Array, *, low: float = 0.05, high: float = 0.4, seed: int = 0) -> O
 
 
 def _make(
-    source: Source,
-    order: NDArray[np.int64],
-    low: float,
-    high: float,
-    seed: int,
-    indices: Indices,
+    source: Source, order: NDArray[np.int64], low: float, high: float, seed: int, indices: Indices
 ) -> NDArray[np.float32]:
     images = floats(source.values[order[indices % len(order)]]).astype(np.float64)
     mean = images.mean((2, 3), keepdims=True)
-    rest = low + (high - low) * random_access.rows(
-        seed, random_access.CONTRAST, indices, 1, np.float64
-    )
+    rest = low + (high - low) * draw.rows(seed, draw.CONTRAST, indices, 1, np.float64)
     images -= mean
     images *= rest[:, :, None, None]
     images += mean
     return images.astype(np.float32)
-
-
-# Two images on top of each other: the strokes of the data, of no class.
 
 
 @ood_sources.register
@@ -78,9 +67,7 @@ def overlaid(x: Array, *, shift: int = 4, seed: int = 0) -> OODSource:
 def _make_overlaid(
     source: Source, order: NDArray[np.int64], shift: int, seed: int, indices: Indices
 ) -> NDArray[np.float32]:
-    drawn = random_access.rows(
-        seed, random_access.OVERLAY, indices, 5, np.uint64
-    )  # another image, two moves
+    drawn = draw.rows(seed, draw.OVERLAY, indices, 5, np.uint64)  # another image, two moves
     first = order[indices % len(order)]
     away = 1 + (drawn[:, 0] % np.uint64(len(order) - 1)).astype(np.int64)
     moves = (drawn[:, 1:] % np.uint64(2 * shift + 1)).astype(np.int64) - shift
@@ -102,9 +89,6 @@ def _moved(
     return np.ascontiguousarray(moved.transpose(0, 3, 1, 2))
 
 
-# Patches of images put together at random: the details of the data, none of its shapes.
-
-
 @ood_sources.register
 def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
     """Images put together from grid x grid patches of as many images, each at another position.
@@ -120,20 +104,14 @@ def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
             f"pixels, got {grid}"
         )
     text = f"patches({source.text}, grid={grid}, seed={as_seed(seed)})"
-    return OODSource(
-        name="patches",
-        shape=source.shape,
-        description=text,
-        make=partial(_make_patches, source, grid, seed),
-    )
+    make = partial(_make_patches, source, grid, seed)
+    return OODSource(name="patches", shape=source.shape, description=text, make=make)
 
 
 def _make_patches(source: Source, grid: int, seed: int, indices: Indices) -> NDArray[np.float32]:
     cells = grid * grid
-    order = random_access.orders(
-        seed, random_access.PATCH, indices, cells
-    )  # (n, G): the patch at each position
-    drawn = random_access.rows(seed, random_access.PATCH_SOURCE, indices, cells, np.uint64)
+    order = draw.orders(seed, draw.PATCH, indices, cells)  # (n, G): the patch at each position
+    drawn = draw.rows(seed, draw.PATCH_SOURCE, indices, cells, np.uint64)
     image = (drawn % np.uint64(len(source.values))).astype(np.int64)
     channels, height, width = source.shape
     cut = source.values.reshape(-1, channels, grid, height // grid, grid, width // grid)
@@ -141,10 +119,6 @@ def _make_patches(source: Source, grid: int, seed: int, indices: Indices) -> NDA
     placed = chosen.reshape(-1, grid, grid, *chosen.shape[2:]).transpose(0, 3, 1, 4, 2, 5)
     return floats(placed.reshape(-1, *source.shape))
 
-
-# Drawn silhouettes: filled ellipses and boxes with an even, striped or shaded surface.
-#
-# They have what things in pictures have (edges, areas, symmetry, texture) and show none of them.
 
 Floats = NDArray[np.float32]
 PARTS = 4  # ellipses and boxes in a picture, at most
@@ -159,18 +133,14 @@ def shapes(shape: Sequence[int] = (1, 28, 28), *, seed: int = 0) -> OODSource:
     """
     sizes = as_images(shape)
     text = f"shapes({sizes}, seed={as_seed(seed)})"
-    return OODSource(
-        name="shapes",
-        shape=sizes,
-        description=text,
-        make=partial(_make_shapes, sizes, seed),
-    )
+    make = partial(_make_shapes, sizes, seed)
+    return OODSource(name="shapes", shape=sizes, description=text, make=make)
 
 
 def _make_shapes(shape: tuple[int, int, int], seed: int, indices: Indices) -> Floats:
     channels, height, width = shape
-    numbers = random_access.rows(
-        seed, random_access.SHAPES, indices, PARTS * PART_NUMBERS + WHOLE + channels, np.float32
+    numbers = draw.rows(
+        seed, draw.SHAPES, indices, PARTS * PART_NUMBERS + WHOLE + channels, np.float32
     )
     whole, tints = numbers[:, -channels - WHOLE : -channels, None, None], numbers[:, -channels:]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
@@ -187,8 +157,7 @@ def _make_shapes(shape: tuple[int, int, int], seed: int, indices: Indices) -> Fl
     np.maximum(picture, ground, out=picture)
     brightness = 1.0 if channels == 1 else 0.3 + 0.7 * tints
     tinted = np.broadcast_to(brightness, tints.shape)[:, :, None, None]
-    colored: Floats = (picture[:, None] * tinted).astype(np.float32, copy=False)
-    return colored
+    return np.asarray((picture[:, None] * tinted).astype(np.float32, copy=False))
 
 
 def _part(u: Floats, x: Floats, y: Floats) -> Floats:
@@ -204,8 +173,7 @@ def _part(u: Floats, x: Floats, y: Floats) -> Floats:
     distance = np.where(u[:, 6] < 0.4, ellipse, box)
     sharpness = (16 + 40 * u[:, 7]) * np.minimum(wide, high)
     edge = np.clip((1 - distance) * sharpness, -30, 30)
-    drawn: Floats = (0.25 + 0.75 * u[:, 8]) / (1 + np.exp(-edge))
-    return drawn
+    return np.asarray((0.25 + 0.75 * u[:, 8]) / (1 + np.exp(-edge)))
 
 
 def _surface(u: Floats, x: Floats, y: Floats) -> Floats:
@@ -215,11 +183,8 @@ def _surface(u: Floats, x: Floats, y: Floats) -> Floats:
     stripes = 0.5 + 0.5 * np.sin(way * (4 + 25 * u[:, 3]) + 6 * u[:, 4])
     shade = 0.5 + 0.5 * np.clip(way, -1, 1)
     depth = np.where(u[:, 5] < 0.7, u[:, 5] / 0.7, np.float32(0))
-    surface: Floats = 1 - depth + depth * np.where(u[:, 6] < 0.5, stripes, shade)
-    return surface
+    return np.asarray(1 - depth + depth * np.where(u[:, 6] < 0.5, stripes, shade))
 
-
-# Pen strokes at random: the look of handwriting, none of its signs.
 
 STROKES, PIECES = 5, 6  # strokes at most; straight pieces that a bent one is made of
 STROKE_NUMBERS = 9  # that a stroke takes
@@ -236,19 +201,13 @@ def strokes(shape: Sequence[int] = (1, 28, 28), *, least: int = 3, seed: int = 0
     if not 1 <= least <= STROKES:
         raise NescioError(f"`least` must be in 1..{STROKES}, got {least}")
     text = f"strokes({sizes}, least={least}, seed={as_seed(seed)})"
-    return OODSource(
-        name="strokes",
-        shape=sizes,
-        description=text,
-        make=partial(_make_strokes, sizes, least, seed),
-    )
+    make = partial(_make_strokes, sizes, least, seed)
+    return OODSource(name="strokes", shape=sizes, description=text, make=make)
 
 
 def _make_strokes(shape: tuple[int, int, int], least: int, seed: int, indices: Indices) -> Floats:
     channels, height, width = shape
-    numbers = random_access.rows(
-        seed, random_access.STROKES, indices, STROKES * STROKE_NUMBERS + 3, np.float32
-    )
+    numbers = draw.rows(seed, draw.STROKES, indices, STROKES * STROKE_NUMBERS + 3, np.float32)
     count = least + np.floor((STROKES + 1 - least) * numbers[:, -1])
     y, x = np.mgrid[:height, :width].astype(np.float32)  # pixels
     nearest = np.full((len(indices), height, width), FAR)
@@ -302,5 +261,4 @@ def _distance(curve: tuple[Floats, Floats, Floats], x: Floats, y: Floats) -> Flo
         across -= share * way[:, 0, None, None]
         down -= share * way[:, 1, None, None]
         np.minimum(nearest, across * across + down * down, out=nearest)
-    distance: Floats = np.sqrt(nearest)
-    return distance
+    return np.asarray(np.sqrt(nearest))

@@ -1,4 +1,7 @@
-"""Noise: uniform, smoothed, permuted pixels, shuffled features, and the papers' mixture of them."""
+"""Noise: uniform, smoothed, permuted pixels, shuffled features, and the papers' mixture of them.
+
+As in Hein et al. (2019), section 5; shuffled features are for tables.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +13,9 @@ from torch import Tensor
 
 from nescio.core import Array, NescioError, as_batch, as_tensor
 from nescio.core.registry import ood_sources
-from nescio.data import random_access
-from nescio.data.ood.composed import mixture
-from nescio.data.ood.source import OODSource, Source, as_seed, as_source, floats, shown
+from nescio.data import random_access as draw
+from nescio.data.ood.source import OODSource, Source, as_seed, as_source, floats, mixture, shown
 from nescio.data.random_access import Indices, limits, uniform_images
-
-# Images with their pixels in another order (Hein et al., 2019, section 5).
 
 
 @ood_sources.register
@@ -42,12 +42,10 @@ def _make(
     channels = source.shape[0] if len(source.shape) == 3 else 1
     pixels = source.values[0].size // channels
     first = order[indices % len(order)] * (channels * pixels)
-    pixel = random_access.orders(seed, random_access.ORDER, indices, pixels)[:, None]
+    pixel = draw.orders(seed, draw.ORDER, indices, pixels)[:, None]
     chosen = pixel + (first[:, None] + np.arange(channels) * pixels)[:, :, None]  # (n, C, P)
     return floats(source.values.reshape(-1)[chosen]).reshape(-1, *source.shape)
 
-
-# Low-pass filtered noise (Hein et al., 2019, section 5): smooth, yet of full contrast.
 
 RADIUS = 7  # of the published kernel, 15 x 15
 
@@ -70,24 +68,16 @@ def smoothed(ood: OODSource, *, low: float = 1.0, high: float = 2.5, seed: int =
             f"expected 0 < low <= high <= {RADIUS}, the radius of the filter, got low={low} and "
             f"high={high}"
         )
-    text = f"smoothed({ood.description}, low={float(low)}, high={float(high)}, "
     make = partial(_make_smoothed, ood, float(low), float(high), as_seed(seed))
-    return OODSource(
-        name=f"smoothed {ood.name}",
-        shape=ood.shape,
-        size=ood.size,
-        description=f"{text}seed={seed})",
-        make=make,
-    )
+    text = f"smoothed({ood.description}, low={float(low)}, high={float(high)}, seed={seed})"
+    return replace(ood, name=f"smoothed {ood.name}", description=text, make=make)
 
 
 def _make_smoothed(
     ood: OODSource, low: float, high: float, seed: int, indices: Indices
 ) -> NDArray[np.float32]:
     images = ood.make(indices)
-    sigma = low + (high - low) * random_access.rows(
-        seed, random_access.WIDTH, indices, 1, np.float64
-    )  # (n, 1)
+    sigma = low + (high - low) * draw.rows(seed, draw.WIDTH, indices, 1, np.float64)  # (n, 1)
     return _stretched(images, sigma)
 
 
@@ -101,9 +91,7 @@ def _stretched(images: NDArray[np.float32], sigma: NDArray[np.float64]) -> NDArr
     height, width = images.shape[2:]
     rows = _filters(sigma, height)
     columns = rows if width == height else _filters(sigma, width)
-    blurred: NDArray[np.float32] = np.matmul(
-        np.matmul(rows, above), columns
-    )  # filters are symmetric matrices
+    blurred: NDArray[np.float32] = rows @ above @ columns  # filters are symmetric matrices
     blurred -= blurred.min((1, 2, 3), keepdims=True)
     largest = blurred.max((1, 2, 3), keepdims=True)
     flat = largest[:, 0, 0, 0] == 0
@@ -130,9 +118,6 @@ def _taps(size: int) -> NDArray[np.float32]:
         pixel = np.arange(size)
         counts[abs(step), pixel, mirrored[pixel + RADIUS + step]] += 1
     return counts.reshape(RADIUS + 1, -1)
-
-
-# Uniform noise: every pixel by itself.
 
 
 @ood_sources.register
@@ -162,8 +147,6 @@ def uniform(
     return OODSource(name="uniform", shape=sizes, description=text, make=make)
 
 
-# The noise of the papers (Hein et al., 2019, section 5).
-
 ROUNDING = 1e-6
 
 
@@ -186,9 +169,6 @@ def paper_noise(x: Array, *, seed: int = 0) -> OODSource:
     return replace(noise, name="paper_noise", description=f"paper_noise({shuffled.description})")
 
 
-# Inputs without the relations between features: for tables what permuted pixels are for images.
-
-
 @ood_sources.register
 def shuffled(x: Array, *, seed: int = 0) -> OODSource:
     """Inputs of which each feature comes from another sample: same ranges, no relations.
@@ -198,17 +178,13 @@ def shuffled(x: Array, *, seed: int = 0) -> OODSource:
     """
     source = as_source(x, images=False)
     text = f"shuffled({source.text}, seed={as_seed(seed)})"
-    return OODSource(
-        name="shuffled",
-        shape=source.shape,
-        description=text,
-        make=partial(_make_shuffled, source, seed),
-    )
+    make = partial(_make_shuffled, source, seed)
+    return OODSource(name="shuffled", shape=source.shape, description=text, make=make)
 
 
 def _make_shuffled(source: Source, seed: int, indices: Indices) -> NDArray[np.float32]:
     table = source.values.reshape(len(source.values), -1)
     features = table.shape[1]
-    drawn = random_access.rows(seed, random_access.SHUFFLE, indices, features, np.uint64)
+    drawn = draw.rows(seed, draw.SHUFFLE, indices, features, np.uint64)
     sample = (drawn % np.uint64(len(table))).astype(np.int64)
     return floats(table[sample, np.arange(features)]).reshape(-1, *source.shape)

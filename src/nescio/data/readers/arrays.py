@@ -1,11 +1,14 @@
-"""Readers of NumPy files: .npy and .npz, whole or as streams."""
+"""Readers of NumPy files: .npy and .npz, whole or as streams; nothing is ever unpickled.
+
+Streams are read, not mapped: mapped pages would count as memory of the process.
+"""
 
 import lzma
 import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -20,11 +23,12 @@ from nescio.data.dataset import Dataset, Part, split
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
 
-# The arrays of an .npz file, read without unpickling anything, as inputs and targets.
-
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
-DAMAGE = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+DAMAGE = (
+    OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    NotImplementedError,
+)  # fmt: skip
 
 
 def read_arrays(path: str | Path, names: Set[str]) -> tuple[Arrays, list[str]]:
@@ -62,15 +66,8 @@ def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
 def _member(path: Path, name: str) -> NDArray[Any]:
     """One array of an .npz file, checked to its last byte."""
     where = f"{name} in {path}"
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-            return _array(where, file)
-    except NescioError:
-        raise
-    except DAMAGE as error:
-        raise NescioError(
-            f"{where} cannot be read, the file is damaged or cut off ({error}); write it again"
-        ) from None
+    with _reading(where), zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        return _array(where, file)
 
 
 def _array(where: str, file: IO[bytes]) -> NDArray[Any]:
@@ -107,15 +104,8 @@ def only_archive(name: str, where: Path, ending: str = ".npz") -> Path:
 
 def read_array(path: Path) -> NDArray[Any]:
     """The array of an .npy file, plain or compressed with xz."""
-    try:
-        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
-            return _array(str(path), cast(IO[bytes], file))
-    except (lzma.LZMAError, *DAMAGE) as error:
-        if isinstance(error, NescioError):
-            raise
-        raise NescioError(
-            f"cannot read {path}: {error}; expected an array of numpy.save: copy it again"
-        ) from None
+    with _reading(path), lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+        return _array(str(path), cast(IO[bytes], file))
 
 
 def inputs(where: str, array: NDArray[Any]) -> Tensor:
@@ -125,11 +115,9 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
             f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row per "
             "sample"
         )
-    if array.dtype == np.uint8 and array.ndim == 4:
-        return torch.from_numpy(array)
-    if array.dtype == np.uint8:
-        return as_batch(torch.from_numpy(array))
-    return _float32(where, array)
+    if array.dtype != np.uint8:
+        return _float32(where, array)
+    return torch.from_numpy(array) if array.ndim == 4 else as_batch(torch.from_numpy(array))
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
@@ -156,8 +144,6 @@ def _float32(where: str, array: NDArray[Any]) -> Tensor:
         )
     return torch.from_numpy(values)
 
-
-# Data from numpy's .npz files: the way in for everybody's own arrays.
 
 PARTS = ("train", "validation", "test")
 
@@ -249,10 +235,6 @@ def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
     return classes
 
 
-# Inputs of .npy and .npz files, a block at a time; compressed ones are unpacked as they are read.
-#
-# Files are read, not mapped: mapped pages would count as memory of the process.
-
 LOCAL = 30  # bytes of a zip member's own header, before its name and its extra field
 Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, columns first?, type of numbers
 
@@ -273,12 +255,9 @@ def npz_stream(path: str | Path, *, array: str = "x") -> Stream:
     array: the name of the inputs in the file.
     """
     path = Path(path)
-    try:
-        with zipfile.ZipFile(path) as whole:
-            demand(path, [name.removesuffix(".npy") for name in whole.namelist()], {array})
-            member = whole.getinfo(f"{array}.npy")
-    except DAMAGE as error:
-        raise _damaged(path, error) from None
+    with _reading(path), zipfile.ZipFile(path) as whole:
+        demand(path, [name.removesuffix(".npy") for name in whole.namelist()], {array})
+        member = whole.getinfo(f"{array}.npy")
 
     def opened(stack: ExitStack) -> IO[bytes]:
         if member.compress_type != zipfile.ZIP_STORED:
@@ -297,11 +276,8 @@ def npz_stream(path: str | Path, *, array: str = "x") -> Stream:
 def _stream(
     path: Path, name: str, opened: Callable[[ExitStack], IO[bytes]], identity: dict[str, Any]
 ) -> Stream:
-    try:
-        with ExitStack() as stack:
-            shape, columns_first, kind = _header(opened(stack))
-    except DAMAGE as error:
-        raise _damaged(path, error) from None
+    with _reading(path), ExitStack() as stack:
+        shape, columns_first, kind = _header(opened(stack))
     _check_kind(name, kind)
     if len(shape) < 2:
         raise NescioError(
@@ -318,16 +294,13 @@ def _stream(
 
     def read(start: int, size: int) -> Iterator[Tensor]:
         row = kind.itemsize * math.prod(shape[1:])
-        try:
-            with ExitStack() as stack:
-                file = opened(stack)
-                _header(file)
-                file.seek(start * row, 1)
-                for first in range(start, shape[0], size):
-                    rows = np.empty((min(size, shape[0] - first), *shape[1:]), kind)
-                    yield as_block(name, _filled(rows, file, first))
-        except DAMAGE as error:
-            raise _damaged(path, error) from None
+        with _reading(path), ExitStack() as stack:
+            file = opened(stack)
+            _header(file)
+            file.seek(start * row, 1)
+            for first in range(start, shape[0], size):
+                rows = np.empty((min(size, shape[0] - first), *shape[1:]), kind)
+                yield as_block(name, _filled(rows, file, first))
 
     image = kind == np.uint8 and len(shape) == 4
     return Stream(name, shape[1:], shape[0], identity, read, bytes_each=1 if image else 4)
@@ -353,12 +326,16 @@ def _filled(rows: NDArray[Any], file: Any, first: int) -> NDArray[Any]:
     return rows
 
 
-def _damaged(path: Path, error: Exception) -> NescioError:
-    if isinstance(error, NescioError):
-        return error
-    if isinstance(error, FileNotFoundError):
-        return NescioError(f"there is no file {path}; check the name")
-    return NescioError(
-        f"cannot read {path}, it is damaged, cut off or not written by numpy ({error}); write it "
-        "again with numpy.save or numpy.savez"
-    )
+@contextmanager
+def _reading(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except NescioError:
+        raise
+    except FileNotFoundError:
+        raise NescioError(f"there is no file {path}; check the name") from None
+    except DAMAGE as error:
+        raise NescioError(
+            f"cannot read {path}, it is damaged, cut off or not written by numpy ({error}); copy "
+            "it again, or write it again with numpy.save or numpy.savez"
+        ) from None

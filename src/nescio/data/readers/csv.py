@@ -6,6 +6,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -71,13 +72,11 @@ def csv_stream(
     order, as pandas numbers columns. Without it, columns are 0, 1, ...
     """
     path = Path(path)
-    try:
+    with _reading(path):
         layout = _layout(path, columns, without, header, keep)
         with _opened(path) as file:
-            if not sum(_count(layout, chunk) for chunk in _first(_chunks(layout, file))):
+            if not _count(layout, next(_chunks(layout, file), b"\n")):
                 raise NescioError(f"{path} has a header but no rows; expected at least one")
-    except BROKEN as error:
-        raise _broken(path, error) from None
 
     def read(start: int, size: int) -> Iterator[Tensor]:
         return exactly(_rows(layout, start, _inputs), size)
@@ -94,10 +93,8 @@ def csv_stream(
 
 def csv_columns(path: str | Path, *, header: bool | None = None) -> tuple[str, ...]:
     """The names of all columns; those of a file without a header are 0, 1, ..."""
-    try:
+    with _reading(path):
         return _layout(Path(path), None, None, header).names
-    except BROKEN as error:
-        raise _broken(Path(path), error) from None
 
 
 def csv_words(
@@ -108,20 +105,18 @@ def csv_words(
     names: of a file without a header; otherwise they are those of the header, or 0, 1, ...
     """
     path = Path(path)
-    try:
+    with _reading(path):
         layout = _layout(path, None, None, False if names is not None else header)
         if names is not None:
             layout = replace(layout, names=tuple(map(str, names)))
         rows = [row for part in _rows(layout, 0, _even) for row in part]
-    except BROKEN as error:
-        raise _broken(path, error) from None
     if not rows:
         raise NescioError(f"{path} has a header but no rows; expected at least one")
     return dict(zip(layout.names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
-    """The line of a file, counted from 1, on which a row begins; rows are counted from 0."""
+def csv_row(path: str | Path, row: int, *, header: bool | None = None) -> str:
+    """For a message: a row, counted from 0, and the line of the file, from 1, where it begins."""
     layout = _layout(Path(path), None, None, header)
     begins, at = 1, -int(layout.header)
     with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:
@@ -131,11 +126,7 @@ def csv_line(path: str | Path, row: int, *, header: bool | None = None) -> int:
                 break
             at += bool(cells)
             begins = lines.line_num + 1
-    return begins
-
-
-def _first(chunks: Iterator[bytes]) -> list[bytes]:
-    return [chunk for chunk, _ in zip(chunks, range(1), strict=False)]
+    return f"row {row} (line {begins} of the file)"
 
 
 def _layout(
@@ -159,15 +150,12 @@ def _layout(
 def _rows(layout: Layout, start: int, read: Read[R]) -> Iterator[R]:
     """What is read of the rows from `start` on, as they come; those before are only counted."""
     row = 0
-    try:
-        with _opened(layout.path) as file:
-            for chunk in _chunks(layout, file):
-                count = _count(layout, chunk)
-                if start < row + count:
-                    yield read(layout, chunk, row)[max(0, start - row) :]
-                row += count
-    except BROKEN as error:
-        raise _broken(layout.path, error) from None
+    with _reading(layout.path), _opened(layout.path) as file:
+        for chunk in _chunks(layout, file):
+            count = _count(layout, chunk)
+            if start < row + count:
+                yield read(layout, chunk, row)[max(0, start - row) :]
+            row += count
 
 
 def _inputs(layout: Layout, chunk: bytes, first: int) -> Tensor:
@@ -219,7 +207,8 @@ def _numbers(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
             return _fast(layout, chunk)
         except ValueError:  # a missing value, or a text: it is found below
             pass
-    return _careful(layout, chunk, first)
+    rows = _even(layout, chunk, first)
+    return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
 
 
 def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
@@ -270,27 +259,17 @@ def _is_even(layout: Layout, chunk: bytes) -> bool:
     return bool((np.diff(before, prepend=0) == len(layout.names) - 1).all())
 
 
-def _careful(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
-    """Value by value: missing ones are NaN; one that is not a number is named."""
-    rows = _even(layout, chunk, first)
-    return np.stack([_column(layout, rows, place, first) for place in layout.places], axis=1)
-
-
 def _even(layout: Layout, chunk: bytes, first: int) -> list[list[str]]:
     """The values of each row, which must be as many as there are columns."""
     rows = list(_records(layout, chunk))
     for place, row in enumerate(rows, first):
         if len(row) != len(layout.names):
+            where = csv_row(layout.path, place, header=layout.header)
             raise NescioError(
-                f"{layout.path}: {_place(layout, place)} has {len(row)} values, expected "
-                f"{len(layout.names)}: quote values that hold {layout.separator!r}"
+                f"{layout.path}: {where} has {len(row)} values, expected {len(layout.names)}: "
+                f"quote values that hold {layout.separator!r}"
             )
     return rows
-
-
-def _place(layout: Layout, row: int) -> str:
-    line = csv_line(layout.path, row, header=layout.header)
-    return f"row {row} (line {line} of the file)"
 
 
 def _column(
@@ -302,7 +281,7 @@ def _column(
         return np.array([number(cell) for cell in cells])
     except ValueError:
         bad = next(i for i, cell in enumerate(cells) if not is_number(cell))
-        where = _place(layout, first + bad)
+        where = csv_row(layout.path, first + bad, header=layout.header)
         if layout.without is None:  # this column is needed
             raise NescioError(
                 f"{where}: {cells[bad]!r} is not a number in column {name!r} of {layout.path}; fix "
@@ -350,7 +329,11 @@ def _opened(path: Path) -> IO[bytes]:
     return opened
 
 
-def _broken(path: Path, error: Exception) -> NescioError:
-    return NescioError(
-        f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
-    )
+@contextmanager
+def _reading(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except BROKEN as error:
+        raise NescioError(
+            f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
+        ) from None

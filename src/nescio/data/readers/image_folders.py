@@ -46,7 +46,8 @@ def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = N
                 unreadable.update({first + place: why for place, why in wrong.items()})
             yield block
 
-    names = [_readable(path.relative_to(folder)) for path in files]
+    paths = (os.fsencode(path.relative_to(folder).as_posix()) for path in files)
+    names = [path.decode("utf-8", "backslashreplace") for path in paths]
     total = hashlib.blake2b(digest_size=16)
     for name, path in zip(names, files, strict=True):
         found = path.stat()
@@ -85,10 +86,6 @@ def _readable_ones(
         except UnreadableError as error:
             readable[place], wrong[place] = model, str(error)
     return read_images([model, *readable], size, mode)[1:], wrong
-
-
-def _readable(path: Path) -> str:
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
 def read_images(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nescio.core import NescioError
 from nescio.data.readers.arrays import npy_stream, npz_stream
-from nescio.data.readers.csv import csv_columns, csv_line, csv_stream
+from nescio.data.readers.csv import csv_columns, csv_row, csv_stream
 from nescio.data.readers.image_folders import folder_stream
 from nescio.data.readers.parquet import parquet_columns, parquet_stream
 from nescio.data.readers.stream import Stream
@@ -64,9 +64,8 @@ def is_table(path: str | Path) -> bool:
 
 def row_of(path: str | Path, row: int, *, header: bool | None = None) -> str:
     """For a message: a row of a table, counted from 0, and its line where the file has lines."""
-    if _reader(Path(path)) is not csv_stream:
-        return f"row {row}"
-    return f"row {row} (line {csv_line(path, row, header=header)} of the file)"
+    lines = _reader(Path(path)) is csv_stream
+    return csv_row(path, row, header=header) if lines else f"row {row}"
 
 
 def _reader(path: Path) -> Callable[..., Stream]:

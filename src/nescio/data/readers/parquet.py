@@ -39,11 +39,7 @@ def parquet() -> ModuleType:
 
 
 def parquet_stream(
-    path: str | Path,
-    *,
-    columns: Names = None,
-    without: Names = None,
-    keep: Names = None,
+    path: str | Path, *, columns: Names = None, without: Names = None, keep: Names = None
 ) -> Stream:
     """Rows of numbers; nulls are NaN.
 

@@ -1,4 +1,4 @@
-"""Which columns of a table are the numbers that a network reads, and which are copied through."""
+"""Inputs that come a block at a time, and which columns of a table they are."""
 
 import hashlib
 import math
@@ -48,11 +48,8 @@ def places_of(path: Path, known: Sequence[str], names: Names) -> list[int]:
     same = [f"{lower[n.lower()]!r} for {n!r}" for n in missing if n.lower() in lower]
     if len(missing) == 1 and not same:
         raise NescioError(f"{path}: {unknown('column', missing[0], known)}")
-    what = (
-        f"unknown column {missing[0]!r}"
-        if len(missing) == 1
-        else (f"it lacks {len(missing)} columns, {first_of(missing)}")
-    )
+    several = f"it lacks {len(missing)} columns, {first_of(missing)}"
+    what = f"unknown column {missing[0]!r}" if len(missing) == 1 else several
     hint = f"; small and capital letters differ, did you mean {first_of(same)}?" if same else "."
     raise NescioError(f"{path}: {what}{hint} Known: {', '.join(known)}")
 
@@ -71,8 +68,6 @@ def first_of(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
-
-# Inputs that come a block at a time, in order, from any case on.
 
 Blocks = Callable[[int, int], Iterator[Any]]  # (first sample, samples per block)
 Words = NDArray[np.str_]
@@ -96,9 +91,7 @@ class Stream:
     columns: tuple[str, ...] | None = None  # names of the numbers of a row
     bytes_each: int = 4  # of a number
     kept: Kept | None = None  # columns of text that are copied through, of any samples
-    unreadable: Mapping[int, str] = field(
-        default_factory=dict
-    )  # samples so far that are all NaN: why
+    unreadable: Mapping[int, str] = field(default_factory=dict)  # samples that are all NaN: why
 
     def __repr__(self) -> str:
         samples = "?" if self.total is None else self.total

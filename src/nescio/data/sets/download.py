@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from nescio.core import Advance, NescioError, make_folder
-from nescio.core.progress import progress
+from nescio.core.running import progress
 from nescio.data.sets.catalogue import SETTING, Entry, File, entry, home, locate, root
 from nescio.version import VERSION
 
@@ -64,7 +64,7 @@ def download(
             note(f"{path}: there already")
             continue
         fetch(file, path, note=note, waits=waits, show=show)
-        note(f"{path}: {_megabytes(file.size)}, checksum right")
+        note(f"{path}: {file.size / MEGABYTE:.1f} MB, checksum right")
     return where
 
 
@@ -130,7 +130,8 @@ def check(path: Path, file: File) -> Checked:
         return Checked(path, "damaged", f"{size} bytes, expected {file.size}")
     if file.sha256 is None:
         return Checked(path, "ok", "by its size; no published checksum")
-    checksum = _sha256(path)
+    with path.open("rb") as contents:
+        checksum = hashlib.file_digest(contents, "sha256").hexdigest()
     if checksum != file.sha256:
         return Checked(
             path, "damaged", f"sha256 {checksum[:12]}..., expected {file.sha256[:12]}..."
@@ -223,11 +224,7 @@ def _continue(address: str, file: File, part: Path, show: bool | None) -> None:
 
 
 def _copy(
-    answer: "HTTPResponse",
-    write: Callable[[bytes], object],
-    size: int,
-    done: int,
-    advance: Advance,
+    answer: "HTTPResponse", write: Callable[[bytes], object], size: int, done: int, advance: Advance
 ) -> None:
     from http.client import HTTPException
 
@@ -285,12 +282,3 @@ def _refuse_length(address: str, answer: "HTTPResponse", rest: int) -> None:
     told = answer.headers.get("Content-Length")
     if told is not None and told.isdigit() and int(told) != rest:
         raise NescioError(f"{address} serves {told} bytes, expected {rest}: it is another file")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / MEGABYTE:.1f} MB"

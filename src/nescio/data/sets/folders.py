@@ -36,23 +36,15 @@ def image_folder(
     where = Path(folder)
     if not where.is_dir():
         raise NescioError(f"there is no folder {where}; expected one with a folder for each class")
-    if not (where / "train").is_dir():
-        train, validation, test = split(_by_class(where, _classes(where), size, mode), seed)
-        return Dataset(
-            name=where.name,
-            train=train,
-            validation=validation,
-            test=test,
-            classes=len(_classes(where)),
-        )
-    classes = _classes(where / "train")
-    parts = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
+    ready = (where / "train").is_dir()
+    classes = _classes(where / "train" if ready else where)
+    if ready:
+        parts = {part: _by_class(here, classes, size, mode) for part, here in _ready(where).items()}
+        train, validation, test = parts["train"], parts.get("validation"), parts.get("test")
+    else:
+        train, validation, test = split(_by_class(where, classes, size, mode), seed)
     return Dataset(
-        name=where.name,
-        train=parts["train"],
-        validation=parts.get("validation"),
-        test=parts.get("test"),
-        classes=len(classes),
+        name=where.name, train=train, validation=validation, test=test, classes=len(classes)
     )
 
 

@@ -19,8 +19,6 @@ from nescio.data.images import as_images
 from nescio.data.readers.arrays import demand, only_archive, read_arrays, targets
 from nescio.data.sets.catalogue import data_folder, lacking, locate
 
-# Handwritten capital letters in an .npz file: a small stand-in for EMNIST.
-
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -51,11 +49,6 @@ def leave_out(part: Part, without: str) -> Part:
     return x[rest], y[rest]
 
 
-# Images and labels in the IDX format of MNIST and its relatives, plain or gzipped.
-#
-# A file is two zero bytes, 8 for unsigned bytes, the number of axes, their big-endian sizes as four
-# bytes each, and then the bytes, last axis fastest.
-
 Reader = Callable[[str], NDArray[np.uint8]]  # the array of a file by its name without .gz
 
 
@@ -69,7 +62,11 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 
 def parse_idx(raw: bytes, name: str) -> NDArray[np.uint8]:
-    """The array in the bytes of an IDX file; `name` is for the messages."""
+    """The array in the bytes of an IDX file; `name` is for the messages.
+
+    Two zero bytes, 8 for unsigned bytes, the number of axes, their big-endian sizes as four bytes
+    each, and then the bytes, last axis fastest.
+    """
     raw = _unpacked(raw, name)
     if len(raw) < 4 or raw[:3] != b"\x00\x00\x08" or not raw[3]:
         raise NescioError(

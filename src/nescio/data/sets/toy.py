@@ -11,8 +11,6 @@ from nescio.core import NescioError
 from nescio.core.registry import datasets
 from nescio.data.dataset import Dataset, Part
 
-# The 8 x 8 handwritten digits that ship with scikit-learn: real images without a download.
-
 
 @datasets.register
 def digits(*, seed: int = 0) -> Dataset:
@@ -20,8 +18,7 @@ def digits(*, seed: int = 0) -> Dataset:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    if not 0 <= seed < 2**32:
-        raise NescioError(f"`seed` must be in 0..2**32 - 1, got {seed}")
+    _check_seed(seed)
     images, labels = load_digits(return_X_y=True)
     x = torch.from_numpy((images / 16).astype(np.float32)).reshape(-1, 1, 8, 8)
     y = torch.from_numpy(labels).long()
@@ -35,14 +32,8 @@ def digits(*, seed: int = 0) -> Dataset:
     validation, test = train_test_split(
         rest, train_size=297, stratify=labels[rest], random_state=seed
     )
-    return Dataset(
-        name="digits", train=part(train), validation=part(validation), test=part(test), classes=10
-    )
+    return Dataset("digits", part(train), part(validation), part(test), classes=10)
 
-
-# Small data sets of one or two features, drawn from a seed: what a plot can show whole.
-#
-# Parts are drawn independently of each other and shuffled.
 
 BLOB_MEANS = np.array(  # figure 1 of Ulmer and Cina (2021)
     [
@@ -70,14 +61,10 @@ def half_moons(
     """Two interleaved half circles with Gaussian noise (scikit-learn's make_moons)."""
     from sklearn.datasets import make_moons
 
-    for name, size, least in (
-        ("train", train, 2),
-        ("validation", validation, 0),
-        ("test", test, 0),
-    ):
-        _at_least(name, size, least)
-    if not 0 <= seed < 2**32:
-        raise NescioError(f"`seed` must be in 0..2**32 - 1, got {seed}")
+    _at_least("train", train, 2)
+    _at_least("validation", validation, 0)
+    _at_least("test", test, 0)
+    _check_seed(seed)
     _at_least("noise", noise, 0)
     x, y = make_moons(train + validation + test, noise=noise, random_state=seed)
 
@@ -85,13 +72,9 @@ def half_moons(
         return torch.from_numpy(x[start:stop]).float(), torch.from_numpy(y[start:stop]).long()
 
     known = train + validation
-    return Dataset(
-        name="half_moons",
-        train=part(0, train),
-        validation=part(train, known) if validation else None,
-        test=part(known, known + test) if test else None,
-        classes=2,
-    )
+    tested = part(known, known + test) if test else None
+    validated = part(train, known) if validation else None
+    return Dataset("half_moons", part(0, train), validated, tested, classes=2)
 
 
 @datasets.register
@@ -158,6 +141,11 @@ def _generator(seed: int, points: int, noise: float = 0.0) -> Generator:
     _at_least("points", points, 1)
     _at_least("noise", noise, 0)
     return np.random.default_rng(seed)
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**32:  # what scikit-learn takes
+        raise NescioError(f"`seed` must be in 0..2**32 - 1, got {seed}")
 
 
 def _at_least(name: str, value: float, least: int) -> None:

@@ -23,7 +23,7 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
-from nescio.core.progress import Advance, progress
+from nescio.core.running import Advance, progress
 from nescio.data import door
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
-from nescio.metrics.as_arrays import check_level
-from nescio.metrics.delong import logit_interval, share_below
-from nescio.metrics.paired import from_best, normal_difference
+from nescio.core import check_level
+from nescio.metrics.paired import from_best, logit_interval, normal_difference, share_below
 from nescio.metrics.ranking import Positive
 from nescio.metrics.resampling import check
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from nescio.attacks import Attacked
 from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_labels
-from nescio.core.progress import progress as bar
 from nescio.core.registry import measures as known_measures
+from nescio.core.running import progress as bar
 from nescio.detectors.observe import scorer
 from nescio.evaluation.compare.areas import Bootstrap
 from nescio.evaluation.compare.comparison import About, Comparison, Published, SubjectAbout

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from nescio.calibration import fit_temperature
-from nescio.core import Categorical, DataSet, NescioError, Row
+from nescio.core import Categorical, DataSet, NescioError, Numbers, Row, numbers
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.outputs import EXTRA, without_score
@@ -15,10 +15,9 @@ from nescio.evaluation.compare.ood_inputs import pieces
 from nescio.evaluation.compare.scoring import about_detector, observe_given
 from nescio.evaluation.compare.subjects import candidates
 from nescio.metrics import Interval
-from nescio.metrics.as_arrays import Numbers, numbers
+from nescio.metrics.bootstrapping import interval, resampled
 from nescio.metrics.paired import resampled_difference
 from nescio.metrics.selective import STATISTICS
-from nescio.metrics.selective_intervals import interval, resampled
 
 BASELINE = "maximum probability"
 NAMES = tuple(STATISTICS)

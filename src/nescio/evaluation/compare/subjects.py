@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nescio import detectors as _detectors
-from nescio.core import Categorical, NescioError, options_for, parse, unknown
+from nescio.core import Categorical, NescioError, numbers, options_for, parse, unknown
 from nescio.core.registry import detectors, measures
 from nescio.detectors import Detector, measured
 from nescio.detectors.activations import Activations
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.ood_inputs import AdversarialNoise, AdversarialSamples, pieces
-from nescio.metrics.as_arrays import numbers
 from nescio.models import Predictor, plain
 
 Array: TypeAlias = NDArray[Any]

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from nescio.core import NescioError, derive
 from nescio.data import Columns, Table, learn_columns
 from nescio.data.encoding import Kind
-from nescio.metrics.multiple_tests import Correction, adjust
-from nescio.monitoring.shift.shift import Floats, as_batches, check_draws, permutation_p
+from nescio.metrics.paired import Correction, adjust
+from nescio.monitoring.shift.two_sample import Floats, as_batches, check_draws, permutation_p, steps
 
 FEW = 5  # an expected count below this: tables are drawn instead of the chi-squared limit
-BLOCK = 1 << 22  # numbers of drawn tables at a time
 KS, CHI = "Kolmogorov-Smirnov", "chi-squared"
 
 
@@ -164,9 +163,5 @@ def _drawn(counts: NDArray[Any], expected: Floats, draws: int, rng: np.random.Ge
     from scipy.stats import random_table
 
     tables = random_table(counts.sum(1), counts.sum(0))
-    step = max(1, BLOCK // counts.size)
-    outcome = []
-    for start in range(0, draws, step):
-        some = tables.rvs(min(step, draws - start), random_state=rng)
-        outcome.append((np.square(some - expected) / expected).sum((1, 2)))
-    return np.concatenate(outcome)
+    some = (tables.rvs(count, random_state=rng) for count in steps(draws, counts.size))
+    return np.concatenate([(np.square(each - expected) / expected).sum((1, 2)) for each in some])

@@ -1,15 +1,19 @@
-"""Threads and memory: how many torch uses, how much a call may take."""
+"""How work runs: threads, the memory that is kept, progress bars."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-# Freed memory that the next block of work uses again.
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 
 BLOCK = 31 << 20  # bytes; the C library heeds no block above 32 MB
 
@@ -23,8 +27,6 @@ def keep_freed() -> None:
     """
     torch.empty(BLOCK, dtype=torch.uint8)
 
-
-# Threads: fewer where the work is small, as two would wait for each other, or a piece each.
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,3 +59,38 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
                 yield under_way.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+Advance = Callable[[int, Callable[[], str]], None]  # steps, and a note made only if shown
+
+
+_shown: ContextVar["Progress | None"] = ContextVar("shown", default=None)
+
+
+@contextmanager
+def progress(total: int, label: str, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function `advance(steps, note)`; a bar is drawn where stderr is a terminal.
+
+    A bar within the block of another one is drawn below it, and goes when it is done.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda _steps, _note: None
+        return
+    outer = _shown.get()
+    if outer is not None:
+        inner = outer.add_task(label, total=total, note="")
+        yield lambda steps, note: outer.update(inner, advance=steps, note=note())
+        outer.remove_task(inner)
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    middle = bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()
+    label_first, note_last = map(bars.TextColumn, ("{task.description}", "{task.fields[note]}"))
+    with bars.Progress(label_first, *middle, note_last, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total, note="")
+        token = _shown.set(bar)
+        try:
+            yield lambda steps, note: bar.update(task, advance=steps, note=note())
+        finally:
+            _shown.reset(token)

@@ -1,0 +1,314 @@
+"""Checks at the public boundary: inputs as tensors or bundles, numbers as arrays; fingerprints."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from nescio.core.errors import NescioError
+
+Array = Tensor | np.ndarray[Any, Any]
+Numbers: TypeAlias = ArrayLike | Tensor
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """`value` as a tensor (arrays and lists are converted), or an error with its name.
+
+    One from torch.inference_mode is copied: nothing with a gradient may be made of it.
+    """
+    if isinstance(value, Tensor):
+        with torch.inference_mode(False):
+            return value.clone() if value.is_inference() else value.detach()
+    try:
+        array = np.asarray(value)
+        odd = not array.dtype.isnative or any(step < 0 for step in array.strides)
+        if odd or not array.flags.writeable:  # torch takes none of these as they are
+            array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        return torch.as_tensor(array)
+    except (TypeError, ValueError) as error:
+        raise NescioError(f"{name} must be a tensor or an array of numbers: {error}") from error
+
+
+def as_inputs(
+    value: Any,
+    name: str = "inputs",
+    *,
+    dtype: torch.dtype = torch.float32,
+    keep_bytes: bool = False,
+    finite: bool = True,
+) -> Tensor:
+    """Inputs `(N, ...)` as floats: not empty, `finite`, with at least one feature axis.
+
+    uint8 of shape `(N, C, H, W)` are images with 255 = 1. With `keep_bytes` they stay bytes, to be
+    converted a batch at a time by `as_batch`.
+    """
+    x = as_tensor(value, name)
+    if x.ndim < 2:
+        raise NescioError(
+            f"{name} must have shape (samples, features, ...), got {tuple(x.shape)}; "
+            "a single feature needs an axis: x[:, None]"
+        )
+    if x.numel() == 0:
+        raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
+    if x.dtype == torch.uint8:
+        if x.ndim != 4:
+            raise NescioError(
+                f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be; "
+                "scale others as the network expects, often x / 255, then pass floats"
+            )
+        return x if keep_bytes else as_batch(x, dtype)
+    if x.is_complex():
+        raise NescioError(f"{name} must be real numbers, got {x.dtype}")
+    x = x.to(dtype)
+    if finite and not x.isfinite().all():
+        sample = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise NescioError(
+            f"{name} contain NaN or infinite values (first in sample {sample}); remove or impute "
+            "them"
+        )
+    return x
+
+
+def as_batch(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Checked inputs as the floats a network reads: bytes are divided by 255."""
+    return x.to(dtype).div_(255) if x.dtype == torch.uint8 else x.to(dtype)
+
+
+def as_targets(
+    value: Any, samples: int, *, task: str, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Class labels `(N,)` as int64, or regression targets `(N, D)` as floats."""
+    y = as_tensor(value, "targets")
+    if y.ndim == 0 or len(y) != samples:
+        raise NescioError(f"{samples} inputs but targets of shape {tuple(y.shape)}; one per sample")
+    if task == "classification":
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.is_floating_point() or y.ndim != 1:
+            raise NescioError(
+                f"class labels must be integers of shape (samples,), got {y.dtype} "
+                f"{tuple(y.shape)}; convert floats with .long(), one-hot rows with .argmax(1); "
+                "regression needs a regression head"
+            )
+        return y.long()
+    y = (y[:, None] if y.ndim == 1 else y).to(dtype)
+    if y.ndim != 2:
+        raise NescioError(f"targets must have shape (samples, targets), got {tuple(y.shape)}")
+    if not y.isfinite().all():
+        raise NescioError("targets contain NaN or infinite values; remove those samples")
+    return y
+
+
+def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
+    """`values` as an array with `axes` axes and at least one entry; half precision widens."""
+    try:
+        array = from_torch(values) if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError as error:
+        raise NescioError(
+            f"`{name}` must be an array or a list of numbers with rows of one length: {error}"
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise NescioError(f"`{name}` must hold real numbers, got {array.dtype}; convert it first")
+    if array.ndim != axes:
+        expected = "one-dimensional" if axes == 1 else f"of {axes} axes"
+        raise NescioError(f"`{name}` must be {expected}, got shape {array.shape}; reshape it first")
+    if array.size == 0:
+        raise NescioError(
+            f"`{name}` is empty (shape {array.shape}); give at least one sample to measure"
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize < 4:
+        return array.astype(np.float32)
+    return array
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is not a share."""
+    if not 0 < level < 1:
+        raise NescioError(f"`level` must be between 0 and 1, got {level}; 0.95 is usual")
+
+
+def from_torch(values: Tensor) -> NDArray[Any]:
+    """A tensor as an array; half precision widens."""
+    small = values.is_floating_point() and values.element_size() < 4  # numpy has no bfloat16
+    array: NDArray[Any] = (values.float() if small else values).detach().cpu().numpy()
+    return array
+
+
+Shape: TypeAlias = tuple[int, ...] | dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A tuple or a mapping of tensors; along the samples it is used like one tensor.
+
+    The parts of a tuple are named "0", "1", ...
+
+    >>> tokens = Bundle({"ids": torch.arange(6).reshape(3, 2), "mask": torch.ones(3, 2)})
+    >>> len(tokens), tokens[1:]["ids"].tolist()
+    (3, [[2, 3], [4, 5]])
+    """
+
+    parts: Mapping[str, Tensor]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(part) if part.ndim else None for name, part in self.parts.items()}
+        if not lengths or None in lengths.values() or len(set(lengths.values())) > 1:
+            raise NescioError(
+                "inputs of several tensors need one row per sample in each; the numbers of rows "
+                f"are {lengths}"
+            )
+
+    def __len__(self) -> int:
+        return len(next(iter(self.parts.values())))
+
+    def __getitem__(self, chosen: Any) -> Any:
+        """One part by name; or some samples: a slice, indices or a mask."""
+        if not isinstance(chosen, str):
+            return self.map(lambda part: part[chosen])
+        if chosen not in self.parts:
+            raise NescioError(f"inputs have no {chosen!r}; they have {', '.join(self.parts)}")
+        return self.parts[chosen]
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether the parts have positions rather than names."""
+        return set(self.parts) == set(map(str, range(len(self.parts))))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parts live."""
+        return next(iter(self.parts.values())).device
+
+    @property
+    def nbytes(self) -> int:
+        """Of all parts."""
+        return sum(part.nbytes for part in self.parts.values())
+
+    def numel(self) -> int:
+        """The count of all numbers."""
+        return sum(part.numel() for part in self.parts.values())
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Bundle":
+        """The same with each part changed."""
+        return Bundle({name: change(part) for name, part in self.parts.items()})
+
+    def to(self, device: torch.device) -> "Bundle":
+        """The same on another device."""
+        return self.map(lambda part: part.to(device))
+
+    def detach(self) -> "Bundle":
+        """The same without gradients."""
+        return self.map(Tensor.detach)
+
+    def clone(self) -> "Bundle":
+        """A copy."""
+        return self.map(Tensor.clone)
+
+    def split(self, size: int) -> Iterator["Bundle"]:
+        """Parts of at most `size` samples."""
+        return (self[start : start + size] for start in range(0, len(self), size))
+
+    def unbind(self, _: int = 0) -> tuple["Bundle", ...]:
+        """One bundle for each index of the first axis."""
+        return tuple(self[index] for index in range(len(self)))
+
+    def rows(self) -> Tensor:
+        """All numbers of each sample as one row, `(N, F)` in double precision, by sorted names."""
+        parts = (as_batch(part, torch.float64) for _, part in sorted(self.parts.items()))
+        return torch.cat([part.reshape(len(part), -1) for part in parts], 1)
+
+
+Inputs: TypeAlias = Tensor | Bundle
+
+
+def shape_of(x: Inputs) -> Shape:
+    """The shape of one sample; of several tensors, by name."""
+    if isinstance(x, Bundle):
+        return {name: tuple(part.shape[1:]) for name, part in x.parts.items()}
+    return tuple(x.shape[1:])
+
+
+def joined(parts: list[Any]) -> Any:
+    """Batches of inputs as one; a single batch is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Bundle):
+        names = parts[0].parts
+        return Bundle({name: torch.cat([part.parts[name] for part in parts]) for name in names})
+    return torch.cat(parts)
+
+
+def only_tensor(x: Any, reader: str) -> Tensor:
+    """Inputs that are one tensor, for what reads their numbers."""
+    if isinstance(x, Bundle):
+        raise NescioError(
+            f"{reader} reads inputs of one tensor, these have {len(x.parts)} "
+            f"({', '.join(x.parts)}); use what reads features or logits instead"
+        )
+    tensor: Tensor = x
+    return tensor
+
+
+WORDS = 1 << 20  # words of inputs hashed at a time
+GOLDEN = -7046029254386353131  # 2^64 over the golden ratio, as int64
+
+
+def hash_inputs(inputs: Inputs) -> Tensor:
+    """A number for each input `(N,)` int64, equal for equal inputs, whatever the batch.
+
+    Floats count as float32, bytes as their share of 255, -0 as 0, so an image has one number in
+    all its forms; the order of a mapping's keys does not count. It recognizes data; it does not
+    withstand a forger.
+    """
+    if isinstance(inputs, Bundle):
+        parts = (part.reshape(len(part), -1) for _, part in sorted(inputs.parts.items()))
+        return _hash(torch.stack(list(map(hash_inputs, parts)), 1))
+    if not inputs.numel():
+        return torch.zeros(len(inputs), dtype=torch.int64)
+    size = max(1, WORDS // inputs[0].numel())
+    return torch.cat([_hash(part) for part in inputs.split(size)])
+
+
+def _hash(inputs: Tensor) -> Tensor:
+    bits = inputs.detach().flatten(1).cpu()
+    if bits.is_floating_point() or bits.dtype == torch.uint8:
+        bits = as_batch(bits) + 0.0  # -0 is 0
+        if bits.shape[1] % 2:
+            bits = torch.cat([bits, bits.new_zeros(len(bits), 1)], 1)
+        bits = bits.view(torch.int64)
+    words = bits.to(torch.int64) * GOLDEN  # a new array, changed in place below
+    words ^= words >> 32  # what the product left in the high bits reaches the low ones
+    total = (words.mul_(_odd(words.shape[1]))).sum(1) + inputs[0].numel()
+    total = (total ^ (total >> 29)) * GOLDEN
+    return total ^ (total >> 32)
+
+
+@lru_cache(maxsize=8)
+def _odd(count: int) -> Tensor:
+    """Odd numbers that share no pattern with data, one per word."""
+    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers ^= numbers >> np.uint64(30)
+    numbers *= np.uint64(0x94D049BB133111EB)
+    numbers ^= numbers >> np.uint64(27)
+    return torch.from_numpy((numbers | np.uint64(1)).view(np.int64))
+
+
+def digest(*parts: Tensor | str) -> str:
+    """A short fingerprint of the contents of tensors and texts, in their order."""
+    total = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        if isinstance(part, str):
+            total.update(f"text {len(part)}:{part}".encode())
+            continue
+        total.update(f"{part.dtype}{tuple(part.shape)}".encode())
+        if part.numel():
+            flat = part.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            total.update(flat.numpy().data)
+    return total.hexdigest()
