@@ -24,7 +24,7 @@ from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
 from nescio.models import Member, Predictor, networks, plain
-from nescio.models.predictor_folder import check_model, save_settings, settings_of
+from nescio.models.predictor import check_model, save_settings, settings_of
 
 P = ParamSpec("P")
 Fitted: TypeAlias = Callable[Concatenate[Classification, Tensor, P], State]

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from nescio.calibration import map_of
 from nescio.cli import options as opt
-from nescio.cli.data_names import dataset_named
+from nescio.cli.data_names import dataset_named, outliers
 from nescio.cli.networks import factory_named
-from nescio.cli.ood_names import outliers
 from nescio.cli.options import data_option, option
 from nescio.core import (
     Head,
@@ -31,7 +30,7 @@ from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see
 from nescio.models import Predictor
-from nescio.models.predictor_folder import save_settings
+from nescio.models.predictor import save_settings
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model

@@ -27,8 +27,7 @@ from nescio.core.registry import heads
 from nescio.detectors import Detector
 from nescio.detectors.detector import FITTED_ON, from_manifest
 from nescio.detectors.observe.network import Network, networks, reader
-from nescio.guards.decide import Guard
-from nescio.guards.inputs import Range
+from nescio.guards.decide import Guard, Range
 from nescio.guards.rules import Coverage, Rule
 from nescio.models.model import describe, rebuilt
 

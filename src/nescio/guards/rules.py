@@ -17,8 +17,11 @@ al., 2021, section 4).
 """
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,11 +30,14 @@ from torch import Tensor
 
 from nescio.conformal import needed, p_values
 from nescio.conformal.exact_quantiles import allowed, rounding
-from nescio.core import NescioError
+from nescio.core import FewSamplesWarning, NescioError, RepeatedInputsWarning
 from nescio.guards.decisions import CODES
 from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.intervals import lower_bound
 from nescio.metrics.intervals import upper_bound as upper_bound
+
+if TYPE_CHECKING:
+    from nescio.guards.decide import Guard
 
 STEPS = 200  # coverages of a grid
 SPREAD = 3.0  # standard deviations by which the first coverage is expected to suffice
@@ -243,3 +249,186 @@ def _read(score: Numbers, wrong: Numbers, grid: Numbers) -> tuple[Array, Array, 
     if levels.ndim != 1 or not len(levels) or not (np.diff(levels) >= 0).all():
         raise NescioError("grid must be thresholds in ascending order: see coverages")
     return scores, errors, levels
+
+
+SHIFT = (
+    "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
+    "(another camera, another hospital, a later year), nor for inputs made to fool the network, "
+    "nor for any single input: the guarantees are rates. How many OOD inputs are recognized is not "
+    "guaranteed either: it depends on the detector, and can be measured on examples."
+)
+COLUMNS = (
+    "group",
+    "samples",
+    "OOD above",
+    "answered",
+    "errors",
+    "risk at most",
+    "failure score up to",
+)
+
+
+def guarantees(guard: "Guard") -> tuple[str, ...]:
+    """The guarantees with their assumptions, and what is not guaranteed."""
+    found = [_ood(guard), _unsure(guard)]
+    if guard.sets is not None:
+        found.append("Sets: " + guard.sets.guarantee)
+    return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
+
+
+def warn_about(guard: "Guard") -> None:
+    """Warn where a new guard was calibrated on copies, or will abstain on every input."""
+    if not guard.notes["repeats"]:
+        for text in _repeated(guard):
+            warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+    if not any(rule.coverage.holds for rule in guard.rules):
+        more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
+        text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
+        warnings.warn(text, FewSamplesWarning, stacklevel=3)
+
+
+def _ood(guard: "Guard") -> str:
+    samples = [len(rule.scores) for rule in guard.rules]
+    each = {"class": " with the same predicted class", "groups": " of the same group"}
+    alike = each.get(guard.by or "", "")
+    spread = ""
+    if len(samples) == 1:
+        low, high = rate_interval(samples[0], guard.false_alarm)
+        spread = (
+            " Where scores do not tie, the rate of one calibration set lies between "
+            f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 samples."
+        )
+    return (
+        f"OOD: an input like the calibration data{alike} is called OOD with "
+        f"probability at most {_percent(guard.false_alarm)} (conformal p-values against "
+        f"{_number(sum(samples))} samples). This holds on average over calibration sets, for any "
+        f"network and detector, if the input and the samples are exchangeable.{spread}"
+    )
+
+
+def _unsure(guard: "Guard") -> str:
+    holding = [rule for rule in guard.rules if rule.coverage.holds]
+    if not holding:
+        return (
+            "Unsure: the calibration data support no answer, so the guard abstains on every input."
+        )
+    each = {
+        "class": " for each predicted class by itself (those listed)",
+        "groups": " for each group by itself (those listed)",
+    }
+    whose = {"class": "for each class ", "groups": "for each group "}.get(guard.by or "", "")
+    samples = sum(rule.coverage.samples for rule in holding)
+    answered = sum(rule.coverage.answered for rule in holding)
+    return (
+        f"Unsure: of the inputs that are answered, at most {_percent(guard.risk)} get a wrong "
+        f"label{each.get(guard.by or '', '')}. The calibration data show this with a confidence of "
+        f"{_percent(guard.confidence)}: {whose}it fails for at most "
+        f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
+        "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
+        "one distribution. Of "
+        f"{_number(samples)} samples that are not OOD, {_number(answered)} are answered."
+    )
+
+
+def _withheld(guard: "Guard") -> list[str]:
+    """Where nothing is answered, and what it would take."""
+    return [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
+
+
+def _repeated(guard: "Guard") -> list[str]:
+    """What equal inputs mean for the guarantees."""
+    if guard.notes.get("repeats"):
+        return [
+            "Equal inputs were taken as separate samples, so the calibration data were not "
+            "compared with training data: that none was trained on is an assumption."
+        ]
+    if not (count := guard.notes.get("copies", 0)):
+        return []
+    return [
+        f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
+        "of another one, and copies show less than separate samples do: the guarantees may not "
+        "hold. "
+        "Give each sample once, or repeats=True (--repeats) where equal inputs are separate "
+        "samples."
+    ]
+
+
+def _why_not(guard: "Guard", rule: "Rule") -> str:
+    """Why nothing is answered in a group."""
+    found = rule.coverage
+    where = f"In group {rule.group}" if rule.group else "Here"
+    if not found.samples:
+        return (
+            f"{where} nothing is answered: none of {_number(len(rule.scores))} samples is below "
+            f"{rule.limit:.4g}, where OOD begins, by more than rounding; use a detector that "
+            "tells inputs apart, or a larger false_alarm."
+        )
+    said = (
+        f"{where} nothing is answered: {found.errors} errors among the {_number(found.answered)} "
+        f"most confident of {_number(found.samples)} samples show a risk of at most "
+        f"{_rounded(found.bound)}, not of {_percent(guard.risk)}."
+    )
+    least = found.needed or fewest(guard.risk, guard.confidence)
+    total = _number(max(1, math.ceil(least * len(rule.scores) / found.samples)))
+    if found.needed is not None:
+        return (
+            f"{said} It takes {total} samples or more in this part of the calibration data, or a "
+            "larger risk."
+        )
+    said += " At this share of errors more samples would not help; allow more risk."
+    if found.samples >= least:
+        return said
+    return f"{said} Only from {total} samples on could fewer and more confident answers be tried."
+
+
+def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
+    """Where the false-alarm rate of one calibration set lies, in 95 of 100: a beta law."""
+    from scipy.special import betaincinv
+
+    over = allowed(samples, false_alarm)
+    low, high = (float(betaincinv(over, samples + 1 - over, q)) for q in (0.025, 0.975))
+    return low, high
+
+
+def table(guard: "Guard") -> str:
+    """One row per group."""
+    rows = [
+        [
+            rule.group or "all",
+            _number(len(rule.scores)),
+            f"{rule.limit:.4g}",
+            f"{rule.coverage.answered / max(1, len(rule.scores)):.1%}"
+            if rule.coverage.holds
+            else "0 %",
+            str(rule.coverage.errors) if rule.coverage.holds else "-",
+            _rounded(rule.coverage.bound) if rule.coverage.holds else "-",
+            f"{rule.coverage.threshold:.4g}" if rule.coverage.holds else "never",
+        ]
+        for rule in guard.rules
+    ]
+    return text_table(COLUMNS, rows)
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of words."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    ]
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    """A share as it was asked for."""
+    return f"{100 * share:.10g} %"
+
+
+def _rounded(share: float, rounding: str = ROUND_CEILING) -> str:
+    """A bound in three digits that is still one."""
+    whole = Context(prec=12).create_decimal_from_float(100 * share)  # without what floats add
+    return f"{float(Context(prec=3, rounding=rounding).plus(whole)):.3g} %"
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

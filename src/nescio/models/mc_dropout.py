@@ -16,10 +16,8 @@ from torch import Tensor, nn
 from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
 from nescio.data import door
-from nescio.models.members import Member, networks
-from nescio.models.model import check_logits
-from nescio.models.predictor import Predictor, as_head, check_passes, plain
-from nescio.models.predictor_folder import save_settings
+from nescio.models.model import Member, check_logits, networks
+from nescio.models.predictor import Predictor, as_head, check_passes, plain, save_settings
 from nescio.nets import (
     Output,
     at_rest,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import as_batch
-from nescio.guards.inputs import learn_range
+from nescio.guards.decide import learn_range
 
 SAMPLES = 1 << 14  # inputs at a time
 
