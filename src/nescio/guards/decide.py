@@ -1,7 +1,7 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,15 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import place
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.rules import Rule, Scored
+from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
+SLACK = 0.1  # of the width of the range, on both sides
+TAIL = 0.5  # of that of a column of a table, which may have tails
+CLASS = "class"
+NUMBERS = ("probability", "p_value", "score", "failure_score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +57,12 @@ class Range:
         """Whether all numbers of each input are in the range, `(N,)`."""
         flat = x.rows() if isinstance(x, Bundle) else as_batch(x).flatten(1)
         low, high = self.low.to(x.device), self.high.to(x.device)
-        in_dist = torch.ones(len(flat), dtype=torch.bool, device=x.device)
         if not len(flat):
-            return in_dist
+            return torch.ones(0, dtype=torch.bool, device=x.device)
         odd = ~((flat.amin(0) >= low) & (flat.amax(0) <= high))  # columns to look at, often few
-        if odd.any():
-            own = flat[:, odd].double()
-            ends = (end.expand(len(odd))[odd] for end in (low, high))
-            in_dist = ((own >= next(ends)) & (own <= next(ends))).all(1)
-        return in_dist
-
-
-SLACK = 0.1  # of the width of the range, on both sides
-TAIL = 0.5  # of that of a column of a table, which may have tails
+        numbers = flat[:, odd].double()
+        low, high = (end.expand(len(odd))[odd] for end in (low, high))
+        return ((numbers >= low) & (numbers <= high)).all(1)
 
 
 def learn_range(x: Inputs) -> Range:
@@ -73,8 +70,8 @@ def learn_range(x: Inputs) -> Range:
     if isinstance(x, Bundle):
         parts = [p.reshape(len(p), -1) if p.ndim < 3 else p for _, p in sorted(x.parts.items())]
         each = [(learn_range(part), part[0].numel()) for part in parts]
-        low = torch.cat([own.low.expand(size) for own, size in each])
-        high = torch.cat([own.high.expand(size) for own, size in each])
+        low = torch.cat([known.low.expand(size) for known, size in each])
+        high = torch.cat([known.high.expand(size) for known, size in each])
         kinds = {n: str(p.dtype).removeprefix("torch.") for n, p in x.parts.items()}
         return Range(shape_of(x), low, high, kinds)
     table = x.ndim == 2
@@ -95,10 +92,7 @@ class Watched:
 
 
 def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Iterator[Inputs]:
-    """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them.
-
-    NaN stays, to be decided sample by sample.
-    """
+    """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays."""
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
@@ -116,33 +110,6 @@ def _check_shape(shape: Shape, known: Range, *, single: bool = False) -> None:
         raise NescioError(
             f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
         )
-
-
-def watch(
-    members: tuple[Member, ...],
-    detector: Detector,
-    layers: Sequence[str],
-    x: Inputs,
-    *,
-    known: Range | None,
-    batch_size: int,
-) -> Iterator[Watched]:
-    """What the networks give for inputs, in parts of bounded size; pooled as for the detector."""
-    made = detector.about
-    options = made.get("output"), made.get("pool", "mean")
-    watching = [
-        replace(reader(member, *options), places=[place(name, member.net) for name in layers])
-        for member in members
-    ]
-    size, batch = (max(batch_size, most // max(1, x[:1].numel())) for most in (PART, BATCH))
-    for start in range(0, len(x), size):
-        part = x[start : start + size]
-        rows = torch.arange(start, start + len(part), device=x.device)
-        finite = _finite(part)
-        in_range = torch.ones_like(finite) if known is None else known.in_dist(part)
-        found, good = _activations(watching, detector, _only(part, finite), batch)
-        finite[finite.clone()] = good
-        yield Watched(rows, finite, in_range & finite, found)
 
 
 @torch.no_grad()
@@ -194,10 +161,6 @@ def _only(x: Any, chosen: Tensor) -> Any:
     return x if bool(chosen.all()) else x[chosen]
 
 
-CLASS = "class"
-FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score", "rule", "sets")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Guard:
     """Decides for every input: answer, or abstain as unsure or OOD; made by `nescio.guard`."""
@@ -241,11 +204,10 @@ class Guard:
         if self.by == "groups" or groups is not None:
             batches = list(batches)
             belongs = self._groups(groups, sum(map(len, batches)))
-        options: dict[str, Any] = {"known": self.range, "batch_size": self.batch_size}
         parts: list[Decisions] = []
         start = 0
         for batch in batches:
-            for part in watch(self.members, self.detector, self.layers, batch, **options):
+            for part in self._watch(batch):
                 group = None if belongs is None else belongs[start + part.rows]
                 parts.append(self._part(part, group))
             start += len(batch)
@@ -255,7 +217,10 @@ class Guard:
 
     def decide(self, activations: Activations, *, groups: Any = None) -> Decisions:
         """Decide from what the network gave: activations with the detector's layers."""
-        return self._decide(activations, self._groups(groups, activations.samples))
+        found = self._decide(activations, self._groups(groups, activations.samples))
+        if self.range is None or activations.inputs is None:
+            return found
+        return replace(found, in_range=self.range.in_dist(activations.inputs))
 
     @property
     def layers(self) -> list[str]:
@@ -296,14 +261,10 @@ class Guard:
     @property
     def guarantees(self) -> tuple[str, ...]:
         """What is guaranteed, each with what it assumes, and what is not."""
-        from nescio.guards.rules import guarantees
-
         return guarantees(self)
 
     def table(self) -> str:
         """The groups with their samples, thresholds, coverage and bounds, as text."""
-        from nescio.guards.rules import table
-
         return table(self)
 
     def __str__(self) -> str:
@@ -316,13 +277,34 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+        about = self.detector.about
+        watching = [
+            replace(
+                reader(member, about.get("output"), about.get("pool", "mean")),
+                places=[place(name, member.net) for name in self.layers],
+            )
+            for member in self.members
+        ]
+        sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
+        size, batch = (max(self.batch_size, most) for most in sizes)
+        for start in range(0, len(x), size):
+            part = x[start : start + size]
+            rows = torch.arange(start, start + len(part), device=x.device)
+            finite = _finite(part)
+            in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
+            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            finite[finite.clone()] = good
+            yield Watched(rows, finite, in_range & finite, found)
+
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
-        finite = part.finite
-        if part.activations is not None and bool(finite.all()):
-            return replace(
-                self._decide(part.activations, groups, ranged=False), in_range=part.in_range
-            )
+        finite, found = part.finite, None
+        if part.activations is not None:
+            found = self._decide(part.activations, None if groups is None else groups[finite])
+            if bool(finite.all()):
+                return replace(found, in_range=part.in_range)
         count, device = len(finite), finite.device
         nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
         rule = torch.full((count,), CODES["not finite"], device=device)
@@ -330,7 +312,6 @@ class Guard:
         if self.sets is not None:  # nothing is known, so every class may be
             classes = self.sets.options["classes"]
             sets = torch.ones(count, classes, dtype=torch.bool, device=device)
-        numbers = ("probability", "p_value", "score", "failure_score")
         whole = Decisions(
             decision=decided(rule),
             label=torch.full_like(rule, -1),
@@ -339,19 +320,14 @@ class Guard:
             sets=sets,
             names=self.names,
             false_alarm=self.false_alarm,
-            **{name: nothing.clone() for name in numbers},
+            **{name: nothing.clone() for name in NUMBERS},
         )
-        if part.activations is None:
-            return whole
-        own = None if groups is None else groups[finite]
-        found = self._decide(part.activations, own, ranged=False)
-        for name in FILLED if sets is not None else FILLED[:-1]:
-            getattr(whole, name)[finite] = getattr(found, name)
+        for name, column in vars(found).items() if found is not None else ():
+            if isinstance(column, Tensor) and name != "in_range":
+                getattr(whole, name)[finite] = column
         return whole
 
-    def _decide(
-        self, activations: Activations, groups: Tensor | None, *, ranged: bool = True
-    ) -> Decisions:
+    def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
         prediction = self.prediction(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
@@ -365,9 +341,6 @@ class Guard:
             chosen = belongs == number
             p_value[chosen] = own.p_values(score[chosen])
             rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
-        in_range = torch.ones_like(label, dtype=torch.bool)
-        if ranged and self.range is not None and activations.inputs is not None:
-            in_range = self.range.in_dist(activations.inputs)
         return Decisions(
             decision=decided(rule),
             label=label,
@@ -376,7 +349,7 @@ class Guard:
             score=score,
             failure_score=failure_score,
             rule=rule,
-            in_range=in_range,
+            in_range=torch.ones_like(label, dtype=torch.bool),
             sets=None if self.sets is None else self._sets(prediction, groups, rule),
             names=self.names,
             false_alarm=self.false_alarm,
@@ -403,21 +376,17 @@ class Guard:
         return check_groups(groups, samples)
 
     def _warn(self, found: Decisions) -> None:
-        odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
-        if odd:
-            warnings.warn(
-                f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
-                "data (column in_range): are they scaled as those were?",
-                RangeWarning,
-                stacklevel=3,
-            )
-        lost = int((found.rule == CODES["not finite"]).sum())
-        if lost:
-            warnings.warn(
-                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: OOD",
-                NotFiniteWarning,
-                stacklevel=3,
-            )
+        lost = found.rule == CODES["not finite"]
+        beyond = (
+            "hold numbers outside the range of the calibration data (column in_range): are they "
+            "scaled as those were?"
+        )
+        for which, kind, text in (
+            (~found.in_range & ~lost, RangeWarning, beyond),
+            (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
+        ):
+            if count := int(which.sum()):
+                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:

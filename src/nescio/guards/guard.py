@@ -37,7 +37,7 @@ from nescio.detectors.observe.layers import Call, last_linear, place, traced
 from nescio.detectors.observe.network import Network, networks
 from nescio.detectors.observe.pooling import Pool
 from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
-from nescio.guards.rules import Rule, Scored, check_wish, fit_rule, warn_about
+from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
 from nescio.models import Member
 from nescio.nets import Output
 
@@ -95,7 +95,9 @@ def guard(
       as training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    _check(false_alarm, risk, confidence, batch_size)
+    check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
+    if batch_size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = _copies(source)
     nets = tuple(member.net for member in members)
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
@@ -127,7 +129,18 @@ def guard(
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(samples, parts, trained, fitted, seed, repeats),
+        notes={
+            "classes": samples.classes,
+            "calibration": samples.samples,
+            "fitting": len(parts.fitting) if trained is None else 0,
+            "train": None if trained is None else trained.samples,
+            "tuning": len(parts.tuning),
+            "guarantee_samples": len(parts.guarantees),
+            "layers": list(fitted.layers),
+            "seed": seed,
+            "repeats": repeats,
+            "copies": copies(samples),
+        },
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
     complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
@@ -236,14 +249,6 @@ def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Spli
     return Split(*(part.sort().values for part in ends))
 
 
-def _check(false_alarm: float, risk: float, confidence: float, size: int) -> None:
-    if not 0 < false_alarm < 1:
-        raise NescioError(f"false_alarm must lie between 0 and 1, got {false_alarm}")
-    check_wish(risk, confidence)
-    if size < 1:
-        raise NescioError(f"batch_size must be at least 1, got {size}")
-
-
 def _copies(source: Any) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
     members = [] if source is None else networks(source)
@@ -315,23 +320,19 @@ def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
         return wanted
     build = detectors[wanted] if isinstance(wanted, str) else wanted
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
-        return _unfitted(wanted)
+        try:
+            unfitted: Detector = build()  # type: ignore[call-arg]
+        except TypeError:
+            raise NescioError(
+                f"{wanted} needs more than its name: make it, as in detectors.{wanted}(...), and "
+                "give that"
+            ) from None
+        return unfitted
     if base is None:
         raise NescioError("a failure score is fitted on train=; give it, or a fitted one")
     made = build(base)
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
-    return made
-
-
-def _unfitted(name: str) -> Detector:
-    """A detector that learns nothing from data, by name."""
-    try:
-        made: Detector = detectors[name]()
-    except TypeError:
-        raise NescioError(
-            f"{name} needs more than its name: make it, as in detectors.{name}(...), and give that"
-        ) from None
     return made
 
 
@@ -368,48 +369,17 @@ def _rules(
     if bare.by is None:
         return (0,), (fit_rule("", tuning, samples, **options),)
     if groups is None:
-        own = [bare.prediction(part).labels for part in activations]
+        tuning_groups, sample_groups = (bare.prediction(part).labels for part in activations)
     else:
-        own = [groups[index] for index in indices]
-    numbers = own[1].unique().tolist()
+        tuning_groups, sample_groups = (groups[index] for index in indices)
+    numbers, rules = sample_groups.unique().tolist(), []
     named = bare.names if bare.by == CLASS and bare.names else None
-    rules = [
-        fit_rule(
-            named[number] if named else str(number),
-            _chosen(tuning, own[0] == number),
-            samples[own[1] == number],
-            **options,
-        )
-        for number in numbers
-    ]
+    for number in numbers:
+        same = tuning_groups == number
+        grid = tuning[same] if same.any() else tuning  # it may come from any other samples
+        name = named[number] if named else str(number)
+        rules.append(fit_rule(name, grid, samples[sample_groups == number], **options))
     return tuple(numbers), tuple(rules)
-
-
-def _chosen(tuning: Scored, own: Tensor) -> Scored:
-    """Those of the group; where there is none, all: the grid may come from any other samples."""
-    return tuning[own] if own.any() else tuning
-
-
-def _notes(
-    samples: Activations,
-    parts: Split,
-    trained: Activations | None,
-    detector: Detector,
-    seed: int,
-    repeats: bool,
-) -> dict[str, Any]:
-    return {
-        "classes": samples.classes,
-        "calibration": samples.samples,
-        "fitting": len(parts.fitting) if trained is None else 0,
-        "train": None if trained is None else trained.samples,
-        "tuning": len(parts.tuning),
-        "guarantee_samples": len(parts.guarantees),
-        "layers": list(detector.layers),
-        "seed": seed,
-        "repeats": repeats,
-        "copies": copies(samples),
-    }
 
 
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise

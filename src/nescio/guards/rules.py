@@ -18,7 +18,7 @@ al., 2021, section 4).
 
 import math
 import warnings
-from collections.abc import Sequence
+from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from torch import Tensor
 from nescio.conformal import needed, p_values
 from nescio.conformal.exact_quantiles import allowed, rounding
 from nescio.core import FewSamplesWarning, NescioError, RepeatedInputsWarning
-from nescio.guards.decisions import CODES
+from nescio.guards.decisions import CODES, text_table
 from nescio.metrics.as_arrays import Numbers, numbers
 from nescio.metrics.intervals import lower_bound
 from nescio.metrics.intervals import upper_bound as upper_bound
@@ -153,7 +153,7 @@ def largest_coverage(
     score, wrong: one per sample; larger = less confident; whether the answer is wrong.
     grid: thresholds in ascending order, which must come from other samples: see `coverages`.
     """
-    check_wish(risk, confidence)
+    check_shares(risk=risk, confidence=confidence)
     scores, errors, levels = _read(score, wrong, grid)
     order = np.argsort(scores)
     counts = np.searchsorted(scores[order], levels, side="right")
@@ -183,9 +183,8 @@ def coverages(
     be answered that no error among them would do, with room for their chance. The last is
     to answer everything.
     """
-    check_wish(risk, confidence)
-    values = np.sort(numbers("score", score, axes=1).astype(np.float64))
     least = fewest(risk, confidence)
+    values = np.sort(numbers("score", score, axes=1).astype(np.float64))
     level = np.arange(1, steps + 1) / steps
     spread = np.sqrt(level * (1 - level) * (1 / len(values) + 1 / max(samples, 1)))
     able = samples * (level - SPREAD * spread) >= least
@@ -197,7 +196,7 @@ def coverages(
 
 def fewest(risk: float, confidence: float) -> int:
     """The fewest answered samples that can show the risk, if none of them is wrong."""
-    check_wish(risk, confidence)
+    check_shares(risk=risk, confidence=confidence)
     count = max(1, math.ceil(math.log(1 - confidence) / math.log1p(-risk) - 1e-9))
     return count + int(upper_bound(0, count, confidence) > risk)
 
@@ -217,21 +216,19 @@ def enough(
     if answered and errors / answered >= risk:
         return None
     share, rate = (answered or 1) / max(samples, 1), errors / (answered or 1)
-    low = high = least
-    while upper_bound(rate * high, high, confidence) > risk:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if upper_bound(rate * middle, middle, confidence) > risk:
-            low = middle
-        else:
-            high = middle
-    return math.ceil(high / share)
+
+    def shows(count: int) -> bool:
+        return bool(upper_bound(rate * count, count, confidence) <= risk)
+
+    high = least
+    while not shows(high):
+        high *= 2
+    return math.ceil(bisect_left(range(high), True, least, key=shows) / share)
 
 
-def check_wish(risk: float, confidence: float) -> None:
-    """Refuse a risk or a confidence that is not a probability between 0 and 1."""
-    for name, value in (("risk", risk), ("confidence", confidence)):
+def check_shares(**shares: float) -> None:
+    """Refuse a share or a probability that does not lie between 0 and 1."""
+    for name, value in shares.items():
         if not 0 < value < 1:
             raise NescioError(f"{name} must lie between 0 and 1, got {value}")
 
@@ -257,23 +254,15 @@ SHIFT = (
     "nor for any single input: the guarantees are rates. How many OOD inputs are recognized is not "
     "guaranteed either: it depends on the detector, and can be measured on examples."
 )
-COLUMNS = (
-    "group",
-    "samples",
-    "OOD above",
-    "answered",
-    "errors",
-    "risk at most",
-    "failure score up to",
-)
+SHARES = ("answered", "errors", "risk at most", "failure score up to")
+COLUMNS = ("group", "samples", "OOD above", *SHARES)
 
 
 def guarantees(guard: "Guard") -> tuple[str, ...]:
     """The guarantees with their assumptions, and what is not guaranteed."""
-    found = [_ood(guard), _unsure(guard)]
-    if guard.sets is not None:
-        found.append("Sets: " + guard.sets.guarantee)
-    return (*found, *_withheld(guard), *_repeated(guard), SHIFT)
+    sets = [] if guard.sets is None else ["Sets: " + guard.sets.guarantee]
+    withheld = [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
+    return (_ood(guard), _unsure(guard), *sets, *withheld, *_repeated(guard), SHIFT)
 
 
 def warn_about(guard: "Guard") -> None:
@@ -289,8 +278,7 @@ def warn_about(guard: "Guard") -> None:
 
 def _ood(guard: "Guard") -> str:
     samples = [len(rule.scores) for rule in guard.rules]
-    each = {"class": " with the same predicted class", "groups": " of the same group"}
-    alike = each.get(guard.by or "", "")
+    alike = {"class": " with the same predicted class", "groups": " of the same group"}
     spread = ""
     if len(samples) == 1:
         low, high = rate_interval(samples[0], guard.false_alarm)
@@ -299,9 +287,9 @@ def _ood(guard: "Guard") -> str:
             f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 samples."
         )
     return (
-        f"OOD: an input like the calibration data{alike} is called OOD with "
-        f"probability at most {_percent(guard.false_alarm)} (conformal p-values against "
-        f"{_number(sum(samples))} samples). This holds on average over calibration sets, for any "
+        f"OOD: an input like the calibration data{alike.get(guard.by or '', '')} is called OOD "
+        f"with probability at most {_percent(guard.false_alarm)} (conformal p-values against "
+        f"{sum(samples):,} samples). This holds on average over calibration sets, for any "
         f"network and detector, if the input and the samples are exchangeable.{spread}"
     )
 
@@ -312,27 +300,19 @@ def _unsure(guard: "Guard") -> str:
         return (
             "Unsure: the calibration data support no answer, so the guard abstains on every input."
         )
-    each = {
-        "class": " for each predicted class by itself (those listed)",
-        "groups": " for each group by itself (those listed)",
-    }
+    each = {"class": " for each predicted class", "groups": " for each group"}.get(guard.by or "")
+    each = f"{each} by itself (those listed)" if each else ""
     whose = {"class": "for each class ", "groups": "for each group "}.get(guard.by or "", "")
     samples = sum(rule.coverage.samples for rule in holding)
     answered = sum(rule.coverage.answered for rule in holding)
     return (
         f"Unsure: of the inputs that are answered, at most {_percent(guard.risk)} get a wrong "
-        f"label{each.get(guard.by or '', '')}. The calibration data show this with a confidence of "
+        f"label{each}. The calibration data show this with a confidence of "
         f"{_percent(guard.confidence)}: {whose}it fails for at most "
         f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
         "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
-        "one distribution. Of "
-        f"{_number(samples)} samples that are not OOD, {_number(answered)} are answered."
+        f"one distribution. Of {samples:,} samples that are not OOD, {answered:,} are answered."
     )
-
-
-def _withheld(guard: "Guard") -> list[str]:
-    """Where nothing is answered, and what it would take."""
-    return [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
 
 
 def _repeated(guard: "Guard") -> list[str]:
@@ -345,10 +325,9 @@ def _repeated(guard: "Guard") -> list[str]:
     if not (count := guard.notes.get("copies", 0)):
         return []
     return [
-        f"{_number(count)} of {_number(guard.notes['calibration'])} calibration inputs are copies "
+        f"{count:,} of {guard.notes['calibration']:,} calibration inputs are copies "
         "of another one, and copies show less than separate samples do: the guarantees may not "
-        "hold. "
-        "Give each sample once, or repeats=True (--repeats) where equal inputs are separate "
+        "hold. Give each sample once, or repeats=True (--repeats) where equal inputs are separate "
         "samples."
     ]
 
@@ -359,26 +338,26 @@ def _why_not(guard: "Guard", rule: "Rule") -> str:
     where = f"In group {rule.group}" if rule.group else "Here"
     if not found.samples:
         return (
-            f"{where} nothing is answered: none of {_number(len(rule.scores))} samples is below "
+            f"{where} nothing is answered: none of {len(rule.scores):,} samples is below "
             f"{rule.limit:.4g}, where OOD begins, by more than rounding; use a detector that "
             "tells inputs apart, or a larger false_alarm."
         )
     said = (
-        f"{where} nothing is answered: {found.errors} errors among the {_number(found.answered)} "
-        f"most confident of {_number(found.samples)} samples show a risk of at most "
+        f"{where} nothing is answered: {found.errors} errors among the {found.answered:,} "
+        f"most confident of {found.samples:,} samples show a risk of at most "
         f"{_rounded(found.bound)}, not of {_percent(guard.risk)}."
     )
     least = found.needed or fewest(guard.risk, guard.confidence)
-    total = _number(max(1, math.ceil(least * len(rule.scores) / found.samples)))
+    total = max(1, math.ceil(least * len(rule.scores) / found.samples))
     if found.needed is not None:
         return (
-            f"{said} It takes {total} samples or more in this part of the calibration data, or a "
+            f"{said} It takes {total:,} samples or more in this part of the calibration data, or a "
             "larger risk."
         )
     said += " At this share of errors more samples would not help; allow more risk."
     if found.samples >= least:
         return said
-    return f"{said} Only from {total} samples on could fewer and more confident answers be tried."
+    return f"{said} Only from {total:,} samples on could fewer and more confident answers be tried."
 
 
 def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
@@ -386,37 +365,20 @@ def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
     from scipy.special import betaincinv
 
     over = allowed(samples, false_alarm)
-    low, high = (float(betaincinv(over, samples + 1 - over, q)) for q in (0.025, 0.975))
+    low, high = betaincinv(over, samples + 1 - over, [0.025, 0.975]).tolist()
     return low, high
 
 
 def table(guard: "Guard") -> str:
     """One row per group."""
-    rows = [
-        [
-            rule.group or "all",
-            _number(len(rule.scores)),
-            f"{rule.limit:.4g}",
-            f"{rule.coverage.answered / max(1, len(rule.scores)):.1%}"
-            if rule.coverage.holds
-            else "0 %",
-            str(rule.coverage.errors) if rule.coverage.holds else "-",
-            _rounded(rule.coverage.bound) if rule.coverage.holds else "-",
-            f"{rule.coverage.threshold:.4g}" if rule.coverage.holds else "never",
-        ]
-        for rule in guard.rules
-    ]
+    rows = []
+    for rule in guard.rules:
+        found, count = rule.coverage, len(rule.scores)
+        share = f"{found.answered / max(1, count):.1%}"
+        answers = [share, str(found.errors), _rounded(found.bound), f"{found.threshold:.4g}"]
+        answers = answers if found.holds else ["0 %", "-", "-", "never"]
+        rows.append([rule.group or "all", f"{count:,}", f"{rule.limit:.4g}", *answers])
     return text_table(COLUMNS, rows)
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of words."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (header, *rows)
-    ]
-    return "\n".join(lines)
 
 
 def _percent(share: float) -> str:
@@ -428,7 +390,3 @@ def _rounded(share: float, rounding: str = ROUND_CEILING) -> str:
     """A bound in three digits that is still one."""
     whole = Context(prec=12).create_decimal_from_float(100 * share)  # without what floats add
     return f"{float(Context(prec=3, rounding=rounding).plus(whole)):.3g} %"
-
-
-def _number(count: int) -> str:
-    return f"{count:,}"
