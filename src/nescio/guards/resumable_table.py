@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -46,16 +47,11 @@ class Table:
         """Where the parts are until all is done."""
         return self.out.with_name(f"{self.out.name}.parts")
 
-    @property
-    def summary(self) -> Path:
-        """The file beside the table that says what is in it."""
-        return summary_path(self.out)
-
     def add(self, part: bytes, rows: int, counts: Mapping[str, int]) -> "Table":
         """The table with one more part, as `format_of` writes it, which is then safe."""
         write_atomically(self._part(self.parts), part)
-        known = {name: self.counts.get(name, 0) for name in (*self.counts, *counts)}
-        summed = {name: value + counts.get(name, 0) for name, value in known.items()}
+        names = dict.fromkeys((*self.counts, *counts))
+        summed = {name: self.counts.get(name, 0) + counts.get(name, 0) for name in names}
         done = replace(self, rows=self.rows + rows, parts=self.parts + 1, counts=summed)
         write_json(done.folder / JOURNAL, done._journal())
         return done
@@ -65,15 +61,15 @@ class Table:
         _, join = format_of(self.out)
         with writing_atomically(self.out) as file:
             join([self._part(number) for number in range(self.parts)], file)
-        write_json(self.summary, {**summary, "run": dict(self.identity)})
+        write_json(summary_path(self.out), {**summary, "run": dict(self.identity)})
         _remove(self.folder)
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}{self.out.suffix}"
 
     def _journal(self) -> dict[str, Any]:
-        own = {"rows": self.rows, "parts": self.parts, "counts": dict(self.counts)}
-        return {"run": dict(self.identity), **own}
+        names = ("rows", "parts", "counts")
+        return {"run": dict(self.identity), **{name: getattr(self, name) for name in names}}
 
 
 JOURNAL = "journal.json"
@@ -154,14 +150,10 @@ def format_of(out: Path) -> tuple[Callable[[Columns, bool], bytes], Join]:
         package = parquet()
         return lambda columns, _: _parquet(package, columns), _join_parquet
     if out.suffix == ".csv":
-        return _csv, _append
+        return lambda c, first: (csv_header(c) if first else b"") + csv_lines(c), _append
     if out.suffix in (".jsonl", ".ndjson"):
         return lambda columns, _: json_lines(columns), _append
     raise NescioError(f"decisions are written as .csv, .jsonl or .parquet, got {str(out)!r}")
-
-
-def _csv(columns: Columns, first: bool) -> bytes:
-    return (csv_header(columns) if first else b"") + csv_lines(columns)
 
 
 def _append(parts: Sequence[Path], out: IO[bytes]) -> None:
@@ -222,14 +214,10 @@ class Style:
 
 
 def _csv_word(text: str) -> str:
-    odd = any(mark in text for mark in '",\r\n')
-    return '"' + text.replace('"', '""') + '"' if odd else text
+    return '"' + text.replace('"', '""') + '"' if set(text) & set('",\r\n') else text
 
 
-def _json_word(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
+_json_word = partial(json.dumps, ensure_ascii=False)
 CSV = Style("", "inf", _csv_word, '",\r\n', always=False)
 CONTROLS = "".join(map(chr, range(1, 32)))
 JSON = Style("null", "1e999", _json_word, '"\\' + CONTROLS, always=True)  # 1e999: infinity
@@ -257,9 +245,10 @@ def _lines(columns: Mapping[str, Values], marks: list[str], end: str, style: Sty
     for start in range(0, max(map(len, columns.values())), ROWS):
         parts: list[Letters] = []
         for mark, values in zip(marks, columns.values(), strict=True):
-            own = letters(values[start : start + ROWS], style)
-            parts += [_mark(mark, len(own)), own]
-        found.append(_text([*parts, _mark(end, len(parts[0]))]))
+            column = letters(values[start : start + ROWS], style)
+            parts += [_mark(mark, len(column)), column]
+        text = np.concatenate([*parts, _mark(end, len(parts[0]))], axis=1)
+        found.append(text.tobytes().translate(None, b"\0"))
     return b"".join(found)
 
 
@@ -270,8 +259,9 @@ def letters(values: Values, style: Style) -> Letters:
         raise NescioError(f"a column must hold numbers or text, (N,), got {values.dtype}")
     if kind == "b":
         return _words(np.array(["false", "true"])[values.astype(np.intp)])
-    if kind in "iu":
-        return _whole(values.astype(np.int64))
+    if kind in "iu":  # without leading zeros
+        whole = values.astype(np.int64)
+        return _joined([*_signs(whole < 0), *_figures(np.abs(whole).astype(np.uint64))])
     if kind == "f":
         return _decimal(values.astype(np.float64), style)
     return _quoted(values, style)
@@ -280,10 +270,6 @@ def letters(values: Values, style: Style) -> Letters:
 def _mark(text: str, rows: int) -> Letters:
     """The same characters in every row."""
     return np.broadcast_to(np.frombuffer(text.encode(), np.uint8), (rows, len(text.encode())))
-
-
-def _text(parts: list[Letters]) -> bytes:
-    return np.concatenate(parts, axis=1).tobytes().translate(None, b"\0")
 
 
 def _words(values: Values) -> Letters:
@@ -309,12 +295,6 @@ def _quoted(values: Values, style: Style) -> Letters:
     return np.concatenate([mark, found, mark], axis=1)
 
 
-def _whole(values: NDArray[np.int64]) -> Letters:
-    """Whole numbers, without leading zeros."""
-    size = np.abs(values).astype(np.uint64)  # of the smallest one too
-    return _joined([*_signs(values < 0), *_figures(size)])
-
-
 def _decimal(values: NDArray[np.float64], style: Style) -> Letters:
     """Numbers as %.9g writes them."""
     size = np.abs(values)
@@ -325,7 +305,7 @@ def _decimal(values: NDArray[np.float64], style: Style) -> Letters:
     rare = np.flatnonzero(~usual)
     if not len(rare):
         return found
-    words = _words(np.array(_rare(np.abs(values[rare]), style)))
+    words = _words(_rare(np.abs(values[rare]), style))
     sign = np.where(negative[rare], ord("-"), 0).astype(np.uint8)[:, None]
     words = np.concatenate([sign, words], axis=1)
     found = np.pad(found, ((0, 0), (0, max(0, words.shape[1] - found.shape[1]))))
@@ -384,11 +364,11 @@ def _joined(columns: list[NDArray[np.uint32]]) -> Letters:
     return np.stack(columns, axis=1).view(np.uint8)
 
 
-def _rare(size: NDArray[np.float64], style: Style) -> list[str]:
+def _rare(size: NDArray[np.float64], style: Style) -> Values:
     """Zero, NaN, infinity, and numbers of unusual size; each distinct one once."""
     distinct, places = np.unique(size, return_inverse=True)
     words = [
         style.missing if np.isnan(one) else style.infinite if np.isinf(one) else f"{one:.9g}"
         for one in distinct.tolist()
     ]
-    return np.array(words)[places].tolist()  # type: ignore[no-any-return]
+    return np.array(words)[places]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,10 @@ class Model:
     def _forward(self, x: Inputs) -> Tensor:
         """Raw outputs `(M, N, O)` in one go."""
         x = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
-        repeated = partial(_expanded, members=self.members)
+
+        def repeated(part: Tensor) -> Tensor:
+            return part.expand(self.members, *part.shape)
+
         wide = x.map(repeated) if isinstance(x, Bundle) else repeated(x)
         return self.architecture(self.tensors, wide)
 
@@ -186,12 +189,9 @@ class Model:
         path = Path(folder) / MODEL
         manifest = self._manifest()
         tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
-        if self.history is not None:
-            tensors["history/train"] = self.history.train
-            if self.history.validation is not None:
-                tensors["history/validation"] = self.history.validation
-        if self.seen is not None:
-            tensors["seen"] = self.seen
+        logs = {} if self.history is None else vars(self.history)
+        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
+        tensors |= {} if self.seen is None else {"seen": self.seen}
         save_tensors(path, tensors, manifest)
         write_json(path.with_name("manifest.json"), manifest)
         return path
@@ -219,11 +219,7 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
     _check_weights(whole, weights, saved.path)
     logs = saved.under("history/")
-    history = (
-        History(logs["train"], validation=logs.get("validation"), **epochs)
-        if "train" in logs
-        else None
-    )
+    history = History(**logs, **epochs) if logs else None
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
     return Model(whole, weights, head, **known)
 
@@ -268,10 +264,6 @@ def check_logits(outputs: Tensor, head: Head) -> None:
             "the network's outputs are probabilities already (a softmax at its end?); nescio "
             "reads logits: leave the softmax out, or give their logarithm"
         )
-
-
-def _expanded(x: Tensor, *, members: int) -> Tensor:
-    return x.expand(members, *x.shape)
 
 
 def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
