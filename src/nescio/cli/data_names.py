@@ -32,17 +32,13 @@ from nescio.data.readers import (
 from nescio.data.readers.arrays import arrays_of
 from nescio.data.readers.csv import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
+from nescio.guards import Guard
 from nescio.models import innermost
 from nescio.training.loop import Pair
 from nescio.training.recipes import Source
 
-CHANGES: dict[str, Callable[..., Tensor]] = {
-    "gray": data.gray,
-    "color": data.color,
-    "crop": data.crop,
-    "pad": data.pad,
-}
 SIZED = ("crop", "pad")
+CHANGES: dict[str, Any] = {name: getattr(data, name) for name in ("gray", "color", *SIZED)}
 ALL = 1 << 30  # samples of a block: all of them
 Columns = Sequence[str] | None  # names of the columns that the network reads, in its order
 
@@ -123,11 +119,8 @@ def dataset_named(text: str) -> Dataset:
     whole = data.load(given.source, **given.options)
     if not given.changes:
         return whole
-    parts: dict[str, Any] = {
-        name: None if part is None else (given.change(part[0]), part[1])
-        for name in ("train", "validation", "test")
-        for part in [getattr(whole, name)]
-    }
+    parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}
+    parts = {n: part and (given.change(part[0]), part[1]) for n, part in parts.items()}
     return replace(whole, name=text, **parts)
 
 
@@ -181,14 +174,16 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     return stream.changed(given.change, text) if given.changes else stream
 
 
-def columns_note(stream: Stream, columns: Columns) -> str | None:
-    """What to say where a guard without names of columns reads a table."""
-    if columns is not None or stream.columns is None:
-        return None
-    return (
-        f"columns are taken in this order: {first_of(stream.columns)}; this guard was not made "
-        "from a table and has no names to compare"
-    )
+def guarded_stream(text: str, made: Guard) -> Stream:
+    """Inputs of a guard block by block; a note says where it has no names of columns."""
+    columns = made.notes.get("columns")
+    stream = stream_named(text, columns)
+    if columns is None and stream.columns is not None:
+        note(
+            f"columns are taken in this order: {first_of(stream.columns)}; this guard was not made "
+            "from a table and has no names to compare"
+        )
+    return stream
 
 
 def input_columns(text: str, target: str | None) -> tuple[str, ...] | None:
@@ -261,8 +256,7 @@ def _classes(
         good = np.isfinite(values) & (values == np.round(values)) & (values >= 0)
         if not good.all():
             raise NescioError(f"{first(~good)}; it must hold classes 0, 1, 2, ...")
-        labels: NDArray[np.int64] = values.astype(np.int64)[index]
-        return labels
+        return np.asarray(values[index], np.int64)
     if names is None:
         raise NescioError(
             f"{first(np.isin(distinct, text))}; write classes as 0, 1, ..., or name them in the "
@@ -302,9 +296,8 @@ def data_to_test(net: Any, name: str, read: Callable[[str, str], Pair] = labeled
     if trained_on is not None and named(name).whole_file:
         dataset = dataset_named(name)
         if digest(*dataset.train) == trained_on and dataset.test is not None:
-            note(
-                f"the run was trained on {name}: only its {len(dataset.test[0])} test samples count"
-            )
+            count = len(dataset.test[0])
+            note(f"the run was trained on {name}: only its {count} test samples count")
             return dataset.test
     return read(name, "test")
 

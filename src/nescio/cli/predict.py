@@ -95,10 +95,8 @@ def _columns(prediction: Prediction) -> Columns:
 def _csv(arrays: Columns) -> str:
     flat: Columns = {}
     for name, values in arrays.items():
-        vector = (
-            {f"{name}_{i}": values[:, i] for i in range(values.shape[1])} if values.ndim > 1 else {}
-        )
-        flat |= vector or {name: values}
+        vector = {f"{name}_{i}": column for i, column in enumerate(values.T)}
+        flat |= vector if values.ndim > 1 else {name: values}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["sample", *flat])
