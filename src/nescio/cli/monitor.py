@@ -96,7 +96,11 @@ def monitor(
     names = ("count", "log_martingale", "threshold", "p_value", "alarm", "false_alarm")
     write_json(Path(f"{state}.json"), {name: getattr(now, name) for name in names})
     if plot is not None:
-        _draw(now, Path(plot))
+        from nescio.report.plots.monitor_plot import martingale
+
+        image = BytesIO()
+        martingale(now).savefig(image, format="png", dpi=120)
+        write_atomically(Path(plot), image.getvalue())
     click.echo(f"{now.count} scores, {now.count - before} of them new; p-value of no drift: "
                f"{said(now.p_value)}")  # fmt: skip
     if infinite:
@@ -200,11 +204,3 @@ def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
         ) from None
     if not first:
         raise NescioError(f"{path} holds no scores; expected at least one line")
-
-
-def _draw(now: Monitor, path: Path) -> None:
-    from nescio.report.plots.monitor_plot import martingale
-
-    room = BytesIO()
-    martingale(now).savefig(room, format="png", dpi=120)
-    write_atomically(path, room.getvalue())

@@ -2,7 +2,6 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -79,7 +78,15 @@ def score(
 
 def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
     """A guard with its network; weights in the file go into a network of the user's."""
-    manifest = _about(path)
+    try:
+        manifest = about(path)
+    except NescioError:
+        if Path(path).suffix == ".safetensors" or not Path(path).exists():
+            raise
+        raise NescioError(  # as where arguments are swapped
+            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
+            "guard` wrote, then the inputs"
+        ) from None
     if net_name is None:
         if weights is not None:
             raise NescioError("--weights goes with --net package.module:factory")
@@ -102,16 +109,3 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
         net = named_networks(net_name, weights, None)
     loaded: Guard = load(path, net=net)
     return loaded
-
-
-def _about(path: str) -> dict[str, Any]:
-    """What a guard file says; another file, as where arguments are swapped, is named as such."""
-    try:
-        return about(path)
-    except NescioError:
-        if Path(path).suffix == ".safetensors" or not Path(path).exists():
-            raise
-        raise NescioError(
-            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
-            "guard` wrote, then the inputs"
-        ) from None

@@ -15,16 +15,7 @@ from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
-from nescio.core import (
-    Head,
-    NescioError,
-    Regression,
-    heads,
-    options_for,
-    parse,
-    setting,
-    unknown,
-)
+from nescio.core import Head, NescioError, Regression, heads, options_for, parse, setting, unknown
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see

@@ -59,9 +59,7 @@ class Decisions:
         return replace(self, **{n: tensor[chosen] for n, tensor in self._tensors().items()})
 
     def __repr__(self) -> str:
-        counts = ", ".join(
-            f"{int((self.decision == i).sum())} {n}" for i, n in enumerate(DECISIONS)
-        )
+        counts = ", ".join(f"{count} {name}" for name, count in self._counts().items())
         return f"Decisions({len(self)} inputs: {counts})"
 
     def __str__(self) -> str:
@@ -104,8 +102,12 @@ class Decisions:
     @property
     def table(self) -> str:
         """The first rows as text, and the counts."""
-        columns = {name: map(_said, part) for name, part in self[:SHOWN].columns().items()}
-        rows = text_table(list(columns), list(zip(*columns.values(), strict=True)))
+        columns = self[:SHOWN].columns()
+        words = [
+            [f"{value:.4g}" if isinstance(value, float) else str(value) for value in column]
+            for column in columns.values()
+        ]
+        rows = text_table(list(columns), list(zip(*words, strict=True)))
         more = [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
         return "\n".join([rows, *more, repr(self)])
 
@@ -113,7 +115,7 @@ class Decisions:
         """Shares of the decisions; with true labels also errors and the coverage of the sets."""
         count = max(len(self), 1)
         found: dict[str, float] = {"inputs": len(self)}
-        found |= {n: int((self.decision == i).sum()) / count for i, n in enumerate(DECISIONS)}
+        found |= {name: number / count for name, number in self._counts().items()}
         found["out_of_range"] = int((~self.in_range).sum()) / count
         if self.sets is not None:
             found["mean_set_size"] = float(self.set_sizes.double().sum()) / count
@@ -143,8 +145,7 @@ class Decisions:
             raise NescioError(
                 f"the level of a batch must lie between 0 and 1, got {level}; try 0.1"
             )
-        alone = CODES["p-value"]
-        rule = torch.where(self.rule == alone, CODES["p-value alone"], self.rule)
+        rule = torch.where(self.rule == CODES["p-value"], CODES["p-value alone"], self.rule)
         tested = self.p_value.isfinite()
         out = torch.zeros_like(tested)
         if tested.any():
@@ -155,6 +156,9 @@ class Decisions:
     def to(self, device: torch.device | str) -> "Decisions":
         """The same on another device."""
         return replace(self, **{n: tensor.to(device) for n, tensor in self._tensors().items()})
+
+    def _counts(self) -> dict[str, int]:
+        return {name: int((self.decision == i).sum()) for i, name in enumerate(DECISIONS)}
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -190,7 +194,3 @@ def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any
         rows, places = sets[first], places.reshape(-1)
     texts = [" | ".join(words[i] for i in np.flatnonzero(row)) for row in rows]
     return np.array(texts, dtype=str)[places] if texts else np.array([], dtype=str)
-
-
-def _said(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -132,14 +133,12 @@ def guard(
         notes={
             "classes": samples.classes,
             "calibration": samples.samples,
-            "fitting": len(parts.fitting) if trained is None else 0,
+            "fitting": len(parts.fitting),
             "train": None if trained is None else trained.samples,
             "tuning": len(parts.tuning),
             "guarantee_samples": len(parts.guarantees),
-            "layers": list(fitted.layers),
-            "seed": seed,
-            "repeats": repeats,
-            "copies": copies(samples),
+            **{"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
+            "copies": 0 if samples.hashes is None else len(labels) - len(samples.hashes.unique()),
         },
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
@@ -206,11 +205,6 @@ def refuse_known(
                 "give repeats=True (--repeats) where equal inputs are separate samples, as in "
                 "tables of few values"
             )
-
-
-def copies(samples: Activations) -> int:
-    """How many calibration inputs are copies of another one."""
-    return 0 if samples.hashes is None else samples.samples - len(samples.hashes.unique())
 
 
 def _seen(source: Any) -> Iterator[Tensor]:
@@ -295,9 +289,7 @@ def _groups(by: Any, samples: int) -> Tensor | None:
     if by is None or (isinstance(by, str) and by == CLASS):
         return None
     if isinstance(by, str):
-        raise NescioError(
-            f"by is 'class', or group numbers, one per calibration sample; got {by!r}"
-        )
+        raise NescioError(f"by is 'class' or group numbers, one per calibration sample; got {by!r}")
     return check_groups(by, samples)
 
 
@@ -409,12 +401,11 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
     """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule."""
     train.layer()  # where there are no features, it says what to do
     early = next(iter(train.features))
-    fitted = train
     if not is_labeled(train):  # the network's own labels will do
-        fitted = replace(train, labels=train.mean().logits[0].argmax(1))
-    bank = some(fitted)
+        train = replace(train, labels=train.mean().logits[0].argmax(1))
+    bank = some(train)
     neighbors = knn(bank, k=max(1, min(NEIGHBORS, bank.samples // 20)))
-    return combined([neighbors, mahalanobis(fitted, layers=early)], tuning)
+    return combined([neighbors, mahalanobis(train, layers=early)], tuning)
 
 
 def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
@@ -452,8 +443,6 @@ def _early(calls: list[Call], last: str | None) -> str | None:
     """The first layer with weights but the last, after its bend if that follows."""
     for at, call in enumerate(calls):
         if issubclass(call.kind, WEIGHTED) and call.name != last:
-            rest = calls[at + 1 :]
-            until = next((i for i, c in enumerate(rest) if issubclass(c.kind, WEIGHTED)), len(rest))
-            bends = (after.name for after in rest[:until] if issubclass(after.kind, BENDS))
-            return next(bends, call.name)
+            rest = takewhile(lambda after: not issubclass(after.kind, WEIGHTED), calls[at + 1 :])
+            return next((after.name for after in rest if issubclass(after.kind, BENDS)), call.name)
     return None

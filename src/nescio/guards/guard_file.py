@@ -194,22 +194,14 @@ def _probe(net: nn.Module, known: Range) -> Inputs:
     draws = torch.rand(PROBES, *shape, dtype=torch.float64, generator=generator(0, "probe"))
     low, high = (end if len(shape) == 1 else end[0] for end in (known.low, known.high))
     probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
-    if isinstance(known.shape, dict):
-        return _several(probe, known.shape, known.kinds)
-    return probe.long() if Network(net).reads_tokens else probe.float()
-
-
-def _several(
-    probe: Tensor, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str]
-) -> Bundle:
-    """Rows of numbers as the tensors that they stand for."""
-    ordered = sorted(shapes.items())
-    columns = probe.split([math.prod(shape) for _, shape in ordered], 1)
-    parts = {}
-    for (name, shape), part in zip(ordered, columns, strict=True):
-        kind: torch.dtype = getattr(torch, kinds[name])
+    if not isinstance(known.shape, dict):
+        return probe.long() if Network(net).reads_tokens else probe.float()
+    shapes, parts = dict(sorted(known.shape.items())), {}
+    columns = probe.split([math.prod(one) for one in shapes.values()], 1)
+    for (name, one), part in zip(shapes.items(), columns, strict=True):
+        kind: torch.dtype = getattr(torch, known.kinds[name])
         numbers = part if kind.is_floating_point else part.round()
-        parts[name] = numbers.reshape(PROBES, *shape).to(kind)
+        parts[name] = numbers.reshape(PROBES, *one).to(kind)
     return Bundle(parts)
 
 

@@ -144,10 +144,8 @@ def fingerprint(guard: Guard) -> str:
 
 
 def _stream(source: Any) -> Stream:
-    if isinstance(source, Stream):
-        return source
-    if isinstance(source, (str, Path)):
-        return open_stream(source)
+    if isinstance(source, (Stream, str, Path)):
+        return source if isinstance(source, Stream) else open_stream(source)
     if door.several(source):
         return array_stream(door.as_network_inputs(source, finite=False))
     is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
@@ -169,16 +167,16 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             "keep others"
         )
     if guard.range is not None and stream.shape != guard.range.shape:
-        hint = ""
+        hint, name = "", stream.name
         if stream.columns is not None:
-            hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+            hint = f"; choose the columns: {name}:columns=... or {name}:without=..."
         elif stream.files is not None and len(guard.range.shape) == 3:
             colors, height, width = map(int, guard.range.shape)
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
-            hint = f"; write {stream.name}:size={size}:mode={mode}"
+            hint = f"; write {name}:size={size}:mode={mode}"
         raise NescioError(
-            f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
+            f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
         )
 
@@ -201,7 +199,10 @@ def _parts(
             found = twin(x)
         finally:
             free.put(twin)
-        text = write(_columns(stream, first, kept, found), first == 0)
+        columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
+        if stream.files is not None:
+            columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
+        text = write(columns | dict(kept) | found.columns(), first == 0)
         return text, len(found), _counts(stream, first, found)
 
     blocks = (
@@ -231,13 +232,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NescioWarning)
         yield
-
-
-def _columns(stream: Stream, first: int, kept: Words, found: Decisions) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
-    if stream.files is not None:
-        columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
-    return columns | dict(kept) | found.columns()
 
 
 def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:

@@ -187,18 +187,8 @@ class Model:
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
         path = Path(folder) / MODEL
-        manifest = self._manifest()
-        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
-        logs = {} if self.history is None else vars(self.history)
-        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
-        tensors |= {} if self.seen is None else {"seen": self.seen}
-        save_tensors(path, tensors, manifest)
-        write_json(path.with_name("manifest.json"), manifest)
-        return path
-
-    def _manifest(self) -> dict[str, Any]:
         history = self.history or History(torch.empty(0))
-        return {
+        manifest = {
             "kind": "model",
             "members": self.members,
             **describe(self.net),
@@ -206,6 +196,13 @@ class Model:
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
+        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
+        logs = {} if self.history is None else vars(self.history)
+        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
+        tensors |= {} if self.seen is None else {"seen": self.seen}
+        save_tensors(path, tensors, manifest)
+        write_json(path.with_name("manifest.json"), manifest)
+        return path
 
 
 @readers.named("model")

@@ -85,10 +85,7 @@ def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = No
 
 @predictors.register
 def ensemble(
-    nets: Sequence[nn.Module | Predictor],
-    *,
-    head: Head | str | None = None,
-    output: Output = None,
+    nets: Sequence[nn.Module | Predictor], *, head: Head | str | None = None, output: Output = None
 ) -> "Model | Pooled":
     """The uniform mixture of networks that were trained separately; `train(members=M)` trains one.
 
