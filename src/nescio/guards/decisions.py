@@ -71,7 +71,9 @@ class Decisions:
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
         names = parts[0]._tensors()
-        joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(part, name) for part in parts]) for name in names
+        }
         return replace(parts[0], **joined)
 
     @property
@@ -160,7 +162,7 @@ class Decisions:
     def _counts(self) -> dict[str, int]:
         return {name: int((self.decision == i).sum()) for i, name in enumerate(DECISIONS)}
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def _tensors(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 

@@ -216,7 +216,8 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
     _check_weights(whole, weights, saved.path)
     logs = saved.under("history/")
-    history = History(**logs, **epochs) if logs else None
+    fields: dict[str, Any] = {**logs, **epochs}
+    history = History(**fields) if logs else None
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
     return Model(whole, weights, head, **known)
 
