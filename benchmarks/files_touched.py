@@ -111,9 +111,7 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
             net, held, train=train, risk=0.1, false_alarm=0.05, progress=False
         ),
         "guard(x)": lambda: guard(test[0]),
-        "nescio.compare_detectors": lambda: nescio.compare_detectors(
-            net, test, ood, train=train, progress=False
-        ),
+        "nescio.compare": lambda: nescio.compare(net, test, ood, train=train, progress=False),
         "nescio.train": lambda: nescio.train(make_net, train, members=2, epochs=2, progress=False),
         "nescio.geometry.far_field": lambda: nescio.geometry.far_field(
             net, origin, torch.ones_like(origin)

@@ -77,9 +77,9 @@ def detectors_cost(images: int = IMAGES) -> Numbers:
 
 
 def _fitted(seen: "Activations") -> "dict[str, Detector]":
-    from nescio.evaluation.compare.contestants import contestants
+    from nescio.evaluation.compare.subjects import candidates
 
-    every: list[Any] = contestants(None, members=1, vectors=False)
+    every: list[Any] = candidates(None, members=1, vectors=False)
     return {one.name: one.ready(seen) for one in every}
 
 

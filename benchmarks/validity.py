@@ -249,21 +249,19 @@ def selective_risk(samples: int, redraws: int, new: int, seed: int = 0) -> Itera
     Scores are uniform and errors come with probability 0.3 u^2, so that the error rate up to a
     threshold t is 0.1 t^2.
     """
-    from nescio.guards import selective_rule
+    from nescio.guards import rules
 
     del new  # the risk is known
 
     rng, risk, confidence = np.random.default_rng((seed, 3, samples)), 0.02, 0.95
     broken = np.zeros((redraws, 1), bool)
     for redraw in range(redraws):
-        grid = selective_rule.coverages(
+        grid = rules.coverages(
             rng.random(samples), samples=samples, risk=risk, confidence=confidence
         )
         score = rng.random(samples)
         wrong = rng.random(samples) < 0.3 * score**2
-        found = selective_rule.largest_coverage(
-            score, wrong, risk=risk, confidence=confidence, grid=grid
-        )
+        found = rules.largest_coverage(score, wrong, risk=risk, confidence=confidence, grid=grid)
         broken[redraw] = 0.1 * max(0.0, min(1.0, found.threshold)) ** 2 > risk
     yield judge("risk of what is answered", samples, 1 - confidence, broken, "bound")
 

@@ -20,7 +20,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     pieces().savefig(FOLDER / "pieces.png", dpi=110)
     calibrated().savefig(FOLDER / "calibration.png", dpi=110)
-    result = audit_digits().result
+    result = audit_digits().findings
     audit_plots.confidence_along_ray(result).savefig(FOLDER / "confidence-far-away.png", dpi=110)
     audit_plots.confidence_histograms(result).savefig(FOLDER / "confidence-histograms.png", dpi=110)
     audit_plots.far_field(result).savefig(FOLDER / "far-field.png", dpi=110)

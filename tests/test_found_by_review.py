@@ -106,7 +106,8 @@ def test_compare_takes_predictors_whose_answers_have_gradients():
     x, y = images(30)
     net = network()
     answer = lambda z: nescio.Categorical(net(z)[None])  # noqa: E731
-    table = nescio.compare({"mine": answer}, (x, y), {"other": 1 - x}, resamples=0)
+    others = {"other": 1 - x}
+    table = nescio.compare({"mine": answer}, (x, y), others, task="confidence", resamples=0)
     assert table.rows
 
 
@@ -151,10 +152,10 @@ def test_compare_says_where_an_attack_was_blind():
     with torch.no_grad():
         dead[1].bias.fill_(-100.0)
     row = nescio.AdversarialNoise(paper_noise(x), 10, steps=2)
-    table = nescio.compare({"dead": dead, "live": network()}, (x, y), {"attack": row}, resamples=0)
-    rows = table.result["predictors"]
-    assert rows["dead"]["rows"]["attack"]["blind"] == 1.0
-    assert rows["live"]["rows"]["attack"]["blind"] == 0.0
+    both = {"dead": dead, "live": network()}
+    table = nescio.compare(both, (x, y), {"attack": row}, task="confidence", resamples=0)
+    assert table.row("dead", "attack", "blind").value == 1.0
+    assert table.row("live", "attack", "blind").value == 0.0
     words = " ".join(str(table).split())
     assert "the attack on dead had no gradient to follow on 100% of the inputs" in words
     assert "the attack on live" not in words

@@ -112,16 +112,16 @@ def test_a_run_is_audited_on_what_it_was_not_trained_on(
     parts = nescio.data.load(path)
     model = train(lambda: nets.mlp(3, 2), parts.train, epochs=1, run=tmp_path / "run")
     found = audit_files(model, path)
-    assert found.result["samples"] == len(parts.test[0])
+    assert found.findings.samples == len(parts.test[0])
     assert "only its 4 test samples" in capsys.readouterr().err
     fresh = audit_files(nn.Linear(3, 2), path)
-    assert fresh.result["samples"] == 40
+    assert fresh.findings.samples == 40
 
 
 def test_ready_parts_are_read_everywhere(tmp_path: Path) -> None:
     path = str(tmp_path / "parts.npz")
     np.savez(path, x_train=X.numpy(), y_train=Y.numpy(), x_test=X[:9].numpy(), y_test=Y[:9].numpy())
-    assert audit_files(nn.Linear(3, 2), path).result["samples"] == 9
+    assert audit_files(nn.Linear(3, 2), path).findings.samples == 9
     assert len(inputs_named(path)) == 9
 
 
@@ -153,7 +153,7 @@ def test_a_temperature_is_not_fitted_to_the_tested_samples(tmp_path: Path) -> No
     with torch.no_grad():
         good.weight.copy_(torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     found = audit_files(good, str(tmp_path / "parts.npz"), **options)
-    assert list(found.result["predictors"]) == ["network", "temperature"]
+    assert list(found.findings.predictors) == ["network", "temperature"]
 
 
 def test_one_file_that_trains_and_tests_is_split_as_it_says(

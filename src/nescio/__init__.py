@@ -21,6 +21,7 @@ from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import DoubleExponential as DoubleExponential
 from nescio.core.prediction import Gaussian as Gaussian
 from nescio.core.prediction import Prediction as Prediction
+from nescio.core.results import Results as Results
 from nescio.detectors.activations import Activations as Activations
 from nescio.detectors.observe import observe as observe
 from nescio.detectors.observe import scorer as scorer
@@ -30,11 +31,8 @@ from nescio.evaluation.compare import Absent as Absent
 from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
-from nescio.evaluation.compare import DetectorComparison as DetectorComparison
-from nescio.evaluation.compare import LeftOut as LeftOut
 from nescio.evaluation.compare import compare as compare
-from nescio.evaluation.compare import compare_detectors as compare_detectors
-from nescio.evaluation.compare import leave_classes_out as leave_classes_out
+from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.guards import Guard as Guard
 from nescio.guards import guard as guard
 from nescio.models.model import Model as Model

@@ -20,17 +20,20 @@ def test_compare_of_a_users_network(
     result = nescio(*words, "--passes", "4", "--tune", "permuted", "--resamples", "10")
     assert result.exit_code == 0, result.output
     assert "48 samples train, 6 test" in result.output
-    found = json.loads((folder / "c" / "detectors.json").read_text())
+    found = json.loads((folder / "c" / "comparison.json").read_text())
     measures = ("log_odds", "predictive_entropy", "mutual_information")
     sampled = [f"MC dropout: {measure}" for measure in measures]
     names = ["knn,k=3", "energy", "odin, tuned on permuted", *sampled]
-    assert list(found["detectors"]) == names
-    assert found["groups"] == {
-        "all": ["uniform", "mixed", "moved"], "near": ["uniform", "mixed"], "far": ["moved"],
+    subjects = {one["name"]: one for one in found["subjects"]}
+    sets = {one["name"]: one for one in found["sets"]}
+    assert list(subjects) == names
+    assert {name: one["of"] for name, one in sets.items() if one["of"]} == {
+        "mean, all": ["uniform", "mixed", "moved"], "mean, near": ["uniform", "mixed"],
+        "mean, far": ["moved"],
     }  # fmt: skip
-    assert found["sets"]["moved"]["samples"] == 60
-    assert found["sets"]["mixed"]["samples"] == found["samples"] == 6
-    assert found["detectors"]["odin, tuned on permuted"]["tuned"]["on"] == "permuted"
+    assert sets["moved"]["samples"] == 60
+    assert sets["mixed"]["samples"] == found["samples"] == 6
+    assert subjects["odin, tuned on permuted"]["tuned"]["on"] == "permuted"
     assert (folder / "c" / "roc.png").stat().st_size > 10_000
     assert (folder / "c" / "histograms.png").stat().st_size > 10_000
 
@@ -45,8 +48,8 @@ def test_compare_of_a_network_that_returns_a_dictionary(
     assert result.exit_code == 0, result.output
     plain = ["compare", own(folder), *words[2:], "--out", "d"]
     assert nescio(*plain).exit_code == 0
-    both = [json.loads((folder / out / "detectors.json").read_text()) for out in "cde"]
-    areas = [one["detectors"]["energy"]["rows"]["moved"]["auroc"] for one in both]
+    both = [json.loads((folder / out / "comparison.json").read_text()) for out in "cde"]
+    areas = [[r for r in one["rows"] if r["metric"] == "auroc"] for one in both]
     assert areas[0] == areas[1] == areas[2]
 
 
@@ -85,7 +88,8 @@ def test_compare_of_digits(
     words = ["--detector", "energy", "--detector", "knn", "--resamples", "0", "--passes", "3"]
     result = nescio("compare", *words)
     assert result.exit_code == 0, result.output
-    found = json.loads((folder / "nescio-compare" / "detectors.json").read_text())
-    assert found["groups"]["near"] == ["two digits in one", "quarters of digits"]
-    assert len(found["detectors"]) == 5
+    found = json.loads((folder / "nescio-compare" / "comparison.json").read_text())
+    near = [one["name"] for one in found["sets"] if one["kind"] == "near"]
+    assert near == ["two digits in one", "quarters of digits"]
+    assert len(found["subjects"]) == 5
     assert "MC dropout: mutual_information" in result.output

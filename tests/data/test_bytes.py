@@ -141,7 +141,7 @@ def test_an_audit_is_the_same(tmp_path):
         nescio.audit(model, (x, LABELS), train=(x, LABELS), ood={"other": x.flip(3)}, rays=3)
         for x in (BYTES, FLOATS)
     ]
-    assert found[0].result == found[1].result
+    assert found[0].to_json() == found[1].to_json()
 
 
 def test_a_data_set_holds_bytes():

@@ -152,7 +152,7 @@ def run_audit() -> dict[str, Any]:
         attack_steps=10,
         progress=False,
     )
-    return found.result
+    return old_audit(found.to_json())
 
 
 def run_audit_of_several() -> dict[str, Any]:
@@ -171,7 +171,7 @@ def run_audit_of_several() -> dict[str, Any]:
         seed=1,
         progress=False,
     )
-    return found.result
+    return old_audit(found.to_json())
 
 
 def run_audit_of_images() -> dict[str, Any]:
@@ -187,7 +187,7 @@ def run_audit_of_images() -> dict[str, Any]:
         attack_steps=5,
         progress=False,
     )
-    return found.result
+    return old_audit(found.to_json())
 
 
 def run_saved_audit(folder: Path) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def run_saved_audit(folder: Path) -> dict[str, Any]:
     return {
         "files": sorted(path.name for path in page.parent.iterdir()),
         "page": page.name,
-        "audit": json.loads((folder / "audit.json").read_text()),
+        "audit": old_audit(json.loads((folder / "audit.json").read_text())),
     }
 
 
@@ -219,33 +219,33 @@ def run_compare() -> dict[str, Any]:
             ),
             "elsewhere": nescio.Absent("not at hand"),
         },
-        detectors={"norm": lambda x: x.square().sum(1)},
+        scores={"norm": lambda x: x.square().sum(1)},
+        task="confidence",
         resamples=50,
         progress=False,
     )
-    return found.result
+    return old_confidence(found)
 
 
 def run_compare_detectors() -> dict[str, Any]:
     """All detectors that can be made of vectors, and MC dropout."""
     net, data = stored("moons"), moons()
-    found = nescio.compare_detectors(
-        net,
+    found = nescio.compare(
+        {"network": net, "MC dropout": nescio.models.mc_dropout(net, passes=8, seed=0)},
         data.test,
         {"ring": far_moons(), "moved": data.test[0] + 1},
         train=data.train,
         near=["moved"],
-        predictors={"MC dropout": nescio.models.mc_dropout(net, passes=8, seed=0)},
         resamples=20,
         progress=False,
     )
-    return found.result
+    return old_ood(found)
 
 
 def run_compare_detectors_on_images() -> dict[str, Any]:
     data = digits()
     x, y = data.test
-    found = nescio.compare_detectors(
+    found = nescio.compare(
         stored("digits"),
         (x[:150], y[:150]),
         {"negatives": 1 - x[150:250], "noise": (nescio.data.ood.uniform((1, 8, 8)), 100)},
@@ -255,25 +255,27 @@ def run_compare_detectors_on_images() -> dict[str, Any]:
         resamples=0,
         progress=False,
     )
-    return found.result
+    return old_ood(found)
 
 
 def run_failing() -> dict[str, Any]:
     net, data = stored("moons"), moons()
     train = nescio.observe(net, data.train, progress=False)
     test = nescio.observe(net, data.test, progress=False)
-    found = nescio.evaluation.compare_failures(
+    found = nescio.compare(
+        net,
         test,
-        {
+        task="errors",
+        detectors={
             "recommended": nescio.detectors.failure.recommended(train),
             "trust score": nescio.detectors.trust_score(train),
             "entropy": nescio.detectors.measured("predictive_entropy"),
         },
-        held=nescio.observe(net, data.validation, progress=False),
+        validation=nescio.observe(net, data.validation, progress=False),
         resamples=40,
         name="half-moons",
     )
-    return found.result
+    return old_errors(found)
 
 
 def run_leave_classes_out() -> dict[str, Any]:
@@ -287,7 +289,7 @@ def run_leave_classes_out() -> dict[str, Any]:
         epochs=2,
         progress=False,
     )
-    return found.result
+    return old_left_out(found)
 
 
 def run_along() -> dict[str, Any]:
@@ -300,7 +302,7 @@ def run_along() -> dict[str, Any]:
         net, (x[:150], y[:150]), detector="energy", false_alarm=0.05, risk=0.2, progress=False
     )
     test = tuple(part[:100] for part in data.test)
-    found = nescio.evaluation.under_shift.along(
+    found = nescio.evaluation.under_shift(
         {"network": predictor},
         test,
         nescio.data.corruptions.rotation(),
@@ -308,7 +310,7 @@ def run_along() -> dict[str, Any]:
         sets={"network": {"threshold": held}},
         guards={"guard": trusted},
     )
-    return dict(found.result)
+    return old_curves(found.rows, found.sets, found)
 
 
 def made_guard(**options: Any) -> Any:
@@ -503,6 +505,181 @@ def sums(tensors: Any) -> dict[str, Any]:
         }
         for name, tensor in tensors.items()
     }
+
+
+# --- rows as the nested numbers of the golden files ------------------------------------------
+
+
+def number(row: Any) -> dict[str, Any]:
+    return {"value": row.value, "low": row.low, "high": row.high}
+
+
+def cells(found: Any, subject: str, data: str) -> dict[str, Any]:
+    return {row.metric: row for row in found.rows if (row.subject, row.data) == (subject, data)}
+
+
+def old_ood(found: Any) -> dict[str, Any]:
+    about = found.about
+
+    def cell(subject: str, data: str) -> dict[str, Any]:
+        rows = cells(found, subject, data)
+        mean = data.startswith("mean, ")
+        plain = ("aupr", "fpr_at_95_tpr")
+        return {
+            "auroc": number(rows["auroc"]),
+            **{m: {"value": rows[m].value} if mean else number(rows[m]) for m in plain},
+            "p": rows["auroc_p_value"].value,
+            "best": rows["auroc"].note == "best",
+        }
+
+    groups = {s.name.removeprefix("mean, "): list(s.of) for s in found.sets if s.kind == "mean"}
+    detectors = {}
+    for one in about.subjects:
+        kinds = {
+            "detector": ("detector", "options", "layers", "tuned", "own_pass"),
+            "predictor": ("detector", "predictor", "members", "own_pass", "measure"),
+        }
+        detectors[one.name] = {
+            **{key: getattr(one, key) for key in kinds[one.kind]},
+            "rows": {data: cell(one.name, data) for data in groups["all"]},
+            "means": {group: cell(one.name, f"mean, {group}") for group in groups},
+        }
+    names = ("data", "samples", "networks", "layers", "train", "positive", "level", "resamples")
+    return {
+        "kind": "detectors",
+        **{key: getattr(about, key) for key in (*names, "seed", "left_out")},
+        "sets": {
+            s.name: {
+                "samples": s.samples,
+                "data": s.description,
+                "near": s.kind == "near",
+                "in_train": s.in_train,
+            }
+            for s in found.sets
+            if s.kind != "mean"
+        },
+        "groups": groups,
+        "detectors": detectors,
+    }
+
+
+def old_confidence(found: Any) -> dict[str, Any]:
+    about, predictors = found.about, {}
+    for one in about.subjects:
+        rows: dict[str, Any] = {}
+        for row in found.rows:
+            if row.subject == one.name:
+                bare = row.metric in ("samples", "blind")
+                rows.setdefault(row.data, {})[row.metric] = row.value if bare else number(row)
+        predictors[one.name] = {"detector": one.kind != "predictor", "rows": rows}
+    names = ("data", "samples", "features", "measure", "level", "resamples", "seed")
+    return {
+        "kind": "comparison",
+        **{key: getattr(about, key) for key in names},
+        "sets": {
+            s.name: {"description": s.description} if s.absent is None else {"absent": s.absent}
+            for s in found.sets
+        },
+        "predictors": predictors,
+        "published": {},
+    }
+
+
+def old_errors(found: Any) -> dict[str, Any]:
+    about = found.about
+    baseline, *_ = found.subjects
+    scores = {}
+    for subject in found.subjects:
+        rows = cells(found, subject, about.data)
+        keys = [m for m in rows if not m.endswith(("_difference", "_p_value"))]
+        less = {
+            m: {**number(rows[f"{m}_difference"]), "p": rows[f"{m}_p_value"].value}
+            for m in keys
+            if subject != baseline
+        }
+        scores[subject] = {
+            "metrics": {m: number(rows[m]) for m in keys},
+            "difference": less or None,
+        }
+    names = ("data", "samples", "errors", "networks", "level", "resamples", "temperature")
+    return {
+        "kind": "failures",
+        **{key: getattr(about, key) for key in (*names, "no_temperature")},
+        "baseline": baseline,
+        "scores": scores,
+    }
+
+
+def old_left_out(found: Any) -> dict[str, Any]:
+    mean, *splits = found.sets
+    keys = ("auroc", "aupr", "fpr_at_95_tpr")
+    names = [name for name in found.names("subject") if name != "network"]
+
+    def classes(name: str) -> list[int]:
+        return [int(one) for one in name.removeprefix("without ").split("+")]
+
+    detectors = {}
+    for name in names:
+        rows = cells(found, name, mean.name)
+        detectors[name] = {
+            **{key: number(rows[key]) for key in keys},
+            "worst": classes(rows["lowest_auroc"].note),
+            "lowest": rows["lowest_auroc"].value,
+            "p": rows["auroc_p_value"].value,
+            "best": rows["auroc"].note == "best",
+        }
+    return {
+        "kind": "left out",
+        "level": found.about["level"],
+        "seed": found.about["seed"],
+        "left_out": found.about["left_out"],
+        "detectors": detectors,
+        "splits": [
+            {
+                "classes": classes(one.name),
+                "accuracy": found.value("network", one.name, "accuracy"),
+                "samples": [found.value("network", one.name, "samples"), one.samples],
+                "detectors": {
+                    name: {key: found.value(name, one.name, key) for key in keys} for name in names
+                },
+                "left_out": {},
+            }
+            for one in splits
+        ],
+    }
+
+
+def old_curves(rows: Any, sets: Any, about: Any) -> dict[str, Any]:
+    kinds: dict[str, Any] = {"predictors": {}, "sets": {}, "guards": {}}
+    for row in rows:
+        kind = "predictors"
+        if row.metric in ("covered", "size"):
+            kind = "sets"
+        elif row.metric in ("answered", "unsure", "ood", "risk", "wrong"):
+            kind = "guards"
+        curves = kinds[kind].setdefault(row.subject, {})
+        curves.setdefault(row.metric, []).append(row.value)
+        if row.metric in ("covered", "risk"):
+            curves.setdefault("low", []).append(row.low)
+            curves.setdefault("high", []).append(row.high)
+    return {
+        "shift": about.shift,
+        "description": about.description,
+        "samples": about.samples,
+        "strengths": [one.strength for one in sets],
+        **kinds,
+    }
+
+
+def old_audit(found: dict[str, Any]) -> dict[str, Any]:
+    shift = nescio.core.results.from_json(nescio.evaluation.ShiftCurves, found["shift"])
+    guard = found["guard"]
+    if "holds" in guard:
+        guard = {"enough": None, "failure": None, **guard}
+        guard["shown"] = {"needed": None, **guard["shown"]}
+    sets = {one["name"]: one["samples"] for one in found["sets"] if one["kind"] != "far"}
+    shown = old_curves(shift.rows, shift.sets, shift)
+    return {**found, "guard": guard, "sets": sets, "shift": shown}
 
 
 # --- comparing -------------------------------------------------------------------------------

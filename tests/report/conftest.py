@@ -1,9 +1,57 @@
-"""A small audit with known numbers."""
+"""A small audit with known numbers: drafts as nested numbers, `.typed` as the findings."""
 
 import copy
 from typing import Any
 
 import pytest
+
+from nescio.core.results import from_json
+from nescio.evaluation.audit import Findings
+
+SHIFT = ("shift", "description", "samples")
+
+
+class Draft(dict):
+    """Findings that a test may still change."""
+
+    @property
+    def typed(self) -> Findings:
+        """The same as values."""
+        found = dict(self)
+        found["sets"] = [
+            {"name": name, "samples": samples, **KINDS.get(name, {})}
+            for name, samples in {**self["sets"], "scaled x 100": 100}.items()
+        ]
+        if "shift" in found:
+            found["shift"] = _curves(found["shift"])
+        return from_json(Findings, found)
+
+
+KINDS = {
+    "scaled x 100": {"kind": "far", "strength": 100.0},
+    "adversarial noise (radius 0.3, 50 steps)": {
+        "kind": "adversarial",
+        "description": "radius 0.3, 50 steps",
+    },
+}
+
+
+def _curves(found: dict[str, Any]) -> dict[str, Any]:
+    """Curves as rows."""
+    rows = []
+    for group in ("predictors", "sets", "guards"):
+        for subject, numbers in found[group].items():
+            for i, strength in enumerate(found["strengths"]):
+                ends = {end: numbers[end][i] for end in ("low", "high") if end in numbers}
+                own = {"subject": subject, "data": f"strength {strength:g}"}
+                rows += [
+                    {**own, "metric": key, "value": v[i], **(ends if key == "risk" else {})}
+                    for key, v in numbers.items()
+                    if key not in ends
+                ]
+    sets = [{"name": f"strength {s:g}", "strength": s} for s in found["strengths"]]
+    return {**{key: found[key] for key in SHIFT}, "rows": rows, "sets": sets}
+
 
 MEASURES = ("predictive_entropy", "mutual_information")
 
@@ -48,7 +96,7 @@ QUALITY = {"nll": 0.123, "brier": 0.045, "ece": 0.067}
 
 
 @pytest.fixture
-def result() -> dict[str, Any]:
+def result() -> Draft:
     """Two predictors: `plain` grows surer far away, `<b>net</b>` less sure."""
     plain = {"accuracy": 0.9, "mean_max_confidence": 0.981, **QUALITY}
     other = {"accuracy": 0.887, "mean_max_confidence": 0.876, **QUALITY}
@@ -64,20 +112,20 @@ def result() -> dict[str, Any]:
             "<b>net</b>": _predictor(other, [0.876, 0.5, 0.301], [0.5, 0.8, 0.951]),
         },
     }
-    return copy.deepcopy(found)
+    return Draft(copy.deepcopy(found))
 
 
 @pytest.fixture
-def smallest(result: dict[str, Any]) -> dict[str, Any]:
+def smallest(result: Draft) -> Draft:
     """One predictor, no outside set."""
     found = result["predictors"]["plain"]
     found["ood"] = {}
     found["confidence_histograms"] = {"test": [0, 5, 15, 80]}
-    return {**result, "sets": {}, "predictors": {"plain": found}}
+    return Draft({**result, "sets": {}, "predictors": {"plain": found}})
 
 
 @pytest.fixture
-def gaps(result: dict[str, Any]) -> dict[str, Any]:
+def gaps(result: Draft) -> Draft:
     """Numbers that are missing, as None (from a file) and as NaN (from memory)."""
     found = result["predictors"]["plain"]
     found["test"] = dict.fromkeys(found["test"])
@@ -92,7 +140,7 @@ def gaps(result: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def attacked(result: dict[str, Any]) -> dict[str, Any]:
+def attacked(result: Draft) -> Draft:
     """The same with a row of adversarial noise, which one predictor could not be asked for."""
     plain = result["predictors"]["plain"]
     name = "adversarial noise (radius 0.3, 50 steps)"
@@ -132,7 +180,7 @@ def _around(value: float) -> dict[str, float]:
 
 
 @pytest.fixture
-def trusted(result: dict[str, Any]) -> dict[str, Any]:
+def trusted(result: Draft) -> Draft:
     """The same with a guard, calibration, failure prediction and a shift."""
     plain, other = result["predictors"].values()
     plain["calibration"] = {

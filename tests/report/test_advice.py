@@ -9,11 +9,11 @@ from nescio.report.audit_words import advice, range_warning
 def test_temperature_score_and_risk(trusted):
     curve = {"coverage": [0.1, 0.5, 0.6, 1.0], "risk": [0.0, 0.01, 0.04, 0.1]}
     trusted["predictors"]["plain"]["failure"]["curves"]["recommended score"] = curve
-    assert advice(trusted)[1:] == [
+    assert advice(trusted.typed)[1:] == [
         "The recommended score finds errors better than the log-odds, gain in AP of errors +10.0 "
         "(+9.5 to +10.5): keep it.",
-        "Answering the surest 50 % leaves 1 % errors, 60 % leaves 5 %; answering all leaves 10.0 % "
-        "(measured, not promised).",
+        "Answering the most confident 50 % leaves 1 % errors, 60 % leaves 5 %; answering all "
+        "leaves 10.0 % (measured, not guaranteed).",
     ]
 
 
@@ -22,7 +22,7 @@ def test_temperature_score_and_risk(trusted):
 )
 def test_a_temperature_is_advised_where_it_helps(trusted, after, words):
     trusted["predictors"]["plain"]["calibration"]["after"]["nll"] = after
-    found = advice(trusted)[0]
+    found = advice(trusted.typed)[0]
     assert found.startswith(words)
     assert "calibration error 4.2 % before, 1.2 % after" in found
 
@@ -38,15 +38,15 @@ def test_a_score_that_is_no_better_is_said(trusted, gain, words):
     scores = trusted["predictors"]["plain"]["failure"]["scores"]
     own = dict(zip(("value", "low", "high"), gain, strict=True))
     scores["recommended score"]["gain"]["ap_error"] = own
-    assert words in advice(trusted)[1]
-    assert "`--failure msp`" in advice(trusted)[1]
-    assert words in " ".join(audit_text(trusted).split())
-    assert "<code>--failure msp</code>" in audit_page(trusted)
+    assert words in advice(trusted.typed)[1]
+    assert "`--failure msp`" in advice(trusted.typed)[1]
+    assert words in " ".join(audit_text(trusted.typed).split())
+    assert "<code>--failure msp</code>" in audit_page(trusted.typed)
 
 
 def test_nothing_measured_nothing_advised(result):
-    assert advice(result) == []
-    assert "What to do" not in audit_text(result)
+    assert advice(result.typed) == []
+    assert "What to do" not in audit_text(result.typed)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_inputs_out_of_range_are_said_first(trusted, features, words):
         "3,651 of 3,696 test samples hold numbers outside the range of the training "
         f"data{words}: are they scaled alike?"
     )
-    assert range_warning(trusted) == said
-    assert said in " ".join(audit_text(trusted).split())
-    assert said in audit_page(trusted)
-    assert len(advice(trusted)) == 1
+    assert range_warning(trusted.typed) == said
+    assert said in " ".join(audit_text(trusted.typed).split())
+    assert said in audit_page(trusted.typed)
+    assert len(advice(trusted.typed)) == 1
 
 
 def test_some_inputs_out_of_range_are_no_matter(trusted):
     trusted["range"] = {"ood": 1848, "samples": 3696, "features": [1]}
-    assert range_warning(trusted) == ""
+    assert range_warning(trusted.typed) == ""

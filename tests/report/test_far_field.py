@@ -34,31 +34,31 @@ def far(result):
 
 
 def test_the_text_has_a_table_for_each_kind_of_rays(far) -> None:
-    text = audit_text(far)
+    text = audit_text(far.typed)
     rows = re.findall(r"^plain .*$", text.partition("Infinitely far away")[2], re.MULTILINE)
     assert [row.split() for row in rows] == [
         ["plain", "88", "%", "93.2", "%", "10,000", "10", "never"]
     ] * 2
-    assert "No far field for <b>net</b>: layer '1' (GELU) is in the way" in text
+    assert "<b>net</b>: no far field. layer '1' (GELU) is in the way" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_the_page_has_the_same(far) -> None:
-    page = audit_page(far)
+    page = audit_page(far.typed)
     assert page.count("<h2>Infinitely far away</h2>") == 1
     assert "<td>10,000</td><td>10</td><td>never</td>" in page
     assert "&lt;b&gt;net&lt;/b&gt;:</strong> no far field. layer &#39;1&#39; (GELU)" in page
 
 
 def test_the_verdict_says_what_is_proved(far) -> None:
-    first, second = verdict(far)
+    first, second = verdict(far.typed)
     assert "In the limit it is certain of one class in 87.5 % of random directions" in first
     assert "93.2 % sure on average" in first
     assert "In the limit" not in second
 
 
 def test_the_plot_shows_the_distributions(far) -> None:
-    figure = audit_plots.far_field(far)
+    figure = audit_plots.far_field(far.typed)
     assert figure.get_suptitle().startswith("In 88 % of directions")
     assert len(figure.axes) == 4
     sure, dotted = figure.axes[0].get_lines()
@@ -68,5 +68,5 @@ def test_the_plot_shows_the_distributions(far) -> None:
 
 
 def test_nothing_is_said_where_no_ray_was_followed(result) -> None:
-    assert "Infinitely" not in audit_text(result)
-    assert "Infinitely" not in audit_page(result)
+    assert "Infinitely" not in audit_text(result.typed)
+    assert "Infinitely" not in audit_page(result.typed)

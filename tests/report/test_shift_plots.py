@@ -5,7 +5,8 @@ import io
 import numpy as np
 import pytest
 
-from nescio.evaluation.under_shift import Along, Confident, Entropies
+from nescio.core.results import DataSet, Row
+from nescio.evaluation.under_shift import Confident, Entropies, ShiftCurves
 from nescio.report.plots import shift_plot
 
 RESULT = {
@@ -39,8 +40,28 @@ RESULT = {
 }
 
 
+def shift_curves(*groups):
+    """The numbers above as rows."""
+    rows = []
+    for group in groups or ("predictors", "sets", "guards"):
+        for subject, numbers in RESULT[group].items():
+            for i, strength in enumerate(RESULT["strengths"]):
+                ends = {end: numbers[end][i] for end in ("low", "high") if end in numbers}
+                rows += [
+                    Row(subject=subject, data=f"strength {strength:g}", metric=key, value=values[i],
+                        **(ends if key in ("covered", "risk") else {}))
+                    for key, values in numbers.items()
+                    if key not in ends
+                ]  # fmt: skip
+    sets = tuple(
+        DataSet(name=f"strength {s:g}", kind="shifted", strength=s) for s in RESULT["strengths"]
+    )
+    about = {key: RESULT[key] for key in ("shift", "description", "samples")}
+    return ShiftCurves(**about, rows=tuple(rows), sets=sets)
+
+
 def test_a_panel_a_number():
-    figure = shift_plot.curves(Along(RESULT))
+    figure = shift_plot.curves(shift_curves())
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == [
         "accuracy",
@@ -51,7 +72,7 @@ def test_a_panel_a_number():
         "errors among the answers",
         "answered",
         "unsure",
-        "called outside",
+        "called OOD",
     ]
     one, two = figure.axes[0].lines
     assert list(one.get_ydata()) == [0.9, 0.8, 0.5]
@@ -63,7 +84,7 @@ def test_a_panel_a_number():
 
 
 def test_a_guard_has_no_predictors_color():
-    axes = shift_plot.curves(Along(RESULT)).axes
+    axes = shift_plot.curves(shift_curves()).axes
     predictors, guards = axes[0].lines, [axis.lines[0] for axis in axes[5:]]
     looks = {(one.get_color(), one.get_linestyle()) for one in predictors}
     assert len(looks) == 2
@@ -73,7 +94,7 @@ def test_a_guard_has_no_predictors_color():
 
 
 def test_without_sets_and_guards_only_the_predictors_are_drawn():
-    figure = shift_plot.curves(Along({**RESULT, "sets": {}, "guards": {}}))
+    figure = shift_plot.curves(shift_curves("predictors"))
     assert len(figure.axes) == 3
 
 

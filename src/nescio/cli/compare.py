@@ -23,9 +23,10 @@ from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.detectors import tuned_odin
 from nescio.detectors.observe.pooling import Pool
-from nescio.evaluation import DetectorComparison, compare_detectors
-from nescio.evaluation.compare.contestants import TUNING
-from nescio.evaluation.compare.scored import observe_given
+from nescio.evaluation import Comparison
+from nescio.evaluation import compare as compare_subjects
+from nescio.evaluation.compare.scoring import observe_given
+from nescio.evaluation.compare.subjects import TUNING
 from nescio.models import innermost, mc_dropout
 
 # fmt: off
@@ -77,7 +78,7 @@ def compare(
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
 
     Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Detectors that a
-    paired test does not tell from the best have a star. Writes detectors.txt, .md, .tex, .json,
+    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex, .json,
     roc.png, histograms.png and the scores into the folder --out.
 
     \b
@@ -102,7 +103,7 @@ def compare(
     else:
         net = named_predictor(network, weights, net_name)
         result = compare_files(net, data_name, class_names=listed(class_names) or None, **options)
-    result = result.with_command(opt.command_line())
+    result = result.with_about(command=tuple(opt.command_line()))
     click.echo(str(result))
     click.echo(f"tables and pictures: {result.save(out)}")
 
@@ -124,8 +125,8 @@ def compare_files(
     output: str | None = None,
     seed: int = 0,
     **options: Any,
-) -> DetectorComparison:
-    """Compare detectors of a network on named data; `options` are those of `compare_detectors`.
+) -> Comparison:
+    """Compare detectors of a network on named data; `options` are those of `nescio.compare`.
 
     near, ood: OOD data, those near the test data and the others; what is in both is near.
     tune: OOD data that ODIN is tuned on, 500 inputs beside 500 training inputs.
@@ -152,23 +153,22 @@ def compare_files(
         dict(named(text, count=len(test[0]), seed=seed) for text in texts) for texts in (near, ood)
     )
     inner, where = innermost(net), output_named(output)
-    predictors = {} if inner is net else {"predictor": net}
+    subjects = {"network": inner} | ({} if inner is net else {"predictor": net})
     if passes is not None:
-        predictors["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
+        subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
     if tune is not None:
         name, inputs = named(tune, count=TUNING, seed=seed + 1)
         tuning = observe_given(inner, name, inputs, pool=pool, output=where)[:TUNING]
         odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
         chosen[f"odin, tuned on {name}"] = odin
-    return compare_detectors(
-        inner,
+    return compare_subjects(
+        subjects,
         test,
         {**nearby, **{name: x for name, x in far.items() if name not in nearby}},
         train=train,
         near=tuple(nearby),
         detectors=chosen,
-        predictors=predictors,
         layers=list(layer) or None,
         **{"pool": pool, "output": where, "seed": seed, **options},
     )

@@ -12,7 +12,7 @@ from nescio.calibration import temperature
 from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError
 from nescio.data.ood import overlaid, patches, permuted, uniform
-from nescio.evaluation import Audit, DetectorComparison, audit, compare_detectors
+from nescio.evaluation import Audit, Comparison, audit, compare
 from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import Predictor, mc_dropout, plain
 from nescio.training.train import train
@@ -70,7 +70,7 @@ def compare_digits(
     epochs: int = EPOCHS,
     seed: int = 0,
     progress: bool | None = None,
-) -> DetectorComparison:
+) -> Comparison:
     """Train a small network on digits and compare detectors on OOD inputs made of digits."""
     digits = data.digits(seed=seed)
     assert digits.test is not None
@@ -84,15 +84,16 @@ def compare_digits(
         "shuffled pixels": (permuted(x, seed=seed), count),
         "noise": (uniform(digits.features, seed=seed), count),
     }
-    sampled = None if passes is None else {"MC dropout": mc_dropout(net, passes=passes, seed=seed)}
-    return compare_detectors(
-        net,
+    subjects: dict[str, Any] = {"network": net}
+    if passes is not None:
+        subjects["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    return compare(
+        subjects,
         digits.test,
         ood,
         train=digits.train,
         near=("two digits in one", "quarters of digits"),
         detectors=list(detector) or None,
-        predictors=sampled,
         resamples=resamples,
         seed=seed,
         progress=progress,

@@ -16,7 +16,7 @@ from nescio.core import NescioError, make_folder, write_json
 from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.evaluation.compare.contestants import contestants
+from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import guard as make_guard
 from nescio.guards.rules import Rule
 from nescio.models.model import describe
@@ -150,7 +150,7 @@ def _python(options: dict[str, Any]) -> dict[str, Any]:
 
 def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
-    (contestant,) = contestants([text], members=1, vectors=True)
+    (contestant,) = candidates([text], members=1, vectors=True)
     return contestant.ready
 
 

@@ -75,6 +75,13 @@ from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting
 from nescio.core.registry import unknown as unknown
+from nescio.core.results import DataSet as DataSet
+from nescio.core.results import Results as Results
+from nescio.core.results import Row as Row
+from nescio.core.results import from_json as from_json
+from nescio.core.results import merged as merged
+from nescio.core.results import read_json as read_json
+from nescio.core.results import to_json as to_json
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named

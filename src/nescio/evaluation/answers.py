@@ -1,4 +1,4 @@
-"""Predictions to numbers: quality on labeled data, separation of inside from outside."""
+"""Predictions to numbers: quality on labeled data, separation of test data from OOD data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,11 @@ from nescio.core import Classification, NescioError, Prediction, check_labels, m
 from nescio.models import Predictor
 
 SAMPLES = 2048  # predicted and measured at a time
-FAR = "scaled x "  # how the test inputs times the last factor are named
-ADVERSARIAL = "adversarial noise"  # how the name of the attacked set of an audit begins
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is kept of a prediction: one row per sample, whatever the number of members."""
+    """What is stored of a prediction: one row per sample, whatever the number of members."""
 
     members: int
     log_probs: Tensor  # (N, C) of the mixture, float64
@@ -70,7 +68,7 @@ def quality(seen: Seen, labels: Tensor) -> dict[str, float]:
 
 
 def separation(in_dist: Seen, ood: Seen) -> dict[str, dict[str, float]]:
-    """AUROC, AUPR and FPR at 95 % TPR of each measure; outside is the positive class."""
+    """AUROC, AUPR and FPR at 95 % TPR of each measure; OOD is the positive class."""
     result = {}
     for name, score in in_dist.scores.items():
         ranking = metrics.rank(score, ood.scores[name])

@@ -1,9 +1,8 @@
 """Unknown classes without a second data set: train on some, the others are near OOD data."""
 
 import inspect
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,64 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    DataSet,
     NescioError,
+    Results,
+    Row,
     as_inputs,
     as_targets,
     digest,
-    finite,
     kept,
     make_folder,
-    unknown,
-    write_atomically,
 )
 from nescio.core.progress import progress as bar
 from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
-from nescio.evaluation.compare.compare_detectors import compare_detectors
+from nescio.evaluation.compare.compare import compare
 from nescio.training.loop import Pair
 from nescio.training.train import train
 from nescio.version import VERSION
 
 UNKNOWN, KNOWN = "classes left out", "known classes"
 METRICS = ("auroc", "aupr", "fpr_at_95_tpr")
-FILE = "left_out"
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """The findings over all splits; `result` is what the JSON file holds."""
-
-    result: dict[str, Any]
-
-    def auroc(self, detector: str) -> float:
-        """The mean AUROC of a detector over the splits."""
-        known = self.result["detectors"]
-        if detector not in known:
-            raise NescioError(unknown("detector", detector, known))
-        return float(known[detector]["auroc"]["value"])
-
-    def __str__(self) -> str:
-        from nescio.report.left_out_table import left_out_text
-
-        return left_out_text(self.result)
-
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        from nescio.report.left_out_table import left_out_markdown
-
-        return left_out_markdown(self.result)
-
-    def json(self) -> str:
-        """Everything, for other programs."""
-        return json.dumps(self.result, indent=2, allow_nan=False) + "\n"
-
-    def save(self, folder: str | Path) -> Path:
-        """Write left_out.txt, .md and .json; returns the path of .md."""
-        folder = make_folder(Path(folder))
-        texts = {"txt": str(self), "md": self.markdown(), "json": self.json()}
-        for ending, text in texts.items():
-            write_atomically(folder / f"{FILE}.{ending}", text)
-        return folder / f"{FILE}.md"
+MEAN, NETWORK = "mean over splits", "network"
 
 
 def leave_classes_out(
@@ -86,19 +48,20 @@ def leave_classes_out(
     run: str | Path | None = None,
     progress: bool | None = None,
     **options: Any,
-) -> LeftOut:
+) -> Results:
     """Train without some classes, then tell these from the known ones; for all splits.
 
     make_net: a function of the number of known classes, as in
     `lambda classes: nets.small_cnn(shape, classes)`.
     data: a data set, or training data (x, y) with `test`.
     splits: groups of classes to leave out, one after the other; by default each class by itself.
-    detectors, layers: as for `compare_detectors`. options: of `train`, such as epochs.
-    run: a folder in which each split is kept; the same call goes on where it stopped.
+    detectors, layers: as for `compare`. options: of `train`, such as epochs.
+    run: a folder that stores each split; the same call goes on where it stopped.
 
-    The mean over the splits has an interval of Student's t, which counts splits, not inputs: it
-    says how a detector does on another choice of classes. Splits share most of their data, so it is
-    rather too narrow.
+    Rows of the data set "mean over splits" have the means, others the splits themselves:
+    `results.value("knn", "mean over splits", "auroc")`. The mean has an interval of Student's t,
+    which counts splits, not inputs: it says how a detector does on another choice of classes.
+    Splits share most of their data, so it is rather too narrow.
     """
     fitted, tested = _parts(data, test)
     classes = sorted(fitted[1].unique().tolist())
@@ -119,17 +82,13 @@ def leave_classes_out(
             advance(1, lambda group=group: f"without {group}")  # type: ignore[misc]
     names = [n for n in found[0]["detectors"] if all(n in one["detectors"] for one in found)]
     if not names:
-        raise NescioError("no detector could be made in every split; name detectors=")
-    result = {
-        "kind": "left out",
-        "nescio": VERSION,
-        "level": level,
-        "seed": seed,
-        "splits": found,
-        "detectors": _means(found, names, level),
-        "left_out": {n: why for one in found for n, why in one["left_out"].items()},
-    }
-    return LeftOut(finite(result))
+        raise NescioError("no detector could be fitted in every split; name detectors=")
+    about = {"kind": "leave classes out", "nescio": VERSION, "level": level, "seed": seed}
+    left_out = {name: why for one in found for name, why in one["left_out"].items()}
+    rows = [*_means(found, names, level), *_split_rows(found)]
+    about |= {"left_out": left_out, "notes": _notes(found, level, left_out)}
+    mean = DataSet(name=MEAN, kind="mean", of=tuple(map(_title, found)))
+    return Results(tuple(rows), (mean, *map(_set, found)), about)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +103,7 @@ class _Split:
     folder: Path | None
 
     def measured(self, how: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        """The numbers of all detectors, kept in the folder where there is one."""
+        """The numbers of all detectors, stored in the folder where there is one."""
         if self.folder is None:
             return self._made(how, options)
         key = {
@@ -166,7 +125,7 @@ class _Split:
         run = None if self.folder is None else self.folder / "model"
         model = train(lambda: net(len(known)), (x, y), run=run, **options)
         in_dist, ood = _of(self.tested, known), _of(self.tested, self.group)
-        table = compare_detectors(
+        table = compare(
             model,
             in_dist,
             {UNKNOWN: ood[0]},
@@ -175,17 +134,17 @@ class _Split:
             resamples=0,
             progress=False,
             **how,
-        ).result
+        )
         right = model(in_dist[0]).labels.cpu() == in_dist[1].cpu()  # type: ignore[attr-defined]
         return {
             "classes": self.group,
             "accuracy": right.double().mean().item(),
             "samples": [len(in_dist[0]), len(ood[0])],
             "detectors": {
-                name: {key: part["rows"][UNKNOWN][key]["value"] for key in METRICS}
-                for name, part in table["detectors"].items()
+                name: {key: table.value(name, UNKNOWN, key) for key in METRICS}
+                for name in table.subjects
             },
-            "left_out": table["left_out"],
+            "left_out": dict(table.about.left_out),
         }
 
 
@@ -279,26 +238,62 @@ def _check_factory(make_net: Any) -> None:
     )
 
 
-def _means(
-    found: Sequence[Mapping[str, Any]], names: Sequence[str], level: float
-) -> dict[str, dict[str, Any]]:
-    """Means over the splits with their intervals; the AUROCs are tested in pairs."""
+def _set(split: Mapping[str, Any]) -> DataSet:
+    return DataSet(name=_title(split), kind="near", samples=split["samples"][1])
+
+
+def _title(split: Mapping[str, Any]) -> str:
+    return f"without {_classes(split)}"
+
+
+def _classes(split: Mapping[str, Any]) -> str:
+    return "+".join(map(str, split["classes"]))
+
+
+def _split_rows(found: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """The numbers of each split: of its detectors, and of the network on the known classes."""
+    for one in found:
+        own = {"accuracy": one["accuracy"], "samples": one["samples"][0]}
+        for subject, numbers in ({NETWORK: own} | one["detectors"]).items():
+            for key, value in numbers.items():
+                yield Row(subject=subject, data=_title(one), metric=key, value=value)
+
+
+def _means(found: Sequence[Mapping[str, Any]], names: Sequence[str], level: float) -> Iterator[Row]:
+    """Means over the splits with their intervals, best first; the AUROCs are tested in pairs."""
     table = {
         key: np.array([[one["detectors"][name][key] for one in found] for name in names])
         for key in METRICS
     }
     areas = table["auroc"]  # (K, S)
     p, first = first_places(areas.mean(1), lambda i, j: _paired(areas[i] - areas[j]), level)
-    return {
-        name: {
-            **{key: _interval(values[k], level) for key, values in table.items()},
-            "worst": found[int(areas[k].argmin())]["classes"],
-            "lowest": float(areas[k].min()),
-            "p": float(p[k]),
-            "best": first[k],
-        }
-        for k, name in enumerate(names)
-    }
+    for k in np.argsort(-areas.mean(1), kind="stable"):
+        for key, values in table.items():
+            note = "best" if key == "auroc" and first[k] else ""
+            yield Row(subject=names[k], data=MEAN, metric=key, note=note,
+                      **_interval(values[k], level))  # fmt: skip
+        worst = found[int(areas[k].argmin())]
+        yield Row(subject=names[k], data=MEAN, metric="lowest_auroc", value=float(areas[k].min()),
+                  note=_title(worst))  # fmt: skip
+        yield Row(subject=names[k], data=MEAN, metric="auroc_p_value", value=float(p[k]))
+
+
+def _notes(
+    found: Sequence[Mapping[str, Any]], level: float, left_out: Mapping[str, str]
+) -> list[str]:
+    accuracy = sum(one["accuracy"] for one in found) / len(found)
+    notes = [
+        f"{len(found)} split{'s' * (len(found) > 1)}, without the classes "
+        f"{', '.join(map(_classes, found))}; mean accuracy on the known classes "
+        f"{100 * accuracy:.1f} %."
+    ]
+    if len(found) > 1:
+        notes.append(
+            f"In brackets: {100 * level:g} % intervals of Student's t over the splits. "
+            "{mark}shares the first place: a paired t-test over the splits (all pairs corrected "
+            "after Holm) does not set it apart from the best, but does set another one apart."
+        )
+    return [*notes, *(f"{name} left out: {why}" for name, why in left_out.items())]
 
 
 def _interval(values: Floats, level: float) -> dict[str, float | None]:

@@ -1,12 +1,11 @@
 """Accuracy, calibration and guards along shifts of increasing strength."""
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,19 +15,25 @@ from torch import Tensor
 from nescio.conformal import Intervals, Sets, binomial_interval
 from nescio.core import (
     Classification,
+    DataSet,
     NescioError,
     Prediction,
     RangeWarning,
     Regression,
+    Results,
+    Row,
     as_inputs,
     as_targets,
     check_labels,
-    finite,
+    from_json,
+    read_json,
+    to_json,
     unknown,
     write_json,
 )
 from nescio.data.corruptions import Shifted
 from nescio.evaluation.answers import SAMPLES, Seen, quality
+from nescio.metrics import Interval
 from nescio.models import Predictor
 
 # Accuracy against a confidence threshold (Lakshminarayanan et al., 2017, figure 6).
@@ -38,21 +43,21 @@ THRESHOLDS = tuple(step / 10 for step in range(10))
 
 @dataclass(frozen=True, eq=False)
 class Confident:
-    """Among inputs with at least a confidence: the accuracy, and their number.
+    """Among inputs with at least a confidence: the share answered rightly, and how many they are.
 
     Every OOD input counts as wrong. Where no input is left, accuracy is NaN.
     """
 
     thresholds: NDArray[np.float64]
     accuracy: NDArray[np.float64]
-    answered: NDArray[np.float64]  # share of all inputs, inside and outside
-    answered_ood: NDArray[np.float64]  # share of those from outside
+    answered: NDArray[np.float64]  # share of all inputs, test and OOD
+    answered_ood: NDArray[np.float64]  # share of the OOD inputs
 
 
 def accuracy_above(
     in_dist: Seen, labels: Tensor, ood: Seen, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> Confident:
-    """Accuracy on inputs of at least each confidence; OOD inputs have no correct label."""
+    """Accuracy on inputs of at least each confidence; OOD inputs have no right answer."""
     levels = np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not levels.size or not (levels.min() >= 0 and levels.max() <= 1):
         raise NescioError(f"thresholds must be one or more numbers from 0 to 1, got {thresholds}")
@@ -71,7 +76,7 @@ def _at_least(values: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArr
     return len(values) - np.searchsorted(np.sort(values), levels, side="left")
 
 
-# Histograms of the predictive entropy, inside and outside (Lakshminarayanan et al., 2017).
+# Histograms of the predictive entropy of test and OOD inputs (Lakshminarayanan et al., 2017).
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ class Entropies:
 
 
 def entropies(in_dist: Seen, ood: Seen, *, bins: int = 40) -> Entropies:
-    """How the predictive entropy is distributed over in-distribution and OOD inputs."""
+    """How the predictive entropy is spread over test inputs and OOD inputs."""
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}")
     classes = in_dist.log_probs.shape[1]
@@ -102,55 +107,61 @@ def _shares(seen: Seen, edges: NDArray[np.float64]) -> NDArray[np.float64]:
 # Predictors, prediction sets and guards at each strength of a shift, as curves.
 
 Rule = Callable[[Any], Any]  # a prediction to sets (N, C), or to the ends (N, D) of intervals
-Piece = dict[str, Any]
-KEYS = ("shift", "description", "strengths", "predictors", "sets", "guards")
+Numbers = dict[str, Interval | float | None]  # by metric
+KIND = "shift curves"
 ANSWER, UNSURE, OOD = range(3)
 
 
-@dataclass(frozen=True, eq=False)
-class Along:
-    """Curves over the strengths of a shift; `result` holds them as plain numbers."""
+@dataclass(frozen=True, kw_only=True)
+class ShiftCurves:
+    """Curves over the strengths of a shift: one row per subject, strength and metric."""
 
-    result: Mapping[str, Any]
+    shift: str
+    description: str
+    samples: int
+    rows: tuple[Row, ...]
+    sets: tuple[DataSet, ...]  # one per strength
+
+    @property
+    def results(self) -> Results:
+        """The rows for selection, frames and other tables."""
+        about = {"shift": self.shift, "description": self.description, "samples": self.samples}
+        return Results(self.rows, self.sets, about)
 
     @property
     def strengths(self) -> list[float]:
         """At which everything was measured."""
-        found: list[float] = self.result["strengths"]
-        return found
+        return [one.strength or 0.0 for one in self.sets]
 
-    def curve(self, kind: str, name: str, number: str) -> list[float]:
-        """A number at each strength: `curve("predictors", "network", "accuracy")`.
+    def subjects(self, metric: str) -> list[str]:
+        """The predictors, sets (named `predictor: rule`) or guards that have a metric."""
+        return list(dict.fromkeys(row.subject for row in self.rows if row.metric == metric))
 
-        kind: predictors, sets (named `predictor: rule`) or guards.
-        """
-        parts: Any = self.result
-        for what, key in (("kind of curve", kind), ("name", name), ("number", number)):
-            if key not in parts:
-                raise NescioError(unknown(what, key, parts))
-            parts = parts[key]
-        found: list[float] = parts
-        return found
+    def curve(
+        self, subject: str, metric: str, end: Literal["value", "low", "high"] = "value"
+    ) -> list[float | None]:
+        """A number at each strength, or an end of its interval: `curve("network", "accuracy")`."""
+        rows = self.results.select(subject=subject).select(metric=metric).rows
+        return [getattr(row, end) for row in rows]
+
+    def __str__(self) -> str:
+        from nescio.report.render import Page
+
+        table = self.results.table(("subject", "metric"), "data")
+        return f"{self.shift}: {self.description}\n\n{Page(tables=(table,)).text()}"
 
     def save(self, path: str | Path) -> None:
         """Write the numbers as JSON."""
-        write_json(Path(path), self.result)
+        write_json(Path(path), {"kind": KIND, **to_json(self)})
 
     @classmethod
-    def load(cls, path: str | Path) -> "Along":
-        """Read what was saved."""
-        try:
-            result = json.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
-            raise NescioError(f"cannot read curves from {path}: {error}") from None
-        missing = [key for key in KEYS if not isinstance(result, dict) or key not in result]
-        if missing:
-            raise NescioError(f"{path} holds no curves over strengths: it lacks {missing[0]!r}")
-        return cls(result)
+    def load(cls, path: str | Path) -> "ShiftCurves":
+        """Read what `save` wrote."""
+        return from_json(cls, read_json(path, KIND), str(path))
 
 
 @torch.no_grad()
-def along(
+def under_shift(
     predictors: Mapping[str, Predictor],
     data: tuple[Any, Any],
     shift: Shifted,
@@ -158,29 +169,45 @@ def along(
     strengths: Sequence[float] = range(6),
     sets: Mapping[str, Mapping[str, Rule]] | None = None,
     guards: Mapping[str, Callable[[Tensor], Any]] | None = None,
-) -> Along:
+) -> ShiftCurves:
     """Quality, coverage and decisions on `data`, inputs and targets, at each strength of a shift.
+
+    `under_shift({"network": model}, test, corruptions.rotation()).curve("network", "accuracy")`.
 
     predictors: by name. Classes: accuracy, NLL, Brier, ECE and mean maximum confidence; numbers:
       root mean squared error and NLL.
-    sets: prediction sets or intervals by the name of their predictor, then by their own.
-    guards: by name; their risk, and the shares they answer, are unsure of and call outside.
+    strengths: 0 to 5 by default; 0 leaves the data as they are.
+    sets: prediction sets or intervals by the name of their predictor, then by their own: the share
+      `covered` with its exact interval, and `size`.
+    guards: by name; their `risk`, and the shares `answered`, `unsure`, `ood` and `wrong`.
     """
     sets, guards = sets or {}, guards or {}
     _check(predictors, sets, guards, strengths)
     x = as_inputs(data[0], keep_bytes=True)
     y = torch.as_tensor(data[1]).cpu()
     y = as_targets(y, len(x), task="regression" if y.is_floating_point() else "classification")
-    found = [_at(predictors, (x, y), shift, float(s), sets, guards) for s in strengths]
-    curves = {
-        kind: {
-            name: {key: [one[kind][name][key] for one in found] for key in first}
-            for name, first in found[0][kind].items()
-        }
-        for kind in found[0]
-    }
-    about = {"shift": shift.name, "description": shift.description, "samples": len(x)}
-    return Along(finite({**about, "strengths": [float(s) for s in strengths], **curves}))
+    places = tuple(
+        DataSet(name=f"strength {s:g}", kind="shifted", samples=len(x), strength=float(s))
+        for s in strengths
+    )
+    rows = [
+        _row(subject, place.name, metric, number)
+        for place in places
+        for subject, numbers in _at(predictors, (x, y), shift, place.strength or 0.0, sets, guards)
+        for metric, number in numbers.items()
+    ]
+    return ShiftCurves(
+        shift=shift.name,
+        description=shift.description,
+        samples=len(x),
+        rows=tuple(rows),
+        sets=places,
+    )
+
+
+def _row(subject: str, data: str, metric: str, number: Interval | float | None) -> Row:
+    ends = vars(number) if isinstance(number, Interval) else {"value": number}
+    return Row(subject=subject, data=data, metric=metric, **ends)
 
 
 def _at(
@@ -190,8 +217,8 @@ def _at(
     strength: float,
     sets: Mapping[str, Mapping[str, Rule]],
     guards: Mapping[str, Callable[[Tensor], Any]],
-) -> dict[str, dict[str, Piece]]:
-    """Everything at one strength; inputs are shifted and read a piece at a time."""
+) -> list[tuple[str, Numbers]]:
+    """Everything at one strength by subject; inputs are shifted and read a piece at a time."""
     x, y = data
     answers: dict[str, list[Any]] = {name: [] for name in predictors}
     covered: dict[str, list[Tensor]] = {f"{p}: {r}": [] for p in sets for r in sets[p]}
@@ -205,11 +232,11 @@ def _at(
                 covered[f"{name}: {rule}"].append(_held(region, prediction, truth, start))
         for name, guard in guards.items():
             decided[name].append(_decisions(guard, moved, truth))
-    return {
-        "predictors": {name: _quality(parts, y) for name, parts in answers.items()},
-        "sets": {name: _coverage(torch.cat(parts)) for name, parts in covered.items()},
-        "guards": {name: _risk(torch.cat(parts)) for name, parts in decided.items()},
-    }
+    return [
+        *((name, _quality(parts, y)) for name, parts in answers.items()),
+        *((name, _coverage(torch.cat(parts))) for name, parts in covered.items()),
+        *((name, _risk(torch.cat(parts))) for name, parts in decided.items()),
+    ]
 
 
 def _kept(prediction: Prediction, truth: Tensor) -> Any:
@@ -223,7 +250,7 @@ def _kept(prediction: Prediction, truth: Tensor) -> Any:
     return torch.stack([squared, -prediction.log_prob(target)])
 
 
-def _quality(parts: list[Any], y: Tensor) -> Piece:
+def _quality(parts: list[Any], y: Tensor) -> Numbers:
     if isinstance(parts[0], tuple):
         seen = Seen(parts[0][0], torch.cat([logs for _, logs in parts]), {})
         return dict(quality(seen, y))
@@ -244,10 +271,9 @@ def _held(region: Rule, prediction: Prediction, truth: Tensor, first: int) -> Te
     return torch.stack([in_dist.double(), size.double()], dim=1)
 
 
-def _coverage(found: Tensor) -> Piece:
+def _coverage(found: Tensor) -> Numbers:
     share = binomial_interval(int(found[:, 0].sum()), len(found))
-    size = found[:, 1].mean().item()
-    return {"covered": share.value, "low": share.low, "high": share.high, "size": size}
+    return {"covered": share, "size": found[:, 1].mean().item()}
 
 
 def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tensor:
@@ -258,18 +284,15 @@ def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tens
     return torch.stack([found.decision.cpu(), (found.label.cpu() != truth).long()], dim=1)
 
 
-def _risk(found: Tensor) -> Piece:
+def _risk(found: Tensor) -> Numbers:
     """Errors among the answers with their exact interval; no answers, no risk."""
     shares = {
         name: (found[:, 0] == code).double().mean().item()
         for name, code in (("answered", ANSWER), ("unsure", UNSURE), ("ood", OOD))
     }
     wrong = found[found[:, 0] == ANSWER, 1]
-    risk: dict[str, float | None] = {"risk": None, "low": None, "high": None}
-    if len(wrong):
-        share = binomial_interval(int(wrong.sum()), len(wrong))
-        risk = {"risk": share.value, "low": share.low, "high": share.high}
-    return {**shares, **risk, "wrong": int(wrong.sum()) / len(found)}
+    risk = binomial_interval(int(wrong.sum()), len(wrong)) if len(wrong) else None
+    return {**shares, "risk": risk, "wrong": int(wrong.sum()) / len(found)}
 
 
 def _check(

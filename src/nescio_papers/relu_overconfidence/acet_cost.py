@@ -15,6 +15,7 @@ from nescio.training.train import train
 from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, in_data, probes
@@ -89,8 +90,15 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
 
     def make() -> dict[str, float]:
         rows = {ADVERSARIAL_NOISE: judge, LEAK: second.make(outcome.model, in_dist)}
-        table_ = compare({way: outcome.model}, in_dist.test, rows, resamples=0, progress=False)
-        cells = table_.result["predictors"][way]["rows"]
+        table_ = compare(
+            {way: outcome.model},
+            in_dist.test,
+            rows,
+            task="confidence",
+            resamples=0,
+            progress=False,
+        )
+        cells = rows_of(table_, way)
         near = {key: cells[ADVERSARIAL_NOISE][key]["value"] for key in (MMC, AUROC, FPR)}
         return {
             "error": cells["test"]["error"]["value"],

@@ -6,14 +6,14 @@ A killed run goes on: a network from its checkpoint, the table from the first ce
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from nescio.core import Prediction, digest, kept, make_folder, write_json
+from nescio.core import DataSet, Prediction, Row, digest, kept, make_folder, write_json
 from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe
@@ -130,13 +130,15 @@ def cell(
         given = probe.make(network.model, in_dist) if isinstance(probe, Stronger) else probe
         none = isinstance(given, Tensor) and not len(given)
         rows = {row: Absent(text) if none else given}
-        table = compare(
-            {column: network.remembering}, in_dist.test, rows, progress=False, **options
-        )
+        subject = {column: network.remembering}
+        table = compare(subject, in_dist.test, rows, task="confidence", progress=False, **options)
         if isinstance(probe, Stronger):  # as many inputs as each network gets wrong
-            table.result["sets"][row] = {"description": text}
+            own = DataSet(name=row, kind="adversarial", description=text)
+            sets = tuple(own if one.name == row else one for one in table.sets)
+            table = replace(table, sets=sets)
         if none:
-            table.result["predictors"][column]["rows"][row] = {"samples": 0}
-        return table.result
+            count = Row(subject=column, data=row, metric="samples", value=0.0)
+            table = replace(table, rows=(*table.rows, count))
+        return table.to_json()
 
-    return Comparison(kept(path, key, make))
+    return Comparison.from_json(kept(path, key, make))

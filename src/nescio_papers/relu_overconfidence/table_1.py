@@ -1,18 +1,18 @@
 """Table 1 of Hein et al. (2019), block by block: how sure networks are off their training data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from nescio.core import kept
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.compare_predictors import FILTERED
-from nescio.evaluation.compare.predictor_comparison import NUMBERS
+from nescio.evaluation.compare.comparison import NUMBERS
+from nescio.evaluation.compare.confidence_task import FILTERED
 from nescio_papers.kit import experiment
 from nescio_papers.kit.claims import judged
 from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.nested import nested
 from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
@@ -72,7 +72,7 @@ def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
     whole = _with_published(block, Comparison.join(parts))
     whole.save(folder_of(settings, block.part), "table")
     numbers = {
-        **whole.result,
+        **nested(whole),
         "block": block.name,
         "training_seconds": {name: one.seconds for name, one in models.items()},
         "without_gradient": dead,
@@ -116,7 +116,7 @@ def _dead(
 def _with_published(block: Block, whole: Comparison) -> Comparison:
     there = TABLE_1[block.name]
     beside: dict[str, Any] = {}
-    for row in whole.result["sets"]:
+    for row in (one.name for one in whole.sets):
         source = published_row(block, row)
         if source is not None:
             beside[row] = dict(there.rows[source])
@@ -140,15 +140,15 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
         f"attacks cannot move them: {_no_slope(numbers)}. In the rows with leaking gradients the "
         "attack sees ReLU as leaky ReLU, and test images are moved to a wrong class."
     )
-    if set(block.stand_ins) & set(whole.result["sets"]):
+    if set(block.stand_ins) & {one.name for one in whole.sets}:
         words.append(
             "EMNIST is not at hand: 2,990 capital letters of another collection stand in for it, "
             "with and without those that look like digits."
         )
     baselines = [name for name in RECIPES[block.name].columns if name not in METHODS]
-    tables = [_only(whole, METHODS).markdown()]
+    tables = [whole.only(METHODS).markdown()]
     if baselines:
-        errors, grid, *_ = _only(whole, baselines).markdown().split("\n\n")
+        errors, grid, *_ = whole.only(baselines).markdown().split("\n\n")
         tables += ["Baselines the paper has no column for:", errors, grid]
     return "\n\n".join([*words, *tables])
 
@@ -158,13 +158,6 @@ def _no_slope(numbers: Numbers) -> str:
         f"{column} " + ", ".join(f"{row} {percent(share)}" for row, share in shares.items())
         for column, shares in numbers["without_gradient"].items()
     )
-
-
-def _only(whole: Comparison, names: Any) -> Comparison:
-    """The same table with some of the columns."""
-    result = dict(whole.result)
-    result["predictors"] = {name: result["predictors"][name] for name in names}
-    return replace(whole, result=result)
 
 
 def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:

@@ -7,10 +7,12 @@ from typing import Any
 from nescio import detectors
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.evaluation import DetectorComparison, compare_detectors
+from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
+from nescio.evaluation.compare.comparison import MEAN
 from nescio.models.model import Model
 from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
+from nescio_papers.kit.nested import rows_of
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
 
@@ -20,6 +22,7 @@ COMBINED = "combined: knn, and mahalanobis of the first layer"
 WEIGHTS = (0.9, 0.1)  # the first layer speaks only where it is sure
 HELD = 10  # every tenth training image calibrates the combination
 KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
+COSTS = ("fit_seconds", "score_seconds_per_1000", "bytes")
 Numbers = Mapping[str, Any]
 
 
@@ -56,14 +59,15 @@ def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
         members=sizes.seeds,
     )
     tables = [_table(settings, block, in_dist, _member(model, i)) for i in range(model.members)]
-    first = tables[0].result
-    names = [n for n in first["detectors"] if all(n in t.result["detectors"] for t in tables)]
+    first = tables[0]
+    names = [n for n in first.subjects if all(n in one.subjects for one in tables)]
+    means = {one.name: list(one.of) for one in first.sets if one.kind == "mean"}
     return {
         "seeds": len(tables),
         "accuracy": [accuracy(_member(model, i), in_dist) for i in range(model.members)],
-        "sets": first["sets"],
-        "groups": first["groups"],
-        "left_out": first["left_out"],
+        "absent": {one.name: one.absent for one in first.sets if one.absent},
+        "means": means,
+        "left_out": dict(first.about.left_out),
         "detectors": {name: _means(tables, name) for name in names},
     }
 
@@ -74,11 +78,11 @@ def _member(model: Model, index: int) -> Model:
     return Model(model.net, tensors, model.head)
 
 
-def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> DetectorComparison:
+def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> Comparison:
     sizes = budget(settings)
 
-    def make() -> DetectorComparison:
-        return compare_detectors(
+    def make() -> Comparison:
+        return compare(
             model,
             in_dist.test,
             ood_data(block, in_dist, sizes, settings.seed),
@@ -109,18 +113,14 @@ def combination() -> Callable[[Activations], Detector]:
     return make
 
 
-def _means(tables: Sequence[DetectorComparison], name: str) -> dict[str, Any]:
-    parts = [table.result["detectors"][name] for table in tables]
+def _means(tables: Sequence[Comparison], name: str) -> dict[str, Any]:
+    parts = [rows_of(table, name) for table in tables]
     rows = {
-        row: {key: _mean([p["rows"][row][key]["value"] for p in parts]) for key in KEYS}
-        for row in parts[0]["rows"]
+        row: {key: _mean([part[row][key]["value"] for part in parts]) for key in KEYS}
+        for row in parts[0]
+        if row
     }
-    means = {
-        group: {key: _mean([p["means"][group][key]["value"] for p in parts]) for key in KEYS}
-        for group in parts[0]["means"]
-    }
-    costs = {key: fmean(p[key] for p in parts) for key in ("fit_seconds", "score_seconds", "bytes")}
-    return {"rows": rows, "means": means, **costs}
+    return {"rows": rows, **{key: fmean(part[""][key] for part in parts) for key in COSTS}}
 
 
 def _mean(values: Sequence[float]) -> dict[str, float | None]:
@@ -132,23 +132,18 @@ def _texts(name: str, part: Numbers) -> list[str]:
     right = ", ".join(f"{100 * one:.2f} %" for one in part["accuracy"])
     order = sorted(
         part["detectors"],
-        key=lambda n: part["detectors"][n]["means"]["all"]["auroc"]["value"],
+        key=lambda n: part["detectors"][n]["rows"][MEAN]["auroc"]["value"],
         reverse=True,
     )
-    sets, groups = part["groups"]["all"], list(part["groups"])
-    header = ["", *sets, *(f"mean, {group}" for group in groups)]
+    columns = [*part["means"][MEAN], *part["means"]]
     texts = [f"### Trained on {name}", f"Accuracy {right}."]
     for key, title in (("auroc", "AUROC"), ("fpr_at_95_tpr", "FPR95")):
         rows = []
         for one in order:
             result = part["detectors"][one]
-            cells = [*(result["rows"][row][key] for row in sets)]
-            cells += [result["means"][group][key] for group in groups]
-            rows.append([one, *map(_said, cells)])
-        texts += [title, table(header, rows)]
-    for row, entry in part["sets"].items():
-        if "absent" in entry:
-            texts.append(f"{row} is not at hand: {entry['absent']}.")
+            rows.append([one, *(_said(result["rows"][column][key]) for column in columns)])
+        texts += [title, table(["", *columns], rows)]
+    texts += [f"{row} is not at hand: {why}." for row, why in part["absent"].items()]
     texts += [f"{one} left out: {why}" for one, why in part["left_out"].items()]
     return texts
 

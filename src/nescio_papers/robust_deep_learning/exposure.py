@@ -7,11 +7,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from nescio import losses
-from nescio.evaluation import DetectorComparison, compare_detectors
+from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio.report.plots.look import add_title, label, with_look
 from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, slug, table, verdict
+from nescio_papers.kit.nested import rows_of
 from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained
 from nescio_papers.robust_deep_learning.sets import (
     BLOCKS,
@@ -74,19 +75,20 @@ def _matrix(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]
         model = trained(settings, PART, name, in_dist, epochs=epochs, loss=loss)
         folder = folder_of(settings, PART) / f"{name}--table"
         table = _compared(settings, block, in_dist, model, folder)
-        part = table.result["detectors"]["msp"]["rows"]
-        rows[shown] = {row: part[row]["auroc"] for row in table.result["groups"]["all"]}
+        part = rows_of(table, "msp")
+        tested = [one.name for one in table.sets if one.kind == "ood" and not one.absent]
+        rows[shown] = {row: part[row]["auroc"] for row in tested}
         right[shown] = accuracy(model, in_dist)
     return {"rows": rows, "accuracy": right, "absent": absent}
 
 
 def _compared(
     settings: Settings, block: Block, in_dist: InData, model: Model, folder: Any
-) -> DetectorComparison:
+) -> Comparison:
     sizes = budget(settings)
 
-    def make() -> DetectorComparison:
-        return compare_detectors(
+    def make() -> Comparison:
+        return compare(
             model,
             in_dist.test,
             ood_data(block, in_dist, sizes, settings.seed),

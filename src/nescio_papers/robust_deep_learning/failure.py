@@ -22,20 +22,18 @@ from nescio.detectors.failure import (
     true_class_probability,
 )
 from nescio.detectors.observe import observe
+from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.failure_comparison import (
-    BASELINE,
-    NAMES,
-    FailureComparison,
-    compare_failures,
-)
+from nescio.evaluation.compare.errors_task import BASELINE, NAMES
 from nescio.models.model import Model
-from nescio.report.failure_table import THOUSANDTHS, TITLES
+from nescio.report.comparison_tables import THOUSANDTHS
+from nescio.report.render import METRICS
 from nescio.training.train import train
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images
+from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import weights_digest
@@ -164,7 +162,7 @@ def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Mode
     return model, crossed
 
 
-def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[FailureComparison]:
+def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Comparison]:
     """A comparison for each seed, kept with what it was made from."""
     sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
     model, crossed = networks_of(settings, block, in_dist)
@@ -173,12 +171,12 @@ def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Fail
         where = folder / f"seed-{member}"
         mark = [weights_digest(model), *map(weights_digest, crossed.models), str(sizes)]
         try:
-            kept = FailureComparison.load(where)
-            if kept.result.get("key") != mark:
+            kept = Comparison.load(where)
+            if kept.about.key != mark:
                 raise NescioError("of other networks")
         except NescioError:
             kept = _compared(settings, block, in_dist, model, crossed.member(member), member)
-            kept.result["key"] = mark
+            kept = kept.with_about(key=mark)
             kept.save(where, pictures=False)
         results.append(kept)
     return results
@@ -191,7 +189,7 @@ def _compared(
     model: Model,
     crossed: CrossFit,
     member: int,
-) -> FailureComparison:
+) -> Comparison:
     """All scores on one of the networks."""
     sizes, net = budget(settings), model.member(member)
     seen = observe(net, in_dist.train, inputs=True, progress=False)
@@ -204,10 +202,12 @@ def _compared(
         COOLED: detectors.msp(temperature=fit_temperature(Categorical(held.logits), crossed.y)),
         ORACLE: -true_class_probability(Categorical(test.logits), test.known().long()),
     }
-    return compare_failures(
+    return compare(
+        None,
         test,
-        scores,
-        held=held,
+        task="errors",
+        scores=scores,
+        validation=held,
         name=block.name,
         resamples=sizes.resamples,
         seed=settings.seed,
@@ -294,29 +294,28 @@ def _distances(seen: Activations, test: Activations, crossed: CrossFit) -> dict[
     }
 
 
-def _numbers(tables: Sequence[FailureComparison]) -> dict[str, Any]:
-    first = tables[0].result
+def _numbers(tables: Sequence[Comparison]) -> dict[str, Any]:
     return {
         "seeds": len(tables),
-        "error": [one.result["errors"] / one.result["samples"] for one in tables],
-        "temperature": [one.result["temperature"] for one in tables],
+        "error": [(one.about.errors or 0) / one.about.samples for one in tables],
+        "temperature": [one.about.temperature for one in tables],
         "sure_errors": {
             when: fmean(float((t.confidence[when][t.wrong] >= 0.9).mean()) for t in tables)
             for when in ("before", "after")
         },
-        "scores": {name: _score(tables, name) for name in first["scores"]},
+        "scores": {name: _score(tables, name) for name in tables[0].subjects},
     }
 
 
-def _score(tables: Sequence[FailureComparison], name: str) -> dict[str, Any]:
+def _score(tables: Sequence[Comparison], name: str) -> dict[str, Any]:
     """Means over seeds, and the gains in AP of errors over the maximum probability."""
-    parts = [one.result["scores"][name] for one in tables]
+    parts = [rows_of(one, name)[one.about.data] for one in tables]
     outcome: dict[str, Any] = {
-        "metrics": {key: _mean([part["metrics"][key]["value"] for part in parts]) for key in NAMES},
-        "ap_error": [part["metrics"]["ap_error"] for part in parts],
+        "metrics": {key: _mean([part[key]["value"] for part in parts]) for key in NAMES},
+        "ap_error": [part["ap_error"] for part in parts],
     }
     if name != BASELINE:
-        outcome["gains"] = [part["difference"]["ap_error"] for part in parts]
+        outcome["gains"] = [part["ap_error_difference"] for part in parts]
     return outcome
 
 
@@ -359,7 +358,7 @@ def _texts(part: Numbers) -> list[str]:
     seeds = [f"network {i}" for i in range(part["seeds"])]
     return [
         f"Test error {errors}.",
-        table(["", *TITLES.values()], rows),
+        table(["", *(METRICS[key] for key in NAMES)], rows),
         "Gain in AP of errors over the maximum probability, in points:",
         table(["", "mean", "networks won", *seeds], gains),
     ]
@@ -380,7 +379,7 @@ def _gains(parts: Sequence[Numbers]) -> list[str]:
     return [f"{100 * fmean(p['value'] for p in parts):+.1f}", f"{won} of {len(parts)}", *cells]
 
 
-def _pictures(name: str, result: FailureComparison) -> tuple[dict[str, Any], dict[str, str]]:
+def _pictures(name: str, result: Comparison) -> tuple[dict[str, Any], dict[str, str]]:
     one = slug(name)
     figures = {
         f"failure-{one}-precision-recall.png": result.precision_recall(SHOWN),

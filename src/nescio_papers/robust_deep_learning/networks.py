@@ -8,7 +8,7 @@ from torch import nn
 
 from nescio import nets
 from nescio.core import NescioError, digest
-from nescio.evaluation import DetectorComparison
+from nescio.evaluation import Comparison
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
@@ -52,19 +52,16 @@ def trained(
     )
 
 
-def compared(
-    folder: Path, model: Model, key: Any, make: Callable[[], DetectorComparison]
-) -> DetectorComparison:
+def compared(folder: Path, model: Model, key: Any, make: Callable[[], Comparison]) -> Comparison:
     """A comparison that was kept for the same weights and key, or a new one, kept."""
     mark = [weights_digest(model), str(key)]
     try:
-        outcome = DetectorComparison.load(folder)
-        if outcome.result.get("key") == mark:
+        outcome = Comparison.load(folder)
+        if outcome.about.key == mark:
             return outcome
     except NescioError:
         pass  # there is none, or it is of another version
-    made = make()
-    made.result["key"] = mark
+    made = make().with_about(key=mark)
     made.save(folder, pictures=False)
     return made
 

@@ -6,14 +6,15 @@ from typing import Any
 
 from nescio import detectors, models
 from nescio.data.ood import shapes
-from nescio.evaluation import DetectorComparison, compare_detectors
+from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.scored import observe_given
+from nescio.evaluation.compare.scoring import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
 from nescio_papers.kit.claims import judged, verdict_of
 from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData
+from nescio_papers.kit.nested import nested, rows_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning import exposure
@@ -51,7 +52,7 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
     names = comparison.ranked[:3]
     shown = [MSP, DROPOUTS[2], TUNED, *(n for n in names if n not in LECTURE)]
     return Findings(
-        numbers={**comparison.result, "accuracy": right},
+        numbers={**nested(comparison), "accuracy": right},
         figures={
             "ood-roc.png": comparison.roc(shown),
             "ood-histograms.png": comparison.histograms(shown),
@@ -66,13 +67,14 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
     )
 
 
-def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorComparison:
+def _table(settings: Settings, model: Model, in_dist: InData) -> Comparison:
     """All detectors and MC dropout; ODIN is tuned on drawn shapes, which nothing is tested on."""
     sizes, net = budget(settings), model.member(0)
     drawn = (shapes(in_dist.shape, seed=settings.seed), sizes.tuning)
     held = observe_given(net, "drawn shapes", drawn)
-    return compare_detectors(
-        net,
+    sampled = models.mc_dropout(net, passes=sizes.passes, seed=settings.seed)
+    return compare(
+        {"network": net, "MC dropout": sampled},
         in_dist.test,
         ood_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed),
         train=in_dist.train,
@@ -84,7 +86,6 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
             ),
             LECTURE[-2]: lambda seen: detectors.tuned_odin(seen[: sizes.tuning]),
         },
-        predictors={"MC dropout": models.mc_dropout(net, passes=sizes.passes, seed=settings.seed)},
         name="MNIST",
         resamples=sizes.resamples,
         seed=settings.seed,
@@ -92,17 +93,11 @@ def _table(settings: Settings, model: Model, in_dist: InData) -> DetectorCompari
     )
 
 
-def _text(comparison: DetectorComparison, right: float) -> str:
-    sets = comparison.result["groups"]["all"]
-    rows = [
-        [name, *(_cell(comparison.result["detectors"][name]["rows"][row]["auroc"]) for row in sets)]
-        for name in LECTURE
-    ]
-    absent = [
-        f"{row} is not at hand: {entry['absent']}."
-        for row, entry in comparison.result["sets"].items()
-        if "absent" in entry
-    ]
+def _text(comparison: Comparison, right: float) -> str:
+    sets = _sets(comparison)
+    cells = {name: rows_of(comparison, name) for name in LECTURE}
+    rows = [[name, *(_cell(cells[name][row]["auroc"]) for row in sets)] for name in LECTURE]
+    absent = [f"{one.name} is not at hand: {one.absent}." for one in comparison.sets if one.absent]
     return "\n\n".join(
         [
             f"A small convolutional network with dropout on MNIST, accuracy {100 * right:.2f} %. "
@@ -118,13 +113,17 @@ def _text(comparison: DetectorComparison, right: float) -> str:
     )
 
 
+def _sets(found: Comparison) -> list[str]:
+    """The OOD sets that are at hand."""
+    return [one.name for one in found.sets if one.kind in ("ood", "near") and not one.absent]
+
+
 def _cell(number: Numbers) -> str:
     return f"{number['value']:.3f} ({number['low']:.3f}-{number['high']:.3f})"
 
 
-def _claims(comparison: DetectorComparison) -> list[Claim]:
-    sets = comparison.result["groups"]["all"]
-    logits = {row: comparison.auroc("max_logit", row) for row in sets}
+def _claims(comparison: Comparison) -> list[Claim]:
+    logits = {row: comparison.value("max_logit", row) for row in _sets(comparison)}
     right = [value > 0.5 for value in logits.values()]
     return [
         Claim(
@@ -146,13 +145,13 @@ def _claims(comparison: DetectorComparison) -> list[Claim]:
     ]
 
 
-def _better(comparison: DetectorComparison, name: str, sentence: str) -> Claim:
+def _better(comparison: Comparison, name: str, sentence: str) -> Claim:
     """Does a paired test set a score above the maximum probability: on all sets, some, none?"""
-    in_dist = comparison.result["data"]
+    in_dist = comparison.about.data
     own, plain = comparison.scores[name], comparison.scores[MSP]
     gaps = {
         row: delong_test((own[in_dist], own[row]), (plain[in_dist], plain[row]))
-        for row in comparison.result["groups"]["all"]
+        for row in _sets(comparison)
     }
     said = ", ".join(
         f"{row} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for row, gap in gaps.items()

@@ -103,7 +103,7 @@ def in_data(block: Block, sizes: Budget) -> InData | Absent:
 
 
 def ood_data(block: Block, in_dist: InData, sizes: Budget, seed: int) -> dict[str, Any]:
-    """OOD sets to test on, as `compare_detectors` takes them; noise is the last."""
+    """OOD sets to test on, as `compare` takes them; noise is the last."""
     rows: dict[str, Any] = {}
     for name, source in block.ood.items():
         images = _parts(source)

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from nescio import conformal, models, nets
 from nescio.calibration import temperature
-from nescio.core import kept
+from nescio.core import from_json, kept, to_json
 from nescio.data import corruptions
 from nescio.data.dataset import Part
 from nescio.evaluation.answers import see
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.under_shift import Along, accuracy_above, along, entropies
+from nescio.evaluation.under_shift import ShiftCurves, accuracy_above, entropies, under_shift
 from nescio.guards import Guard, guard
 from nescio.guards.score import quiet
 from nescio.models import Predictor
@@ -27,6 +27,7 @@ from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
+from nescio_papers.kit.nested import curves_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
 from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
@@ -90,7 +91,7 @@ def run(settings: Settings) -> Findings:
     ood = _ood(sizes, subjects, digits)
     stream = streams(watch, digits.in_dist.test, seed=settings.seed)
     first = Findings(
-        numbers={name: curve.result for name, curve in curves.items()},
+        numbers={name: curves_of(curve) for name, curve in curves.items()},
         figures={f"shift-{name}.png": pictures.curves(curve) for name, curve in curves.items()},
         captions={f"shift-{name}.png": _caption(curve) for name, curve in curves.items()},
         text=_text(sizes, curves),
@@ -166,7 +167,7 @@ def _along(
     digits: Digits,
     name: str,
     weights: str,
-) -> Along:
+) -> ShiftCurves:
     """The curves of one shift, measured once and kept."""
     last = f"M = {max(MEMBERS)}"
     calibrated: Any = partial(conformal.adaptive, miscoverage=sizes.miss)
@@ -175,10 +176,11 @@ def _along(
         x, y = digits.held
         rules = {who: {"adaptive sets": calibrated(subjects[who](x), y)} for who in (SINGLE, last)}
         move, data = SHIFTS[name](), digits.in_dist.test
-        return dict(along(subjects, data, move, sets=rules, guards={"guard": watch}).result)
+        return to_json(under_shift(subjects, data, move, sets=rules, guards={"guard": watch}))
 
     path = folder_of(settings, PART) / f"{name}.json"
-    return Along(kept(path, {"key": [weights, str(sizes)], "shift": name}, make))
+    stored = kept(path, {"key": [weights, str(sizes)], "shift": name}, make)
+    return from_json(ShiftCurves, stored, str(path))
 
 
 def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits) -> Findings:
@@ -246,7 +248,7 @@ def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]
     ]
 
 
-def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
+def _text(sizes: Budget, curves: Mapping[str, ShiftCurves]) -> str:
     lines = [
         f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
         f"{sizes.held:,} others calibrate the temperature, the sets ({100 * (1 - sizes.miss):g} %) "
@@ -257,27 +259,27 @@ def _text(sizes: Budget, curves: Mapping[str, Along]) -> str:
     for name, comparison in curves.items():
         strengths = [f"{strength:g}" for strength in comparison.strengths]
         rows = [
-            [f"accuracy, {who}", *map(_share, comparison.curve("predictors", who, "accuracy"))]
-            for who in comparison.result["predictors"]
+            [f"accuracy, {who}", *map(_share, comparison.curve(who, "accuracy"))]
+            for who in comparison.subjects("accuracy")
         ]
         rows += [
-            [f"ECE, {who}", *map(_share, comparison.curve("predictors", who, "ece"))]
-            for who in comparison.result["predictors"]
+            [f"ECE, {who}", *map(_share, comparison.curve(who, "ece"))]
+            for who in comparison.subjects("ece")
         ]
         rows += [
-            [f"covered, {who}", *map(_share, comparison.curve("sets", who, "covered"))]
-            for who in comparison.result["sets"]
+            [f"covered, {who}", *map(_share, comparison.curve(who, "covered"))]
+            for who in comparison.subjects("covered")
         ]
         rows += [
-            [f"guard, {key}", *map(_share, comparison.curve("guards", "guard", key))]
+            [f"guard, {key}", *map(_share, comparison.curve("guard", key))]
             for key in ("risk", "answered", "unsure", "ood")
         ]
         lines += [f"### {name.replace('_', ' ')}", table(["strength", *strengths], rows)]
     return "\n\n".join(lines)
 
 
-def _caption(comparison: Along) -> str:
-    return f"{comparison.result['shift'].replace('_', ' ')}, {comparison.result['description']}."
+def _caption(comparison: ShiftCurves) -> str:
+    return f"{comparison.shift.replace('_', ' ')}, {comparison.description}."
 
 
 def _share(value: float | None) -> str:

@@ -22,7 +22,7 @@ from nescio.detectors.failure import (
     without_score,
 )
 from nescio.detectors.failure.recommended import logistic
-from nescio.evaluation.compare.failure_comparison import compare_failures
+from nescio.evaluation import compare
 from nescio.metrics import ap_error, auroc
 
 SMALL = {"widths": (16,), "epochs": 3, "learning_rate": 0.01, "progress": False}
@@ -321,27 +321,29 @@ def test_a_score_beside_the_classes_is_no_class(scored):
     wrong = scored.logits[0, :, :2].argmax(-1) != scored.labels
     confidence = extra_score("learned_confidence")
     fitted = detectors.trust_score(scored)
-    found = compare_failures(
+    found = compare(
+        None,
         scored,
-        {"own": confidence, "energy": detectors.energy(), "trust": fitted},
-        held=scored,
+        task="errors",
+        detectors={"own": confidence, "energy": detectors.energy(), "trust": fitted},
+        validation=scored,
         resamples=5,
     )
-    assert found.result["errors"] == int(wrong.sum())
+    assert found.about.errors == int(wrong.sum())
     np.testing.assert_array_equal(found.wrong, wrong.numpy())
     classes = without_score(scored)
-    torch.testing.assert_close(torch.from_numpy(found.scores["own"]), confidence(scored))
+    torch.testing.assert_close(torch.from_numpy(found.scores["own"]["test"]), confidence(scored))
     others = {
         "maximum probability": detectors.msp(),
         "energy": detectors.energy(),
         "trust": fitted,
     }
     for name, detector in others.items():
-        torch.testing.assert_close(torch.from_numpy(found.scores[name]), detector(classes))
+        torch.testing.assert_close(torch.from_numpy(found.scores[name]["test"]), detector(classes))
     top = classes.logits[0].double().softmax(-1).amax(-1)
     torch.testing.assert_close(torch.from_numpy(found.confidence["before"]), top)
-    plain = compare_failures(classes, held=classes, resamples=5)
-    assert found.result["temperature"] == plain.result["temperature"]
+    plain = compare(None, classes, task="errors", validation=classes, resamples=5)
+    assert found.about.temperature == plain.about.temperature
 
 
 def test_the_score_is_not_read_from_classes_alone(scored):
@@ -350,7 +352,7 @@ def test_the_score_is_not_read_from_classes_alone(scored):
         with pytest.raises(NescioError, match="went through without_score"):
             extra_score("learned_confidence")(rows)
     with pytest.raises(NescioError, match="compare takes the classes itself"):
-        compare_failures(classes, {"own": extra_score("learned_confidence")})
+        compare(None, classes, task="errors", scores={"own": extra_score("learned_confidence")})
     answers = classes.answers[0](scored.inputs)
     assert answers.shape == (150, 2)
     with pytest.raises(NescioError, match="asks the network"):

@@ -24,6 +24,11 @@ def linear(scale: float = 1.0) -> nn.Module:
     return net
 
 
+def sizes(result):
+    """Samples by data set."""
+    return {one["name"]: one["samples"] for one in result["sets"]}
+
+
 @pytest.fixture(scope="module")
 def labeled() -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
@@ -33,7 +38,7 @@ def labeled() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_quality_equals_the_metrics(labeled) -> None:
     x, y = labeled
-    found = audit(linear(), labeled).result["predictors"]["network"]
+    found = audit(linear(), labeled).to_json()["predictors"]["network"]
     probs = linear()(x).softmax(-1).double()
     assert found["test"]["accuracy"] == pytest.approx(metrics.accuracy(probs, y))
     assert found["test"]["nll"] == pytest.approx(metrics.nll(probs, y), rel=1e-6)
@@ -46,7 +51,7 @@ def test_quality_equals_the_metrics(labeled) -> None:
 
 def test_confidence_along_the_ray_is_exact_and_tends_to_one(labeled) -> None:
     x, _ = labeled
-    ray = audit(linear(), labeled).result["predictors"]["network"]["scaling"]
+    ray = audit(linear(), labeled).to_json()["predictors"]["network"]["scaling"]
     for alpha, confidence in zip(ray["alpha"], ray["mean_max_confidence"], strict=True):
         truth = torch.sigmoid(2 * alpha * x[:, 0].abs().double()).mean().item()
         assert confidence == pytest.approx(truth, rel=1e-5)
@@ -58,41 +63,45 @@ def test_confidence_along_the_ray_is_exact_and_tends_to_one(labeled) -> None:
 
 def test_the_separation_is_the_ranking_of_each_measure(labeled) -> None:
     ood = torch.zeros(50, 2)  # on the boundary: as unsure as can be
-    result = audit(linear(), labeled, ood={"boundary": ood}).result
+    result = audit(linear(), labeled, ood={"boundary": ood}).to_json()
     numbers = result["predictors"]["network"]["ood"]["boundary"]["measures"]
     assert numbers["least_confidence"]["auroc"] == 1.0
     assert numbers["least_confidence"]["fpr_at_95_tpr"] == 0.0
     assert numbers["mutual_information"]["auroc"] == 0.5  # one network has none
-    assert result["sets"]["boundary"] == 50
+    assert sizes(result)["boundary"] == 50
 
 
 def test_several_predictors_and_the_table(labeled) -> None:
     both = {"one": linear(), "two": ensemble([linear(), linear(3.0)]), "three": plain(linear(2.0))}
     findings = audit(both, labeled, train=labeled, alphas=(1.0, 10.0), attack_steps=7)
-    rows = findings.table
-    assert {row["predictor"] for row in rows} == {"one", "two", "three"}
-    assert {row["data"] for row in rows} == {
+    results = findings.results
+    assert results.names("subject") == ["one", "two", "three"]
+    assert (
+        results.value("one", "test", "accuracy")
+        == findings.findings.predictors["one"].test.accuracy
+    )
+    assert set(results.names("data")) == {
         "test", "uniform noise", "shuffled features", "scaled x 10",
         "adversarial noise (radius 0.05, 7 steps)",
     }  # fmt: skip
-    assert findings.result["predictors"]["two"]["members"] == 2
+    assert findings.to_json()["predictors"]["two"]["members"] == 2
 
 
 def test_images_get_permuted_pixels() -> None:
     digits = data.digits()
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    result = audit(net, digits.test, alphas=(1.0, 100.0)).result
-    assert "permuted pixels" in result["sets"]
+    result = audit(net, digits.test, alphas=(1.0, 100.0)).to_json()
+    assert "permuted pixels" in sizes(result)
 
 
 def test_the_attack_finds_the_surest_inputs_near_noise(labeled) -> None:
     """Sure in proportion to the first feature: the surest point is at the end of its reach."""
     x, _ = labeled
-    result = audit(linear(), labeled, rays=0, attack_radius=0.2, attack_steps=30).result
+    result = audit(linear(), labeled, rays=0, attack_radius=0.2, attack_steps=30).to_json()
     name = "adversarial noise (radius 0.2, 30 steps)"
     found = result["predictors"]["network"]["ood"][name]["mean_max_confidence"]
     units = units_of(x)
-    start = noise(x, seed=derive(0, "audit")).take(result["sets"][name])[:, 0]
+    start = noise(x, seed=derive(0, "audit")).take(sizes(result)[name])[:, 0]
     ends = torch.stack([(start - 0.2).clamp(min=0), (start + 0.2).clamp(max=1)])
     ends = units.low[0] + ends * units.width[0]
     best = torch.sigmoid(2 * ends.abs().amax(0).double()).mean().item()
@@ -103,7 +112,7 @@ def test_the_attack_finds_the_surest_inputs_near_noise(labeled) -> None:
 
 
 def test_the_attack_can_be_left_out(labeled) -> None:
-    result = audit(linear(), labeled, rays=0, attack_steps=0).result
+    result = audit(linear(), labeled, rays=0, attack_steps=0).to_json()
     assert "attack" not in result
     assert set(result["predictors"]["network"]["ood"]) == {
         "uniform noise", "shuffled features", "scaled x 10000",
@@ -113,9 +122,9 @@ def test_the_attack_can_be_left_out(labeled) -> None:
 def test_a_predictor_without_gradients_is_audited_without_the_attack(labeled) -> None:
     model = plain(linear())
     findings = audit({"plain": model, "closed": lambda x: model(x)}, labeled, rays=0)
-    closed = findings.result["predictors"]["closed"]
+    closed = findings.to_json()["predictors"]["closed"]
     assert "no method answer" in closed["attack"]["skipped"]
-    assert closed["test"] == findings.result["predictors"]["plain"]["test"]
+    assert closed["test"] == findings.to_json()["predictors"]["plain"]["test"]
     assert "closed: no adversarial noise. a function has no method answer" in " ".join(
         str(findings).split()
     )
@@ -142,7 +151,7 @@ def test_an_attack_without_gradients_leaks_through_dead_units() -> None:
     """What can reach the edge does, though the gradient at the start is zero."""
     given = unit_square()
     net = stepped(nn.ReLU(), 0.9)
-    result = audit(net, given, rays=0, attack_radius=0.2, attack_steps=40).result
+    result = audit(net, given, rays=0, attack_radius=0.2, attack_steps=40).to_json()
     found = result["predictors"]["network"]
     start = noise(given[0], seed=derive(0, "audit")).take(200)[:, 0]
     share = ((start + 0.2).clamp(max=1) > 0.9).double().mean().item()
@@ -156,7 +165,7 @@ def test_an_attack_without_gradients_leaks_through_dead_units() -> None:
 def test_inputs_that_no_attack_can_move_are_counted() -> None:
     net = stepped(nn.Hardtanh(0.0, 1.0), 2.0)  # flat on all of the data, and nothing leaks
     findings = audit(net, unit_square(), rays=0, attack_steps=5)
-    assert findings.result["predictors"]["network"]["attack"] == {"blind": 1.0}
+    assert findings.to_json()["predictors"]["network"]["attack"] == {"blind": 1.0}
     assert "could not move 100 % of its inputs" in " ".join(str(findings).split())
 
 
@@ -178,8 +187,8 @@ def test_images_of_another_range_are_attacked_in_that_range() -> None:
     x, y = data.digits().test
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     watching = Watching(net)
-    result = audit(watching, (4 * x - 1, y), rays=0, alphas=(1.0,), attack_steps=5).result
-    assert "adversarial noise (radius 0.3, 5 steps)" in result["sets"]
+    result = audit(watching, (4 * x - 1, y), rays=0, alphas=(1.0,), attack_steps=5).to_json()
+    assert "adversarial noise (radius 0.3, 5 steps)" in sizes(result)
     assert watching.low == pytest.approx(-1)
     assert watching.high == pytest.approx(3)
 
@@ -190,7 +199,7 @@ def test_images_of_bytes_are_images() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     options = {"rays": 0, "alphas": (1.0, 10.0), "attack_steps": 5}
     found = [
-        audit(net, (given, y), train=(given, y), ood={"same": given}, **options).result
+        audit(net, (given, y), train=(given, y), ood={"same": given}, **options).to_json()
         for given in (images, images / 255)
     ]
     assert found[0] == found[1]
@@ -203,7 +212,8 @@ def test_saving_writes_a_page_and_the_numbers(labeled, tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert saved["nescio"] == nescio.__version__
     assert (
-        saved["predictors"]["network"]["test"] == findings.result["predictors"]["network"]["test"]
+        saved["predictors"]["network"]["test"]
+        == findings.to_json()["predictors"]["network"]["test"]
     )
     assert "AUROC" in str(findings)
 
@@ -220,19 +230,19 @@ def test_test_data_scaled_otherwise_than_the_training_data_are_said(labeled) -> 
     x, y = labeled
     options = {"rays": 0, "attack_steps": 0, "alphas": (1.0,), "progress": False}
     found = audit(linear(), (1000 * x + 500, y), train=(x, y), **options)
-    assert found.result["range"]["ood"] > len(x) / 2
+    assert found.to_json()["range"]["ood"] > len(x) / 2
     assert "are they scaled alike?" in " ".join(str(found).split())
     alike = audit(linear(), (x, y), train=(x, y), **options)
-    assert alike.result["range"]["ood"] == 0
+    assert alike.to_json()["range"]["ood"] == 0
     assert "are they scaled alike?" not in str(alike)
-    assert "range" not in audit(linear(), (x, y), **options).result
+    assert "range" not in audit(linear(), (x, y), **options).to_json()
 
 
 def test_test_samples_among_the_validation_data_are_left_out(labeled) -> None:
     x, y = labeled
     options = {"rays": 0, "attack_steps": 0, "alphas": (1.0,), "progress": False}
     cut = len(x) // 2
-    found = audit(linear(), (x, y), validation=(x[:cut], y[:cut]), **options).result
+    found = audit(linear(), (x, y), validation=(x[:cut], y[:cut]), **options).to_json()
     assert f"({cut} left out)" in found["held_out"]
     bins = found["predictors"]["network"]["calibration"]["before"]["reliability"]
     assert sum(bins["count"]) == len(x) - cut
@@ -242,16 +252,16 @@ def test_test_samples_among_the_validation_data_are_left_out(labeled) -> None:
 
 
 def test_the_same_seed_gives_the_same_audit(labeled) -> None:
-    first, second = (audit(linear(), labeled, seed=4).result for _ in range(2))
+    first, second = (audit(linear(), labeled, seed=4).to_json() for _ in range(2))
     assert first == second
-    assert audit(linear(), labeled, seed=5).result != first
+    assert audit(linear(), labeled, seed=5).to_json() != first
 
 
 def test_the_demo_shows_what_helps_and_what_does_not(tmp_path: Path) -> None:
     findings = audit_digits(
         members=3, epochs=6, rays=0, attack_steps=6, recipe=["acet"], run=tmp_path
     )
-    result = findings.result["predictors"]
+    result = findings.to_json()["predictors"]
     single, ensemble_ = result["single network"], result["deep ensemble"]
     attacked = "adversarial noise (radius 0.3, 6 steps)"
     acet = result["ACET"]
@@ -283,7 +293,8 @@ def test_the_demo_shows_what_helps_and_what_does_not(tmp_path: Path) -> None:
         ({"ood": {"uniform noise": torch.zeros(4, 2)}}, "taken"),
         ({"alphas": (1.0, 0.5)}, "increasing"),
         ({"alphas": ()}, "increasing"),
-        ({"ood": {"adversarial noise 2": torch.zeros(4, 2)}}, "taken"),
+        ({"ood": {"adversarial noise (radius 0.05, 50 steps)": torch.zeros(4, 2)}}, "taken"),
+        ({"ood": {"scaled x 10000": torch.zeros(4, 2)}}, "taken"),
         ({"train": (torch.zeros(4, 3), torch.zeros(4).long())}, "training inputs have shape"),
         ({"attack_radius": 2.0}, "leaves the box"),
         ({"attack_radius": 0.0}, "must be positive"),
@@ -306,8 +317,22 @@ def test_regression_models_are_refused(labeled) -> None:
 def test_an_audit_within_inference_mode_is_the_same(labeled) -> None:
     net = nescio.nets.mlp(2, 2, widths=(8,))
     options: dict = {"rays": 3, "attack_steps": 2, "progress": False}
-    truth = audit(net, labeled, **options).result
+    truth = audit(net, labeled, **options).to_json()
     with torch.inference_mode():
         x, y = (part.clone() for part in labeled)
-        assert audit(net, (x, y), **options).result == truth
-    assert audit(net, (x, y), **options).result == truth
+        assert audit(net, (x, y), **options).to_json() == truth
+    assert audit(net, (x, y), **options).to_json() == truth
+
+
+def test_the_kind_of_a_data_set_is_a_field(labeled) -> None:
+    given = {"adversarial noise of mine": torch.zeros(4, 2), "scaled x 2": torch.ones(4, 2)}
+    found = audit(linear(), labeled, ood=given, rays=0, attack_steps=2, progress=False)
+    kinds = {one.name: one.kind for one in found.results.sets}
+    assert kinds == {
+        "test": "test", "uniform noise": "noise", "shuffled features": "noise",
+        "adversarial noise (radius 0.05, 2 steps)": "adversarial",
+        "adversarial noise of mine": "ood", "scaled x 2": "ood", "scaled x 10000": "far",
+    }  # fmt: skip
+    assert found.verdict.startswith("At 10000 times the test inputs")
+    assert "sure on shuffled features" in found.verdict
+    assert found.findings.kind("adversarial noise of mine") == "ood"

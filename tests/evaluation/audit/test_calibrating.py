@@ -8,6 +8,7 @@ from torch import nn
 from nescio import calibration as calibrations
 from nescio import metrics
 from nescio.evaluation.audit import calibration, hold
+from nescio.evaluation.audit.findings import CalibrationFindings
 from nescio.models import ensemble, plain
 
 SHARP = 3.0  # by which the logits are too large
@@ -38,50 +39,50 @@ def found(held):
 
 
 def test_the_temperature_is_what_the_logits_are_too_large_by(found) -> None:
-    assert found["temperature"] == pytest.approx(SHARP, rel=0.1)
-    assert found["after"]["ece"]["value"] < 0.03 < found["before"]["ece"]["value"]
+    assert found.temperature == pytest.approx(SHARP, rel=0.1)
+    assert found.after.ece.value < 0.03 < found.before.ece.value
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_numbers_are_those_of_the_metrics(found, held, when: str) -> None:
     x, y = held.measured
-    heat = 1.0 if when == "before" else found["temperature"]
+    heat = 1.0 if when == "before" else found.temperature
     probs = (SHARP * x.double() / heat).softmax(1)
-    part = found[when]
+    part = getattr(found, when)
     confidence, right = probs.amax(1), probs.argmax(1) == y
-    assert part["nll"] == pytest.approx(metrics.nll(probs, y), rel=1e-5)
-    assert part["brier"] == pytest.approx(metrics.brier(probs, y), rel=1e-5)
-    assert part["ece"]["value"] == pytest.approx(metrics.ece(confidence, right), rel=1e-4)
-    assert part["smooth_ece"] == pytest.approx(metrics.smooth_ece(confidence, right), rel=1e-4)
-    assert sum(part["reliability"]["count"]) == 2000
-    hits = np.nansum(np.array(part["reliability"]["accuracy"]) * part["reliability"]["count"])
+    assert part.nll == pytest.approx(metrics.nll(probs, y), rel=1e-5)
+    assert part.brier == pytest.approx(metrics.brier(probs, y), rel=1e-5)
+    assert part.ece.value == pytest.approx(metrics.ece(confidence, right), rel=1e-4)
+    assert part.smooth_ece == pytest.approx(metrics.smooth_ece(confidence, right), rel=1e-4)
+    assert sum(part.reliability.count) == 2000
+    hits = np.nansum(np.array(part.reliability.accuracy) * part.reliability.count)
     assert hits == pytest.approx(int(right.sum()))
 
 
 def test_the_interval_of_a_miscalibrated_network_excludes_0(found) -> None:
-    assert found["before"]["ece"]["low"] > 0.05
-    assert found["after"]["ece"]["low"] < 0.01
+    assert found.before.ece.low > 0.05
+    assert found.after.ece.low < 0.01
 
 
 def test_a_mixture_is_calibrated_as_a_mixture(held) -> None:
     both = ensemble([sharp(), sharp(2 * SHARP)])
     found = calibration(both, held)
     truth = calibrations.temperature(both, held.fitting).temperature
-    assert found["temperature"] == pytest.approx(truth, rel=1e-6)
+    assert found.temperature == pytest.approx(truth, rel=1e-6)
 
 
 def test_a_calibrated_predictor_gets_no_second_temperature(held) -> None:
     ready = calibrations.temperature(sharp(), held.fitting)
-    assert calibration(ready, held) == {"skipped": "it is calibrated already"}
+    assert calibration(ready, held) == CalibrationFindings(skipped="it is calibrated already")
 
 
 def test_without_an_error_there_is_no_temperature(held) -> None:
     x, _ = held.fitting
     perfect = hold(held.test, (x, x.argmax(1)), seed=0)
     found = calibration(plain(sharp()), perfect)
-    assert "after" not in found
-    assert found["skipped"]
-    assert found["before"]["nll"] > 0
+    assert found.after is None
+    assert found.skipped
+    assert found.before.nll > 0
 
 
 def test_a_calibrated_network_is_not_called_miscalibrated() -> None:
@@ -90,4 +91,4 @@ def test_a_calibrated_network_is_not_called_miscalibrated() -> None:
         calibration(plain(sharp(1.0)), hold(drawn(1000, seed), drawn(200, 100 + seed), seed=0))
         for seed in range(10)
     ]
-    assert sum(part["before"]["ece"]["low"] > 0 for part in found) < 3
+    assert sum(part.before.ece.low > 0 for part in found) < 3

@@ -8,6 +8,7 @@ from torch import nn
 from nescio import guard, nets
 from nescio.core import NescioError
 from nescio.evaluation.audit import guarded, hold
+from nescio.evaluation.audit.findings import Broken, Shares
 from nescio.evaluation.audit.guard_section import least_samples
 from nescio.models import mc_dropout, plain
 
@@ -56,18 +57,18 @@ def test_numbers_are_those_of_the_guard_on_the_other_part() -> None:
     decisions = found.guard(x)
     answered = int(decisions.answered.sum())
     errors = int(((decisions.label != y) & decisions.answered).sum())
-    test = found.result["test"]
-    assert test["answered"]["value"] == pytest.approx(answered / 600)
+    test = found.findings.test
+    assert test.answered.value == pytest.approx(answered / 600)
     known = binomtest(answered, 600).proportion_ci(0.95, method="exact")
-    assert test["answered"]["low"] == pytest.approx(known.low)
-    assert test["answered"]["high"] == pytest.approx(known.high)
-    assert (test["errors"], test["risk"]["value"]) == (errors, pytest.approx(errors / answered))
-    assert found.result["holds"]
-    assert found.result["broken"] == {"false_alarm": False, "risk": False}
-    assert found.result["trained"] == 500
-    assert not found.result["own_network"]
+    assert test.answered.low == pytest.approx(known.low)
+    assert test.answered.high == pytest.approx(known.high)
+    assert (test.errors, test.risk.value) == (errors, pytest.approx(errors / answered))
+    assert found.findings.holds
+    assert found.findings.broken == Broken(false_alarm=False, risk=False)
+    assert found.findings.trained == 500
+    assert not found.findings.own_network
     far = found.on(100 + torch.rand(50, 4))
-    assert far == {"inputs": 50, "answer": 0.0, "unsure": 0.0, "ood": 1.0}
+    assert far == Shares(inputs=50, answer=0.0, unsure=0.0, ood=1.0)
 
 
 def test_it_is_made_on_none_of_the_measured_samples() -> None:
@@ -83,34 +84,34 @@ def test_it_is_made_on_none_of_the_measured_samples() -> None:
 def test_test_data_of_another_kind_break_the_guarantees() -> None:
     x, y = drawn(600, 2)
     held = hold((x, 1 - y), drawn(500, 3), seed=0)
-    assert guarded("mine", plain(net()), held, drawn(500, 4)).result["broken"]["risk"]
+    assert guarded("mine", plain(net()), held, drawn(500, 4)).findings.broken.risk
     held = hold((x + 9, y), drawn(500, 3), seed=0)
-    assert guarded("mine", plain(net()), held, drawn(500, 4)).result["broken"]["false_alarm"]
+    assert guarded("mine", plain(net()), held, drawn(500, 4)).findings.broken.false_alarm
 
 
 def test_too_few_samples_say_how_many_it_takes() -> None:
     found = guarded("mine", plain(net()), hold(drawn(300, 0), None, seed=0), drawn(100, 1))
     assert found.guard is None
-    assert found.result["samples"] == 150
-    assert found.result["needed"] == least_samples(training=True) == 188
+    assert found.findings.samples == 150
+    assert found.findings.needed == least_samples(training=True) == 188
 
 
 def test_a_network_that_errs_too_often_says_so() -> None:
     held = hold(drawn(600, 2, flipped=0.3), drawn(600, 3, flipped=0.3), seed=0)
     found = guarded("mine", plain(net()), held, drawn(500, 4), seed=0)
-    assert not found.result["holds"]
-    assert found.result["enough"] is None
-    assert found.result["test"]["answered"]["value"] == 0
-    assert found.result["test"]["risk"] is None
+    assert not found.findings.holds
+    assert found.findings.enough is None
+    assert found.findings.test.answered.value == 0
+    assert found.findings.test.risk is None
 
 
 def test_what_cannot_be_guarded_says_why() -> None:
     model = plain(net())
     held = hold(drawn(500, 0), drawn(500, 1), seed=0)
     found = guarded("mine", lambda x: model(x), held, None)
-    assert "expected an nn.Module" in found.result["skipped"]
+    assert "expected an nn.Module" in found.findings.skipped
     trained = guarded("mine", model, held, held.fitting)
-    assert "are among the training data given" in trained.result["skipped"]
+    assert "are among the training data given" in trained.findings.skipped
 
 
 def test_the_network_behind_passes_of_dropout_is_guarded() -> None:

@@ -23,7 +23,7 @@ def test_without_validation_the_test_data_are_halved(count: int) -> None:
 
 
 def test_the_halves_are_drawn_by_the_seed() -> None:
-    first, again, other = (hold(pair(50), None, seed=s).places.tolist() for s in (0, 0, 1))
+    first, again, other = (hold(pair(50), None, seed=s).rows.tolist() for s in (0, 0, 1))
     assert first == again
     assert first != other
 
@@ -50,7 +50,7 @@ def test_test_samples_that_are_validation_samples_measure_nothing() -> None:
 def test_inputs_that_repeat_within_the_test_data_tell_no_sample_from_another() -> None:
     x = torch.tensor([0.0, 0, 0, 1, 2])[:, None]
     held = hold((x, torch.zeros(5, dtype=torch.long)), pair(2), seed=0)
-    assert held.places.tolist() == [0, 1, 2, 4]
+    assert held.rows.tolist() == [0, 1, 2, 4]
 
 
 def test_validation_that_is_the_test_data_is_refused() -> None:

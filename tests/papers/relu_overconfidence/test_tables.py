@@ -463,8 +463,8 @@ def test_a_row_without_inputs_has_a_count_of_none(small, tmp_path):
     nothing = Stronger("nothing", lambda model, in_dist: torch.zeros(0, 1, 28, 28))
     args = (replace(QUICKLY, folder=tmp_path), blocks.BLOCKS["MNIST"], "plain")
     found = cells.cell(*args, cells.Trained(Model(*_untrained()), None), in_dist, "row", nothing)
-    assert found.result["predictors"]["plain"]["rows"]["row"] == {"samples": 0}
-    assert found.result["sets"]["row"] == {"description": "nothing"}
+    assert found.row("plain", "row", "samples").value == 0
+    assert found.sets[-1].description == "nothing"
     assert "row" in found.markdown()
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from nescio.core import NescioError
+from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.failure_comparison import BASELINE, FailureComparison
+from nescio.evaluation.compare.errors_task import BASELINE
 from nescio_papers import Settings
 from nescio_papers.kit.experiment import VERDICTS
 from nescio_papers.robust_deep_learning import failure
@@ -84,11 +85,13 @@ def test_the_recommended_score_is_the_detector_that_a_user_makes(found):
     net = model.member(1)
     seen = failure.observe(net, in_dist.train, progress=False)
     test = failure.observe(net, in_dist.test, progress=False)
-    kept = FailureComparison.load(settings.folder / "failure" / "mnist" / "seed-1")
+    kept = Comparison.load(settings.folder / "failure" / "mnist" / "seed-1")
     plain = failure.recommended(seen)(test)
-    assert kept.scores[failure.PLAIN] == pytest.approx(plain.numpy(), rel=1e-4, abs=1e-4)
+    assert kept.scores[failure.PLAIN]["MNIST"] == pytest.approx(plain.numpy(), rel=1e-4, abs=1e-4)
     learnt = failure.recommended(seen, crossed=crossed.member(1))(test)
-    assert kept.scores[failure.RECOMMENDED] == pytest.approx(learnt.numpy(), rel=1e-4, abs=1e-4)
+    assert kept.scores[failure.RECOMMENDED]["MNIST"] == pytest.approx(
+        learnt.numpy(), rel=1e-4, abs=1e-4
+    )
 
 
 def test_the_page_has_tables_pictures_and_claims(found):

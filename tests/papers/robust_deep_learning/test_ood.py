@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import nescio
 from nescio import nets
-from nescio.evaluation import DetectorComparison
+from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.kit.experiment import VERDICTS
@@ -88,10 +88,10 @@ def test_color_out_sets_have_the_shape_of_the_in_data(small):
 def test_the_example_has_the_lectures_scores_and_all_detectors(run):
     folder, parts = run
     numbers = parts["ood"]["numbers"]["example"]
-    assert set(ood.LECTURE) <= set(numbers["detectors"])
-    assert {"knn", "vim", "energy"} <= set(numbers["detectors"])
+    assert set(ood.LECTURE) <= set(numbers["predictors"])
+    assert {"knn", "vim", "energy"} <= set(numbers["predictors"])
     assert numbers["sets"][sets.KANA]["absent"]
-    assert numbers["groups"]["near"] == [sets.STRICT]
+    assert numbers["sets"]["mean, near"]["of"] == [sets.STRICT]
     text = (folder / "summary.md").read_text()
     assert "Kuzushiji-MNIST is not at hand" in text
     assert "nescio data download kuzushiji_mnist" in text
@@ -147,14 +147,15 @@ def test_all_detectors_are_averaged_over_trainings(run):
         assert numbers["seeds"] == len(numbers["accuracy"]) == 2
         assert {"knn", "gaussian_mixture", all_detectors.COMBINED} <= set(numbers["detectors"])
         assert not numbers["left_out"]
-    kept = [DetectorComparison.load(path) for path in (folder / "detectors").glob("mnist--*")]
+    kept = [Comparison.load(path) for path in (folder / "detectors").glob("mnist--*")]
     assert len(kept) == 2
-    values = [one.auroc("knn", sets.FASHION) for one in kept]
+    values = [one.value("knn", sets.FASHION) for one in kept]
     cell = parts["detectors"]["numbers"]["MNIST"]["detectors"]["knn"]["rows"][sets.FASHION]["auroc"]
     assert cell["value"] == pytest.approx(np.mean(values))
     assert cell["deviation"] == pytest.approx(np.std(values, ddof=1))
-    assert kept[0].result["layers"] == [all_detectors.EARLY, all_detectors.LAST]
-    assert kept[0].result["detectors"]["knn"]["layers"] == [all_detectors.LAST]
+    assert kept[0].about.layers == (all_detectors.EARLY, all_detectors.LAST)
+    knn = next(one for one in kept[0].about.subjects if one.name == "knn")
+    assert knn.layers == (all_detectors.LAST,)
 
 
 def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
@@ -162,7 +163,7 @@ def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
     path = folder / "detectors.json"
     before = json.loads(path.read_text())
     path.unlink()
-    monkeypatch.setattr(all_detectors, "compare_detectors", None)  # nothing is measured again
+    monkeypatch.setattr(all_detectors, "compare", None)  # nothing is measured again
     run_experiment(named("robust-deep-learning"), folder, settings=QUICKLY, show=False)
     assert json.loads(path.read_text())["numbers"] == before["numbers"]
 

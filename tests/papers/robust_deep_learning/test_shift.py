@@ -43,21 +43,23 @@ def test_all_predictors_sets_and_the_guard_have_curves(found):
     curves = found.numbers["curves"]
     assert list(curves) == ["rotation", "contrast"]
     for result in curves.values():
-        assert set(result["predictors"]) == {
+        assert set(result["subjects"]) == {
+            "M = 1: adaptive sets",
+            "M = 10: adaptive sets",
+            "guard",
             "M = 1",
             "M = 1, temperature",
             "M = 5",
             "M = 10",
             "MC dropout",
         }
-        assert set(result["sets"]) == {"M = 1: adaptive sets", "M = 10: adaptive sets"}
-        shares = result["guards"]["guard"]
+        shares = result["subjects"]["guard"]
         for three in zip(shares["answered"], shares["unsure"], shares["ood"], strict=True):
             assert sum(three) == pytest.approx(1)
-        assert result["predictors"]["M = 1"]["accuracy"][0] == pytest.approx(
-            result["predictors"]["M = 1, temperature"]["accuracy"][0]
+        assert result["subjects"]["M = 1"]["accuracy"][0] == pytest.approx(
+            result["subjects"]["M = 1, temperature"]["accuracy"][0]
         )
-    first = [result["predictors"]["M = 10"]["nll"][0] for result in curves.values()]
+    first = [result["subjects"]["M = 10"]["nll"][0] for result in curves.values()]
     assert first[0] == first[1]  # strength 0 is the same of all shifts
 
 
@@ -75,7 +77,7 @@ def test_outsiders_and_streams_are_told_of(found):
 
 
 def test_what_was_measured_is_not_measured_again(found, settings, monkeypatch):
-    monkeypatch.setattr(shift, "along", None)
+    monkeypatch.setattr(shift, "under_shift", None)
     again = shift.run(settings)
     assert json.dumps(again.numbers) == json.dumps(found.numbers)
 

@@ -1,6 +1,6 @@
 """How far can a network be trusted: on its data, on noise, and along rays away from the data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,59 +10,76 @@ import torch
 from torch import Tensor, nn
 
 from nescio import data as sets
-from nescio import metrics
 from nescio.core import (
     NescioError,
+    Results,
     as_inputs,
     as_targets,
-    finite,
     make_folder,
+    to_json,
     write_atomically,
     write_json,
 )
-from nescio.core.progress import progress
-from nescio.data.ranges import Units, units_of
-from nescio.evaluation.answers import ADVERSARIAL, FAR, Seen, quality, see, separation
-from nescio.evaluation.audit import Guarded, Held, calibration, failure, guarded, hold, moved
-from nescio.evaluation.audit.attack_section import ATTACKED, Attack, attack_on, attacked
-from nescio.evaluation.audit.attack_section import check_attack as check_attack
-from nescio.evaluation.audit.calibration_section import bins
-from nescio.evaluation.audit.failure_section import BASELINE, GUARDS, RECOMMENDED
-from nescio.evaluation.audit.input_range import out_of_range
+from nescio.core.progress import Advance, progress
+from nescio.data.ranges import units_of
+from nescio.evaluation.answers import Seen, quality, see
+from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
+from nescio.evaluation.audit.guard_section import Guarded, guarded
+from nescio.evaluation.audit.held_out import Held, hold, out_of_range
+from nescio.evaluation.audit.held_out_section import (
+    BASELINE,
+    GUARDS,
+    RECOMMENDED,
+    calibration,
+    failure,
+)
+from nescio.evaluation.audit.ood_section import (
+    Attack,
+    Sets,
+    against,
+    along_ray,
+    attack_on,
+    check_shape,
+    far_set,
+    histogram,
+    ood_sets,
+    shifted,
+)
+from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
+from nescio.metrics import reliability
 from nescio.models import Predictor, plain
 from nescio.training.loop import Pair
-from nescio.version import VERSION
 
-ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four a decade
-BINS = 20
+ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
 RAYS = 200  # of each kind that are followed to infinity
 STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
-Look = Callable[[Tensor], Seen]
-Sets = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings; `result` is what `audit.json` holds, `guard` decides about new inputs."""
+    """The findings, section by section; `guard` decides about new inputs."""
 
-    result: dict[str, Any]
+    findings: Findings
     guard: Guard | None = field(default=None, repr=False, compare=False)
 
     @property
-    def table(self) -> list[dict[str, Any]]:
-        """One row for each predictor, set and measure."""
-        rows = []
-        for name, found in self.result["predictors"].items():
-            rows.append({"predictor": name, "data": "test", "measure": None, **found["test"]})
-            for where, part in found["ood"].items():
-                shared = {"mean_max_confidence": part["mean_max_confidence"]}
-                rows += [
-                    {"predictor": name, "data": where, "measure": measure, **shared, **numbers}
-                    for measure, numbers in part["measures"].items()
-                ]
-        return rows
+    def results(self) -> Results:
+        """One row per predictor, data set and number."""
+        return self.findings.results
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in a few sentences."""
+        from nescio.report.audit_words import headline, verdict
+
+        return "\n".join([headline(self.findings), *verdict(self.findings)])
+
+    def to_json(self) -> dict[str, Any]:
+        """What `audit.json` holds."""
+        found: dict[str, Any] = to_json(self.findings)
+        return found
 
     def save(self, folder: str | Path) -> Path:
         """Write `audit.json`, `audit.html`, a page complete in itself, and the guard.
@@ -72,14 +89,13 @@ class Audit:
         from nescio.report import audit_page
 
         folder = make_folder(Path(folder))
-        result = self.result
+        whole = self
         if self.guard is not None:
-            path = self.guard.save(folder / GUARD, weights=True)
-            result = {**result, "guard": {**result["guard"], "file": str(path)}}
+            whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
         else:  # one of an earlier audit would speak for another network
             (folder / GUARD).unlink(missing_ok=True)
-        write_json(folder / "audit.json", result)
-        write_atomically(folder / "audit.html", audit_page(result))
+        write_json(folder / "audit.json", whole.to_json())
+        write_atomically(folder / "audit.html", audit_page(whole.findings))
         return folder / "audit.html"
 
     def bound_for(
@@ -92,19 +108,26 @@ class Audit:
         """
         if self.guard is None:
             return self
-        file = {"file": str(Path(folder) / GUARD), "net": net}
         notes = dict(self.guard.notes) | ({} if columns is None else {"columns": list(columns)})
-        result = {**self.result, "guard": {**self.result["guard"], **file}}
-        return replace(self, result=result, guard=replace(self.guard, notes=notes))
+        bound = self._with_guard(file=str(Path(folder) / GUARD), net=net)
+        return replace(bound, guard=replace(self.guard, notes=notes))
 
     def with_command(self, command: Sequence[str]) -> "Audit":
-        """The same, with the command that made it."""
-        return replace(self, result={**self.result, "command": list(command)})
+        """The same with the command that made it."""
+        return replace(self, findings=replace(self.findings, command=tuple(command)))
+
+    def _with_guard(self, **changes: Any) -> "Audit":
+        assert self.findings.guard is not None
+        guard = replace(self.findings.guard, **changes)
+        return replace(self, findings=replace(self.findings, guard=guard))
 
     def __str__(self) -> str:
         from nescio.report import audit_text
 
-        return audit_text(self.result)
+        return audit_text(self.findings)
+
+    def _repr_html_(self) -> str:
+        return self.results._repr_html_()
 
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
@@ -124,75 +147,71 @@ def audit(
 ) -> Audit:
     """Say how overconfident a classifier is on its test data, off it, under attack, and far away.
 
+    `audit(net, test, train=train, ood={"letters": z}).save("out")`.
+
     net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
     labels. train: training data, for the range of the noise and the detector of the guard.
     validation: other held-out data, which fit temperatures and the guard; without them a half of
-    the test data does. outside: other inputs by name, for example `{"letters": z}`; uniform noise
+    the test data does. ood: other inputs by name, for example `{"letters": z}`; uniform noise
     and permuted pixels are always there.
-    rays: how many of each kind to follow to infinity, exactly; 0 leaves the far field out.
-    attack_steps: of gradient ascent on the confidence, from noise; 0 leaves the attack out.
-    attack_radius: how far it may go, as a share of the range of the data; 0.3 for images, 0.05 for
-    vectors.
+    alphas: factors on the test inputs. rays: how many of each kind to follow to infinity, exactly;
+    0 leaves the far field out. attack_steps: of gradient ascent on the confidence, from noise; 0
+    leaves the attack out. attack_radius: how far it may go, as a share of the range of the data;
+    0.3 for images, 0.05 for vectors.
     """
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
     x = as_inputs(data[0])
     y = as_targets(data[1], len(x), task="classification")
+    _check(predictors, ood, alphas, rays)
+    known = x if train is None else as_inputs(train[0], "training inputs", keep_bytes=True)
+    check_shape("training inputs", known, x)
+    held = hold((x, y), _validation(validation, x), seed=seed)
+    units = units_of(known)
+    attack = attack_on(known, units, attack_steps, attack_radius, seed)
+    noisy, far = [] if attack is None else [attack.data], far_set(alphas[-1], len(x))
+    own, given = ood_sets(x, units, ood or {}, [*noisy, far], seed)
+    name, first = next(iter(predictors.items()))
+    trained = None if train is None else (known, _labels(train[1], len(known)))
+    guard = guarded(name, first, held, trained, seed=seed, progress=progress)
+    plan = _Plan(held, guard, own, given, attack, tuple(alphas), _rays(x, rays, seed), seed)
+    found, attacked = plan.run(predictors, progress)
+    tried = {**given, **own, **attacked, far.name: (far, sets.scaling()(x, alphas[-1]))}
+    guards = {} if guard.guard is None else {"guard": guard.guard}
+    shift, no_shift = shifted(predictors, guards, held, seed=seed)
+    findings = Findings(
+        samples=len(x),
+        features=tuple(x.shape[1:]),
+        seed=seed,
+        sets=(*(d for d, _ in own.values()), *noisy, *(d for d, _ in given.values()), far),
+        held_out=held.words,
+        range=None if train is None else out_of_range(x, known),
+        guard=guard.tried({where: inputs for where, (_, inputs) in tried.items()}),
+        predictors=found,
+        shift=shift,
+        no_shift=no_shift,
+        attack=None if attack is None else attack.options,
+    )
+    return Audit(findings, guard.guard)
+
+
+def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any) -> None:
     if not predictors:
         raise NescioError("nothing to audit: the mapping of networks is empty")
     if ood is not None and not isinstance(ood, Mapping):
-        raise NescioError('outside data come by name: ood={"letters": z}')
-    _check_alphas(alphas)
+        raise NescioError('OOD data come by name: ood={"letters": z}')
+    ordered = all(a < b for a, b in pairwise(alphas))
+    if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
+        raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
     if isinstance(rays, bool) or not isinstance(rays, int) or rays < 0:
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
-    from nescio.evaluation.audit.far_field_section import (
-        rays_from,  # the geometry is loaded where it is used
-    )
-
-    known = x if train is None else as_inputs(train[0], "training inputs", keep_bytes=True)
-    _check_shape("training inputs", known, x)
-    held = hold((x, y), _validation(validation, x), seed=seed)
-    units = units_of(known)
-    ours, given = _ood(x, units, ood or {}, seed)
-    attack = attack_on(known, units, attack_steps, attack_radius, seed)
-    ways = rays_from(x, count=rays, seed=seed) if rays else {}
-    name, first = next(iter(predictors.items()))
-    trained = None if train is None else (known, _labels(train[1], len(known)))
-    own = guarded(name, first, held, trained, seed=seed, progress=progress)
-    found, surest = _findings(
-        predictors, x, y, (ours, given), alphas, ways, attack, progress, (held, own, seed)
-    )
-    if own.guard is not None:
-        far = {f"{FAR}{alphas[-1]:.12g}": sets.scaling()(x, alphas[-1])}
-        tried = {**given, **ours, **surest, **far}
-        own.result["ood"] = {where: own.on(inputs) for where, inputs in tried.items()}
-    guards = {} if own.guard is None else {"guard": own.guard}
-    result: dict[str, Any] = {
-        "nescio": VERSION,
-        "samples": len(x),
-        "features": list(x.shape[1:]),
-        "seed": seed,
-        "sets": {
-            **{name: len(inputs) for name, inputs in ours.items()},
-            **({attack.name: ATTACKED} if attack else {}),
-            **{name: len(inputs) for name, inputs in given.items()},
-        },
-        "held_out": held.words,
-        **({} if train is None else {"range": out_of_range(x, known)}),
-        "guard": own.result,
-        "predictors": found,
-        "shift": moved(predictors, guards, held, seed=seed),
-    }
-    if attack is not None:
-        result["attack"] = attack.options
-    return Audit(finite(result), own.guard)  # empty bins have no mean: None, as in the file
 
 
 def _validation(given: tuple[Any, Any] | None, x: Tensor) -> Pair | None:
     if given is None:
         return None
     inputs = as_inputs(given[0], "validation inputs")
-    _check_shape("validation inputs", inputs, x)
+    check_shape("validation inputs", inputs, x)
     return inputs, as_targets(given[1], len(inputs), task="classification")
 
 
@@ -200,146 +219,90 @@ def _labels(given: Any, samples: int) -> Tensor | None:
     return None if given is None else as_targets(given, samples, task="classification")
 
 
-def _check_alphas(alphas: Sequence[float]) -> None:
-    ordered = all(a < b for a, b in pairwise(alphas))
-    if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
-        raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
+def _rays(x: Tensor, count: int, seed: int) -> Any:
+    if not count:
+        return {}
+    from nescio.evaluation.audit.far_field_section import rays_from  # loads the geometry
+
+    return rays_from(x, count=count, seed=seed)
 
 
-def _ood(x: Tensor, units: Units, given: Mapping[str, Any], seed: int) -> tuple[Sets, Sets]:
-    """Noise made by us, and the outside data that were given."""
-    images = x.ndim == 4
-    low, high = units.low, units.low + units.width
-    noisy = sets.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
-    if images:
-        shuffled = {"permuted pixels": sets.permuted_pixels(x, seed=seed)}
-    else:
-        shuffled = {"shuffled features": sets.shuffled_features(x, seed=seed)}
-    for name in given:
-        ours = name == "test" or name.startswith((FAR, ADVERSARIAL))
-        if ours or name in {"uniform noise", *shuffled}:
-            raise NescioError(f"the name {name!r} is taken; choose another for your outside data")
-    own = {name: as_inputs(inputs, f"outside data {name!r}") for name, inputs in given.items()}
-    for name, inputs in own.items():
-        _check_shape(f"outside data {name!r}", inputs, x)
-    return {"uniform noise": noisy, **shuffled}, own
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What every predictor is asked."""
 
+    held: Held
+    guard: Guarded  # of the first predictor
+    own: Sets
+    given: Sets
+    attack: Attack | None
+    alphas: tuple[float, ...]
+    rays: Any
+    seed: int
 
-def _check_shape(what: str, found: Tensor, x: Tensor) -> None:
-    if found.shape[1:] != x.shape[1:]:
-        raise NescioError(
-            f"{what} have shape {tuple(found.shape[1:])} per sample, the test data "
-            f"{tuple(x.shape[1:])}; resize them first, images with data.gray, crop or pad"
-        )
+    def run(
+        self, predictors: Mapping[str, Predictor], show: bool | None
+    ) -> tuple[dict[str, PredictorFindings], Sets]:
+        """What is found of each predictor, and the attacked noise of the first."""
+        count = len(self.own) + len(self.given) + bool(self.attack)
+        total = len(predictors) * (1 + count + len(self.alphas) + len(self.rays))
+        found, first = {}, None
+        with progress(total, "auditing", show=show) as advance:
+            for name, predictor in predictors.items():
+                found[name], attacked = self.examined(name, predictor, advance, first is None)
+                first = attacked if first is None else first
+        return found, first or {}
 
+    def examined(
+        self, name: str, predictor: Predictor, advance: Advance, first: bool
+    ) -> tuple[PredictorFindings, Sets]:
+        """All sections of one predictor, and the noise attacked for it."""
 
-def _findings(
-    predictors: Mapping[str, Predictor],
-    x: Tensor,
-    y: Tensor,
-    others: tuple[Sets, Sets],
-    alphas: Sequence[float],
-    rays: dict[str, tuple[Tensor, Tensor, float]],
-    attack: Attack | None,
-    show: bool | None,
-    trusted: tuple[Held, Guarded, int],
-) -> tuple[dict[str, Any], Sets]:
-    """What is found of each predictor, and the attacked noise of the first."""
-    from nescio.evaluation.audit.far_field_section import far_away
+        def look(inputs: Tensor) -> Seen:
+            seen = see(predictor, inputs)
+            advance(1, lambda: name)
+            return seen
 
-    found: dict[str, Any] = {}
-    first: Sets = {}
-    held, own, seed = trusted
-    ours, given = others
-    sets = len(ours) + len(given) + bool(attack)
-    total = len(predictors) * (1 + sets + len(alphas) + len(rays))
-    with progress(total, "auditing", show=show) as advance:
-        for name, predictor in predictors.items():
+        x, y = self.held.test
+        attacked: Sets = {}
+        more: dict[str, Any] = {}
+        if self.attack is not None:
+            attacked, more["attack"] = self.attack.on(predictor)
+        in_dist = look(x)
+        test = Quality(**quality(in_dist, y))
+        histograms, ood = {"test": histogram(in_dist)}, {}
+        for where, (_, inputs) in {**self.own, **attacked, **self.given}.items():
+            seen = look(inputs)
+            ood[where], histograms[where] = against(in_dist, seen), histogram(seen)
+        scaling, far = along_ray(look, x, in_dist, self.alphas)
+        where = far_set(self.alphas[-1], len(x)).name
+        ood[where], histograms[where] = against(in_dist, far), histogram(far)
+        if self.rays:
+            from nescio.evaluation.audit.far_field_section import far_away
 
-            def look(inputs: Tensor, predictor: Predictor = predictor, name: str = name) -> Seen:
-                seen = see(predictor, inputs)
-                advance(1, lambda: name)
-                return seen
+            tick = lambda: advance(1, lambda: f"{name}, far away")  # noqa: E731
+            more["far_field"] = far_away(predictor, self.rays, tick=tick)
+        return PredictorFindings(
+            members=in_dist.members,
+            classes=in_dist.log_probs.shape[1],
+            test=test,
+            reliability=reliability(in_dist.confidence, in_dist.labels == y.cpu()),
+            ood=ood,
+            scaling=scaling,
+            confidence_histograms=histograms,
+            calibration=calibration(predictor, self.held, seed=self.seed),
+            failure=self._failure(in_dist, first),
+            **more,
+        ), attacked
 
-            def tick(name: str = name) -> None:
-                advance(1, lambda: f"{name}, far away")
-
-            surest, report = attacked(predictor, attack)
-            in_dist = look(x)
-            main = not found
-            first = surest if main else first
-            found[name] = _examine(look, in_dist, x, y, {**ours, **surest, **given}, alphas)
-            found[name]["attack"] = report
-            found[name]["calibration"] = calibration(predictor, held, seed=seed)
-            found[name]["failure"] = _failure(in_dist, held, own if main else None, seed)
-            if rays:
-                found[name]["far_field"] = far_away(predictor, rays, tick=tick)
-    return found, first
-
-
-def _failure(in_dist: Seen, held: Held, own: Guarded | None, seed: int) -> dict[str, Any]:
-    """How well the errors on the measured samples are found; by the guard's doubt too, if any."""
-    places = held.places.cpu()
-    wrong = (in_dist.labels != held.test[1].cpu())[places].numpy()
-    scores = {BASELINE: in_dist.scores["log_odds"][places.numpy()]}
-    if own is not None and own.guard is not None and own.guard.failure is not None:
-        assert own.decisions is not None
-        used = own.guard.failure.name
-        named = RECOMMENDED if used == "recommended" else f"{GUARDS} ({used})"
-        scores[named] = own.decisions.failure_score.cpu().numpy()
-    return failure(scores, wrong, seed=seed)
-
-
-def _examine(
-    look: Look,
-    in_dist: Seen,
-    x: Tensor,
-    y: Tensor,
-    others: Mapping[str, Tensor],
-    alphas: Sequence[float],
-) -> dict[str, Any]:
-    test = quality(in_dist, y)
-    histograms = {"test": _histogram(in_dist)}
-    ood = {}
-    for name, inputs in others.items():
-        seen = look(inputs)
-        ood[name], histograms[name] = _against(in_dist, seen), _histogram(seen)
-    ray, far = _ray(look, x, in_dist, alphas)
-    name = f"{FAR}{alphas[-1]:.12g}"
-    ood[name], histograms[name] = _against(in_dist, far), _histogram(far)
-    return {
-        "members": in_dist.members,
-        "classes": in_dist.log_probs.shape[1],
-        "test": test,
-        "reliability": bins(in_dist.confidence, in_dist.labels == y.cpu()),
-        "ood": ood,
-        "scaling": ray,
-        "confidence_histograms": histograms,
-    }
-
-
-def _against(in_dist: Seen, seen: Seen) -> dict[str, Any]:
-    return {
-        "mean_max_confidence": metrics.mean_max_confidence(seen.probs),
-        "measures": separation(in_dist, seen),
-    }
-
-
-def _ray(
-    look: Look, x: Tensor, in_dist: Seen, alphas: Sequence[float]
-) -> tuple[dict[str, Any], Seen]:
-    """Confidence and separation along alpha * x, and what is seen at the last alpha."""
-    shift = sets.scaling()
-    confidence, areas = [], []
-    for alpha in alphas:
-        seen = look(shift(x, alpha))
-        confidence.append(metrics.mean_max_confidence(seen.probs))
-        areas.append({n: metrics.auroc(s, seen.scores[n]) for n, s in in_dist.scores.items()})
-    auroc = {name: [area[name] for area in areas] for name in in_dist.scores}
-    return {"alpha": list(alphas), "mean_max_confidence": confidence, "auroc": auroc}, seen
-
-
-def _histogram(seen: Seen) -> list[int]:
-    """Counts of the confidence in equal bins of [0, 1]."""
-    counts = torch.histc(seen.confidence, bins=BINS, min=0.0, max=1.0)
-    return [int(count) for count in counts.tolist()]
+    def _failure(self, in_dist: Seen, first: bool) -> FailureFindings:
+        """How well the errors on the test samples are found; by the guard's score too, if any."""
+        rows, own = self.held.rows.cpu(), self.guard
+        wrong = (in_dist.labels != self.held.test[1].cpu())[rows].numpy()
+        scores = {BASELINE: in_dist.scores["log_odds"][rows.numpy()]}
+        if first and own.guard is not None and own.guard.failure is not None:
+            assert own.decisions is not None
+            used = own.guard.failure.name
+            named = RECOMMENDED if used == "recommended" else f"{GUARDS} ({used})"
+            scores[named] = own.decisions.failure_score.cpu().numpy()
+        return failure(scores, wrong, seed=self.seed)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.core import NescioError, generator, one_thread
+from nescio.evaluation.audit.findings import Factor, FarFieldFindings, RayFindings
 from nescio.geometry import FarField, far_field, first_confident
 from nescio.geometry.tracing.instances import instances
 from nescio.models import Predictor
@@ -56,7 +56,7 @@ def rays_from(x: Tensor, *, count: int, seed: int) -> dict[str, Rays]:
 
 def far_away(
     predictor: Predictor, rays: dict[str, Rays], *, tick: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
+) -> FarFieldFindings:
     """Limits, radii and factors along rays; or why the predictor has none.
 
     For several members the limits and factors are those of the averaged probabilities, and the
@@ -74,8 +74,8 @@ def far_away(
                 found[name] = _summary(far, factors, start)
                 tick()
     except NescioError as error:
-        return {"skipped": str(error)}
-    return {"rays": found}
+        return FarFieldFindings(skipped=str(error))
+    return FarFieldFindings(rays=found)
 
 
 def _factors(
@@ -100,32 +100,32 @@ def _factors(
     return found
 
 
-def _summary(far: FarField, factors: dict[float, Tensor], start: float) -> dict[str, Any]:
+def _summary(far: FarField, factors: dict[float, Tensor], start: float) -> RayFindings:
     limit = far.limit.mean(0)  # of the mixture
     kinds = {kind: float((far.kind == kind).mean()) for kind in ("one", "tie", "constant")}
     doubtful = torch.from_numpy((far.kind == "undecided").any(0))
     certain = (limit == 1).any(1) & ~doubtful  # every member puts all on one and the same class
-    return {
-        "count": len(limit),
-        "start": start,
-        "members": kinds,
-        "certain": certain.double().mean().item(),
-        "undecided": doubtful.double().mean().item(),
-        "mean_limit_confidence": limit.amax(1).mean().item(),
-        "radius": _quantiles(far.radius.amax(0)),
-        "factor": {
-            f"{level:g}": {
-                "rays": len(factor),
-                "reached": factor.isfinite().double().mean().item(),
-                "quantiles": _quantiles(factor),
-            }
+    return RayFindings(
+        count=len(limit),
+        start=start,
+        members=kinds,
+        certain=certain.double().mean().item(),
+        undecided=doubtful.double().mean().item(),
+        mean_limit_confidence=limit.amax(1).mean().item(),
+        radius=_quantiles(far.radius.amax(0)),
+        factor={
+            f"{level:g}": Factor(
+                rays=len(factor),
+                reached=factor.isfinite().double().mean().item(),
+                quantiles=_quantiles(factor),
+            )
             for level, factor in factors.items()
         },
-    }
+    )
 
 
-def _quantiles(values: Tensor) -> list[float]:
+def _quantiles(values: Tensor) -> tuple[float, ...]:
     """Order statistics at 0, 1/20, ..., 1: no interpolation, so that infinity stays."""
     ordered = values.sort().values
-    places = [round(k / PARTS * (len(ordered) - 1)) for k in range(PARTS + 1)]
-    return [float(ordered[place]) for place in places]
+    chosen = [round(k / PARTS * (len(ordered) - 1)) for k in range(PARTS + 1)]
+    return tuple(float(ordered[index]) for index in chosen)

@@ -1,8 +1,8 @@
-"""A guard for the audited network: made on one part of the held-out data, measured on the other."""
+"""A guard for the audited network: fitted on one part of held-out data, measured on another."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nescio.conformal import binomial_interval
 from nescio.conformal.exact_quantiles import allowed
 from nescio.core import NescioError, as_batch, generator
+from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
 from nescio.guards.guard import FITTING, TUNING
@@ -23,25 +24,32 @@ from nescio.training.loop import Pair
 
 FALSE_ALARM, RISK, CONFIDENCE = 0.01, 0.02, 0.95  # the wishes
 TRAINING = 20_000  # training samples that fit the detector, at most
-OOD = 2_000  # samples of an outside set that the guard is tried on, at most
-BROKEN = 1e-3  # a promise is called broken where chance does this more rarely
+OOD = 2_000  # samples of an OOD set that the guard is tried on, at most
+BROKEN = 1e-3  # a guarantee is called broken where chance does this more rarely
 
 
 @dataclass(frozen=True, eq=False)
 class Guarded:
-    """The guard, what it decides for the measured samples, and both in numbers."""
+    """The guard, what it decides for the test samples, and both in numbers."""
 
-    guard: Guard | None  # none: `result["skipped"]` says why
+    guard: Guard | None  # None: `findings.skipped` says why
     decisions: Decisions | None
-    result: dict[str, Any]
+    findings: GuardFindings
 
-    def on(self, x: Tensor) -> dict[str, Any]:
-        """Shares of the decisions for inputs from outside, of some of them where there are many."""
+    def on(self, x: Tensor) -> Shares:
+        """Shares of the decisions for OOD inputs, of some of them where there are many."""
         assert self.guard is not None
         step = -(-len(x) // OOD)
         with quiet():
             found = self.guard(x[::step]).summary()
-        return {name: found[name] for name in ("inputs", "answer", "unsure", "ood")}
+        shares: Any = {one.name: found[one.name] for one in fields(Shares)}
+        return Shares(**shares)
+
+    def tried(self, sets: Mapping[str, Tensor]) -> GuardFindings:
+        """The findings with what the guard decides for OOD data."""
+        if self.guard is None:
+            return self.findings
+        return replace(self.findings, ood={name: self.on(x) for name, x in sets.items()})
 
 
 def guarded(
@@ -53,26 +61,25 @@ def guarded(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Guarded:
-    """Make a guard for a predictor's network and measure it.
+    """Fit a guard for a predictor's network and measure it.
 
     train: inputs and labels that fit the detector; without them a part of the fitting data does.
     """
-    wish = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
-    least = least_samples(training=train is not None)
-    about = {"predictor": name, **wish, "samples": len(held.fitting[0]), "needed": least}
-    about |= {"halved": held.halved, "left_out": held.left_out}
+    wish: dict[str, Any] = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
+    least, samples = least_samples(training=train is not None), len(held.fitting[0])
+    about = GuardFindings(predictor=name, **wish, samples=samples, needed=least,
+                          halved=held.halved, left_out=held.left_out)  # fmt: skip
     try:
-        if len(held.fitting[0]) < least:
-            raise NescioError(f"{len(held.fitting[0])} held-out samples, it takes {least}")
+        if samples < least:
+            raise NescioError(f"{samples} held-out samples, it takes {least}")
         found = _made(predictor, held.fitting, train, wish, seed, progress)
     except NescioError as error:
-        return Guarded(None, None, {**about, "skipped": str(error)})
+        return Guarded(None, None, replace(about, skipped=str(error)))
     x, y = held.measured
     with quiet():
         decisions = found(x)
-    return Guarded(
-        found, decisions, {**about, **_guaranteed(found), **_measured(found, decisions, y)}
-    )
+    about = _measured(_guaranteed(about, found), found, decisions, y)
+    return Guarded(found, decisions, about)
 
 
 def least_samples(
@@ -114,26 +121,25 @@ def _made(
         )
 
 
-def _guaranteed(found: Guard) -> dict[str, Any]:
-    """What the fitting data showed."""
+def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:
+    """With what the calibration data showed."""
     (rule,) = found.rules
     own, part = rule.coverage, found.notes["guarantee_samples"]
     more = None
-    if not own.holds and own.needed is not None:  # in the part that shows promises; now in all
+    if not own.holds and own.needed is not None:  # in the part that shows guarantees; now in all
         more = math.ceil(own.needed / max(own.samples, 1) * found.notes["calibration"])
-    return {
-        "holds": own.holds,
-        "shown": {
-            **{k: v for k, v in asdict(own).items() if k != "threshold"},
-            "calibration": part,
-        },
-        "enough": more,
-        "trained": found.notes["train"],
-        "detector": found.detector.name,
-        "failure": None if found.failure is None else found.failure.name,
-        "own_network": any(_is_own(net) for net in found.nets),
-        "guarantees": list(found.guarantees),
-    }
+    shown = {key: value for key, value in asdict(own).items() if key != "threshold"}
+    return replace(
+        about,
+        holds=own.holds,
+        shown=Shown(**shown, calibration=part),
+        enough=more,
+        trained=found.notes["train"],
+        detector=found.detector.name,
+        failure=None if found.failure is None else found.failure.name,
+        own_network=any(_is_own(net) for net in found.nets),
+        guarantees=tuple(found.guarantees),
+    )
 
 
 def _is_own(net: nn.Module) -> bool:
@@ -142,24 +148,26 @@ def _is_own(net: nn.Module) -> bool:
     return made_by(inner) is None
 
 
-def _measured(found: Guard, decisions: Decisions, y: Tensor) -> dict[str, Any]:
-    """Shares on the measured samples, with exact intervals, and whether a promise looks broken."""
+def _measured(about: GuardFindings, found: Guard, decisions: Decisions, y: Tensor) -> GuardFindings:
+    """With shares on the test samples, exact intervals, and whether a guarantee looks broken."""
     from scipy.stats import betabinom, binom
 
     samples, answered = len(decisions), int(decisions.answered.sum())
     summary = decisions.summary(y)
-    errors = int(summary["errors"])
-    counts = {"answered": answered, "ood": round(samples * summary["ood"])}
-    shares = {name: asdict(binomial_interval(count, samples)) for name, count in counts.items()}
-    risk = asdict(binomial_interval(errors, answered)) if answered else None
+    errors, ood = int(summary["errors"]), round(samples * summary["ood"])
     calibrated = len(found.rules[0].scores)
     over = allowed(calibrated, found.false_alarm)
     alarms = betabinom(samples, over, calibrated + 1 - over)  # false alarms over all draws
-    return {
-        "test": {"samples": samples, **shares, "unsure": summary["unsure"], "errors": errors}
-        | {"risk": risk},
-        "broken": {
-            "false_alarm": bool(alarms.sf(counts["ood"] - 1) < BROKEN),
-            "risk": bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
-        },
-    }
+    test = OnTest(
+        samples=samples,
+        answered=binomial_interval(answered, samples),
+        ood=binomial_interval(ood, samples),
+        unsure=summary["unsure"],
+        errors=errors,
+        risk=binomial_interval(errors, answered) if answered else None,
+    )
+    broken = Broken(
+        false_alarm=bool(alarms.sf(ood - 1) < BROKEN),
+        risk=bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
+    )
+    return replace(about, test=test, broken=broken)

@@ -1,26 +1,71 @@
-"""Mean AUROCs over several OOD sets: their covariance, intervals, and who shares the first place.
+"""The numbers of a comparison with their intervals; mean AUROCs, and who shares the first place.
 
 DeLong et al. (1988) for one OOD set. OOD sets share the in-distribution data, so the placements of
-an inside score are averaged over the sets before their variance is taken; those of outside scores
+a test score are averaged over the sets before their variance is taken; those of OOD scores
 are not shared, and their variances add.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nescio import metrics
+from nescio.metrics.as_arrays import check_level
 from nescio.metrics.delong import logit_interval, share_below
 from nescio.metrics.paired import from_best, normal_difference
+from nescio.metrics.ranking import Positive
+from nescio.metrics.resampling import check
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 Scores: TypeAlias = tuple[
     Array, Sequence[Array]
 ]  # of the in-distribution data, and of each OOD set
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How bootstrap intervals are made; without resamples there are values alone."""
+
+    level: float
+    resamples: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if self.resamples != 0:  # say what is wrong before the work
+            check(self.level, self.resamples, self.seed)
+
+    def mean(self, values: Array) -> metrics.Interval:
+        """The mean of one number per sample."""
+        if self.resamples == 0:
+            return _bare(float(values.mean()))
+        return metrics.bootstrap_mean(values, **asdict(self))
+
+    def ranking(
+        self, in_dist: Array, ood: Array, of: Sequence[str], positive: Positive
+    ) -> dict[str, metrics.Interval]:
+        """Some of AUROC, AUPR and FPR at 95 % TPR by name."""
+        if self.resamples:
+            names = {name: name.replace("_95", "") for name in of}
+            found = metrics.bootstrap_ranking(
+                in_dist, ood, of=tuple(names.values()), positive=positive, **asdict(self)
+            )
+            return {name: found[inner] for name, inner in names.items()}
+        ranking = metrics.rank(in_dist, ood)
+        values = {
+            "auroc": ranking.auroc,
+            "aupr": ranking.aupr if positive == "ood" else ranking.aupr_in_dist,
+            "fpr_at_95_tpr": ranking.fpr_at_tpr(0.95, positive),
+        }
+        return {name: _bare(values[name]) for name in of}
+
+
+def _bare(value: float) -> metrics.Interval:
+    return metrics.Interval(value, None, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +75,10 @@ class Areas:
     values: Floats
     covariance: Floats
 
-    def interval(self, place: int, level: float) -> metrics.Interval:
-        """The interval of one, made for its log-odds, so that it stays in (0, 1)."""
+    def interval(self, index: int, level: float) -> metrics.Interval:
+        """The interval of one, computed for its log-odds, so that it stays in (0, 1)."""
         return logit_interval(
-            float(self.values[place]), float(self.covariance[place, place]), level
+            float(self.values[index]), float(self.covariance[index, index]), level
         )
 
     def first(self, level: float) -> tuple[Floats, list[bool]]:
@@ -49,12 +94,13 @@ def first_places(
 ) -> tuple[Floats, list[bool]]:
     """P-values `(K,)` against the largest value, and whether each shares the first place.
 
-    p_of: the two-sided p-value of the values at two places. All pairs are corrected together (Holm,
-    1979), as the best is chosen from the same data. Where all share the first place, none does.
+    p_of: the two-sided p-value of the values at two positions. All pairs are corrected together
+    (Holm, 1979), as the best is chosen from the same data. Where all share the first place, none
+    does.
     """
-    found = from_best(len(values), int(values.argmax()), p_of)
-    shared = found >= 1 - level
-    return found, [bool(one) and not shared.all() for one in shared]
+    p = from_best(len(values), int(values.argmax()), p_of)
+    shared = p >= 1 - level
+    return p, [bool(one) and not shared.all() for one in shared]
 
 
 def mean_areas(detectors: Sequence[Scores]) -> Areas:
@@ -67,7 +113,7 @@ def mean_areas(detectors: Sequence[Scores]) -> Areas:
 
 
 def _placements(in_dist: Array, ood_sources: Sequence[Array]) -> tuple[Floats, list[Floats]]:
-    """Shares of outside scores above each inside one, averaged over the sets; the reverse."""
+    """Shares of OOD scores above each test score, averaged over the sets; the reverse."""
     ordered = np.sort(in_dist)
     above = np.mean([1 - share_below(np.sort(scores), in_dist) for scores in ood_sources], axis=0)
     return above, [share_below(ordered, scores) for scores in ood_sources]

@@ -131,7 +131,7 @@ def as_probe(name: str, given: object, shape: tuple[int, ...]) -> Probe:
     if isinstance(given, OODSource):
         if given.size is None:
             raise NescioError(
-                f"OOD data {name!r} are endless; say how many inputs to take: (outside, 10000)"
+                f"OOD data {name!r} are endless; say how many inputs to take: (source, 10000)"
             )
         return as_probe(name, (given, given.size), shape)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], OODSource):
@@ -141,7 +141,7 @@ def as_probe(name: str, given: object, shape: tuple[int, ...]) -> Probe:
     if isinstance(given, tuple):
         raise NescioError(
             f"OOD data {name!r} must be inputs without labels, or an OOD source with a "
-            "count: (outside, 10000); got another tuple"
+            "count: (source, 10000); got another tuple"
         )
     inputs = as_inputs(given, f"OOD data {name!r}", keep_bytes=True)
     _check_shape(name, tuple(inputs.shape[1:]), shape)

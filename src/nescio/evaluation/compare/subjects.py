@@ -1,21 +1,32 @@
-"""What a comparison compares: predictors and detectors under their names."""
+"""What is compared: predictors, functions of inputs, detectors fitted or by name."""
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nescio.core import NescioError
+from nescio import detectors as _detectors
+from nescio.core import Categorical, NescioError, options_for, parse, unknown
+from nescio.core.registry import detectors, measures
+from nescio.detectors import Detector, measured
+from nescio.detectors.activations import Activations
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.ood_inputs import AdversarialNoise, AdversarialSamples, pieces
 from nescio.metrics.as_arrays import numbers
-from nescio.models import plain
+from nescio.models import Predictor, plain
 
-Array = NDArray[Any]
+Array: TypeAlias = NDArray[Any]
+Given: TypeAlias = str | Detector | Callable[[Activations], Detector]
+OF_TABLES = ("gower", "smoothed_density")  # read inputs as columns, not as images
+OF_OTHERS = ("combined", "measured")  # made of other detectors or measures
+EVERYTHING = "all"
+TUNED = "tuned_odin"
+TUNING = 500  # training inputs that tune ODIN where no OOD data are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +104,131 @@ class Subject:
         return "its scores have no gradient"
 
 
-def as_subjects(predictors: Any, detectors: Any, measure: Callable[..., Tensor]) -> list[Subject]:
-    """What a user gave, by name."""
-    named = predictors if isinstance(predictors, Mapping) else {"network": predictors}
-    scored = {} if detectors is None else detectors
-    if not isinstance(scored, Mapping):
-        raise NescioError('detectors come by name: detectors={"energy": function}')
-    if not named and not scored:
-        raise NescioError("nothing to compare: there is no predictor and no detector")
-    for name, given in [*named.items(), *scored.items()]:
-        if not callable(given):
-            kind = type(given).__name__
+def as_predictors(given: Any) -> dict[str, Predictor]:
+    """A network, a predictor, or several by name."""
+    named = given if isinstance(given, Mapping) else {"network": given}
+    for name, one in named.items():
+        if not callable(one):
+            kind = type(one).__name__
             raise NescioError(f"{name!r} must be a network or a function of inputs, got a {kind}")
-    if both := sorted(named.keys() & scored.keys()):
-        raise NescioError(f"{both[0]!r} is a predictor and a detector; give one another name")
-    sources = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
-    return [
-        *(Subject(name, source, measure) for name, source in sources.items()),
-        *(Subject(name, source, None) for name, source in scored.items()),
-    ]
+    return {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+
+
+def as_functions(given: Any, taken: Iterable[str]) -> dict[str, Callable[[Tensor], Any]]:
+    """Functions of inputs to scores, by name."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(callable(one) for one in given.values()):
+        raise NescioError('scores are functions of inputs by name: scores={"mine": function}')
+    for name in given:
+        if name in taken:
+            raise NescioError(f"the name {name!r} is given twice; give one another name")
+    return dict(given)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A detector under its name, and how it comes about."""
+
+    name: str
+    make: Callable[[Activations], Detector] | Callable[[], Detector]
+    fitted: bool  # whether it needs training activations
+    asked: bool  # for by name: then it is an error if it does not fit
+
+    def ready(self, train: Activations | None) -> Detector:
+        """The fitted detector."""
+        if not self.fitted:
+            made = self.make()  # type: ignore[call-arg]
+        elif train is None:
+            raise NescioError(f"{self.name} is fitted on training data; give train=(x, y)")
+        else:
+            made = self.make(train)  # type: ignore[call-arg]
+        if not isinstance(made, Detector):
+            raise NescioError(
+                f"{self.name!r} made a {type(made).__name__}, not a detector of nescio.detectors"
+            )
+        return made
+
+
+def candidates(given: Any, *, members: int, vectors: bool) -> list[Candidate]:
+    """The detectors that a user named, or all that can be made without being told more."""
+    if given is None or isinstance(given, str):
+        given = [given or EVERYTHING]
+    if isinstance(given, Sequence):
+        given = _by_title(given)
+    if not isinstance(given, Mapping):
+        raise NescioError(
+            'detectors are names, such as ["knn", "energy"], or by name: {"nearest": "knn,k=1"}'
+        )
+    found = []
+    for name, one in given.items():
+        found += _all(members, vectors) if one == EVERYTHING else [_candidate(name, one)]
+    return found
+
+
+def _all(members: int, vectors: bool) -> list[Candidate]:
+    names = [n for n in detectors if n not in OF_OTHERS and (vectors or n not in OF_TABLES)]
+    names += _of_several() if members > 1 else []
+    return [_named(name, name, asked=False) for name in names]
+
+
+def _of_several() -> list[str]:
+    """Measures of the answers of several networks."""
+    return [name for name in measures if issubclass(Categorical, measures[name].kind)]  # type: ignore[attr-defined]
+
+
+def _by_title(given: Sequence[Any]) -> dict[str, Any]:
+    """A list by names; a name that stands there twice is one, two detectors of a name are not."""
+    found: dict[str, Any] = {}
+    for one in given:
+        if found.setdefault(_title(one), one) != one:
+            raise NescioError(
+                f"two detectors are called {_title(one)!r}; give them by name: "
+                '{"near": detector, "far": other}'
+            )
+    return found
+
+
+def _title(given: Any) -> str:
+    if not isinstance(given, (str, Detector)):
+        raise NescioError(
+            f"a {type(given).__name__} among the detectors has no name; give them by name: "
+            '{"mine": function}'
+        )
+    return given if isinstance(given, str) else given.name
+
+
+def _candidate(name: str, given: Given) -> Candidate:
+    if isinstance(given, str):
+        return _named(name, given, asked=True)
+    if isinstance(given, Detector):
+        return Candidate(name, lambda: given, False, True)
+    if callable(given):
+        return Candidate(name, given, True, True)
+    raise NescioError(
+        f"{name!r} must be a detector's name, a detector, or a function of training activations; "
+        f"got a {type(given).__name__}"
+    )
+
+
+def _named(name: str, text: str, *, asked: bool) -> Candidate:
+    """Read `knn`, or with options `knn,k=10`; a measure's name is that measure."""
+    kind, words = parse(text)
+    if kind in OF_OTHERS:
+        raise NescioError(
+            f"{kind} is made of others; make it yourself: "
+            f'{{"mine": lambda train: nescio.detectors.{kind}(...)}}'
+        )
+    if kind in measures:
+        if words:
+            raise NescioError(f"the measure {kind} takes no options here, got {text!r}")
+        return Candidate(name, lambda: measured(kind), False, asked)
+    if kind != TUNED and kind not in detectors:
+        raise NescioError(unknown("detector or measure", kind, [*detectors, *measures, TUNED]))
+    build = _detectors.tuned_odin if kind == TUNED else detectors[kind]
+    options = options_for(build, words)
+    if kind == TUNED:
+        return Candidate(name, lambda train: build(train[:TUNING], **options), True, asked)
+    if "train" in inspect.signature(build).parameters:
+        return Candidate(name, lambda train: build(train, **options), True, asked)
+    return Candidate(name, lambda: build(**options), False, asked)

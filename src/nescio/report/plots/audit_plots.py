@@ -4,86 +4,74 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nescio.evaluation.answers import ADVERSARIAL
-from nescio.evaluation.under_shift import Along
+from nescio.evaluation.audit.findings import Findings, RayFindings, RiskCurve
 from nescio.metrics import Reliability
 from nescio.report import audit_words
-from nescio.report.audit_tables import Result, calibrated, far_kinds, followed, known
+from nescio.report.audit_tables import calibrated, far_kinds, followed
 from nescio.report.plots.look import COLORS, GRAY, across, label, line, panels, per_cent, with_look
 from nescio.report.plots.look import svg as svg
 from nescio.report.plots.reliability_plot import reliability_diagram
 from nescio.report.plots.shift_plot import curves
+from nescio.report.render import known
 
 # Calibration in an audit: a row before and after temperature, and the reliability diagrams.
 
 
-def reliability_diagrams(result: Result) -> Figure:
-    """A panel a predictor, and one for the first after temperature."""
+def reliability_diagrams(found: Findings) -> Figure:
+    """One panel per predictor, and one for the first after temperature."""
     panels: dict[str, Reliability] = {}
-    parts = calibrated(result)
-    for name, found in result["predictors"].items():
+    parts = calibrated(found)
+    for name, one in found.predictors.items():
         if not parts:
-            panels[name] = _bins(found["reliability"])
+            panels[name] = one.reliability
         elif name in parts:
-            panels[name] = _bins(parts[name]["before"]["reliability"])
-            if name == next(iter(parts)) and "after" in parts[name]:
-                panels[f"{name}, temperature"] = _bins(parts[name]["after"]["reliability"])
-    figure: Figure = reliability_diagram(panels, title=audit_words.calibration(result))
+            before, after = parts[name].before, parts[name].after
+            if before is not None:
+                panels[name] = before.reliability
+            if name == next(iter(parts)) and after is not None:
+                panels[f"{name}, temperature"] = after.reliability
+    figure: Figure = reliability_diagram(panels, title=audit_words.calibration(found))
     return figure
 
 
-def _bins(found: Any) -> Reliability:
-    """The bins as arrays; an empty one has no mean."""
-    mean, share = (np.array(found[key], dtype=np.float64) for key in ("confidence", "accuracy"))
-    return Reliability(
-        edges=np.array(found["edges"]),
-        count=np.array(found["count"]),
-        confidence=mean,
-        accuracy=share,
-    )
-
-
-# Plots of how confidence is spread; a panel a predictor.
+# Plots of how confidence is spread; one panel per predictor.
 
 BLUE, VERMILLION = COLORS[:2]
 ROW = 1.25  # from base line to base line, where all samples in one bin have height 1
 
 
 @with_look
-def confidence_histograms(result: Result) -> Figure:
+def confidence_histograms(found: Findings) -> Figure:
     """Share of samples at each confidence, a panel for each predictor, a row for each set."""
-    predictors = result["predictors"]
-    sets = list(dict.fromkeys(w for p in predictors.values() for w in p["confidence_histograms"]))
-    title = audit_words.high_confidence(result)
+    predictors = found.predictors
+    sets = list(dict.fromkeys(w for p in predictors.values() for w in p.confidence_histograms))
     tall = 0.8 + (0.7 if len(sets) < 6 else 0.45) * len(sets)
+    title = audit_words.high_confidence(found)
     figure, axes = panels(len(predictors), height=tall, title=title)
-    for i, (axis, (name, found)) in enumerate(zip(axes, predictors.items(), strict=True)):
+    for i, (axis, (name, one)) in enumerate(zip(axes, predictors.items(), strict=True)):
         for row, where in enumerate(reversed(sets)):
-            counts = found["confidence_histograms"].get(where, [])
+            counts = one.confidence_histograms.get(where, ())
             _bars(axis, ROW * row, counts, BLUE if where == "test" else VERMILLION)
         axis.set_title(label(name), loc="left")
-        names = (
-            [label(_short(where), 22) for where in reversed(sets)]
-            if i % across(len(predictors)) == 0
-            else []
-        )
-        axis.set_yticks([ROW * k + 0.3 for k in range(len(sets))], names or [""] * len(sets))
+        names = [""] * len(sets)
+        if i % across(len(predictors)) == 0:
+            names = [label(_short(found, where), 22) for where in reversed(sets)]
+        axis.set_yticks([ROW * k + 0.3 for k in range(len(sets))], names)
         axis.tick_params(axis="y", length=0)
         axis.set(xlim=(0, 1), ylim=(0, ROW * len(sets)), xlabel="confidence")
         axis.set_xticks([0, 0.5, 1])
         per_cent(axis.xaxis)
         axis.grid(visible=False)
-        axis.axvline(1 / found["classes"], color=GRAY, linestyle=":", linewidth=1.4)
+        axis.axvline(1 / one.classes, color=GRAY, linestyle=":", linewidth=1.4)
     return figure
 
 
-def _short(where: str) -> str:
+def _short(found: Findings, where: str) -> str:
     """A set's name without the options of the attack."""
-    return ADVERSARIAL if where.startswith(ADVERSARIAL) else where
+    return "adversarial noise" if found.kind(where) == "adversarial" else where
 
 
 def _bars(axis: Axes, base: float, counts: Sequence[int], color: str) -> None:
@@ -99,41 +87,43 @@ def _bars(axis: Axes, base: float, counts: Sequence[int], color: str) -> None:
     axis.text(1.02, base + 0.05, f"{100 * shares[-1]:.0f} %", **place)
 
 
-# Risk against coverage in an audit: errors among the surest answers.
+# Risk against coverage in an audit: errors among the most confident answers.
 
 TOP = 1.25  # of the largest error rate at full coverage
 FIRST = 0.02  # of coverage: where a single error is not yet a rate
 
 
-def curves_of(result: Result) -> dict[str, Result]:
+def curves_of(found: Findings) -> dict[str, RiskCurve]:
     """Every curve by the name of its predictor and score."""
     return {
         f"{name}: {score}": curve
-        for name, found in result["predictors"].items()
-        for score, curve in found.get("failure", {}).get("curves", {}).items()
+        for name, one in found.predictors.items()
+        if one.failure is not None
+        for score, curve in (one.failure.curves or {}).items()
     }
 
 
 @with_look
-def risk_coverage(result: Result) -> Figure:
+def risk_coverage(found: Findings) -> Figure:
     """A curve for each predictor and score; where the guard works is marked."""
-    curves = curves_of(result)
-    ends = [curve["risk"][-1] for curve in curves.values()]
-    title = "The surer half of the answers holds " + _half(curves)
+    curves = curves_of(found)
+    title = "The more confident half of the answers holds " + _half(curves)
     figure, (axis,) = panels(1, height=3.8, title=title)
     for i, (name, curve) in enumerate(curves.items()):
-        kept = [k for k, share in enumerate(curve["coverage"]) if share >= FIRST]
-        x, y = ([curve[key][k] for k in kept] for key in ("coverage", "risk"))
-        axis.plot(x, y, label=label(name, 60), **{**line(i), "marker": ""})
-    guard = result.get("guard") or {}
-    if guard.get("holds") and guard["test"]["risk"] is not None:
-        point = guard["test"]["answered"]["value"], guard["test"]["risk"]["value"]
-        axis.plot(*point, marker="*", markersize=13, linestyle="", color="black",
-                  label="the guard", clip_on=False, zorder=4)  # fmt: skip
-        axis.axhline(guard["risk"], color=GRAY, linestyle=(0, (4, 3)), linewidth=1.2,
-                     label="its promise: at most so many errors")  # fmt: skip
-    axis.set(xlim=(_start(curves), 1), ylim=(0, TOP * max(*ends, guard.get("risk", 0.0))))
-    axis.set_xlabel("share of inputs answered, the surest first")
+        pairs = zip(curve.coverage, curve.risk, strict=True)
+        points = [(share, risk) for share, risk in pairs if share >= FIRST]
+        axis.plot(*zip(*points, strict=True), label=label(name, 60), **{**line(i), "marker": ""})
+    most = max(curve.risk[-1] for curve in curves.values())
+    guard = found.guard
+    if guard is not None and guard.holds and guard.test is not None and guard.test.risk is not None:
+        axis.plot(guard.test.answered.value, guard.test.risk.value, marker="*", markersize=13,
+                  linestyle="", color="black", label="the guard", clip_on=False,
+                  zorder=4)  # fmt: skip
+        axis.axhline(guard.risk, color=GRAY, linestyle=(0, (4, 3)), linewidth=1.2,
+                     label="its guarantee: at most this share of errors")  # fmt: skip
+    most = max(most, 0.0 if guard is None else guard.risk)
+    axis.set(xlim=(_start(curves), 1), ylim=(0, TOP * most))
+    axis.set_xlabel("share of inputs answered, the most confident first")
     axis.set_ylabel("errors among the answers")
     per_cent(axis.xaxis)
     per_cent(axis.yaxis)
@@ -141,21 +131,18 @@ def risk_coverage(result: Result) -> Figure:
     return figure
 
 
-def _start(curves: dict[str, Result]) -> float:
+def _start(curves: dict[str, RiskCurve]) -> float:
     """Where the picture begins: a little before the first error of any curve."""
-    pairs = [zip(curve["coverage"], curve["risk"], strict=True) for curve in curves.values()]
+    pairs = [zip(curve.coverage, curve.risk, strict=True) for curve in curves.values()]
     first = float(min(share for pair in pairs for share, risk in pair if risk > 0))
     return max(0.0, math.floor(10 * first - 1) / 10)
 
 
-def _half(curves: dict[str, Result]) -> str:
-    """The share of errors among the surer half of the answers, over all curves."""
-    found = []
-    for curve in curves.values():
-        place = math.ceil(len(curve["risk"]) / 2) - 1
-        found.append(100 * curve["risk"][place])
-    low, high = (f"{end:.1f} %" for end in (min(found), max(found)))
-    if not max(found):
+def _half(curves: dict[str, RiskCurve]) -> str:
+    """The share of errors among the more confident half of the answers, over all curves."""
+    shares = [100 * one.risk[math.ceil(len(one.risk) / 2) - 1] for one in curves.values()]
+    low, high = (f"{end:.1f} %" for end in (min(shares), max(shares)))
+    if not max(shares):
         return "no errors"
     return f"{low} errors" if low == high else f"{low} to {high} errors"
 
@@ -168,22 +155,21 @@ TIGHT = 0.25  # lines closer together than this get a second, zoomed panel
 
 
 @with_look
-def confidence_along_ray(result: Result) -> Figure:
+def confidence_along_ray(found: Findings) -> Figure:
     """Mean maximum confidence along alpha * x, a line for each predictor."""
-    found = audit_words.scaled(result)
-    curves = {name: numbers(part["scaling"]["mean_max_confidence"]) for name, part in found.items()}
+    rays = audit_words.scaled(found)
+    curves = {name: numbers(ray.mean_max_confidence) for name, (_, ray) in rays.items()}
     values = [v for curve in curves.values() for v in curve if not math.isnan(v)]
     zoom = bool(values) and max(values) - min(values) < TIGHT
-    title = audit_words.far_confidence(result)
-    figure, axes = panels(1 + zoom, height=4, title=title)
+    figure, axes = panels(1 + zoom, height=4, title=audit_words.far_confidence(found))
     for axis in axes:
         for i, (name, curve) in enumerate(curves.items()):
             legend = f"{label(name, 24)}: {_share(curve[0])} → {_share(curve[-1])}"
-            _ray(axis, i, found[name]["scaling"]["alpha"], curve, legend)
+            _ray(axis, i, rays[name][1].alpha, curve, legend)
     per_cent(axes[0].yaxis)
     axes[0].set_ylim(0, 1.03)
     axes[0].set_ylabel("mean maximum confidence")
-    for classes in sorted({part["classes"] for part in found.values()}):
+    for classes in sorted({one.classes for one, _ in rays.values()}):
         _mark(axes[0], 1 / classes, f"1/{classes}: “I do not know”")
     if zoom:
         per_cent(axes[1].yaxis)
@@ -193,16 +179,14 @@ def confidence_along_ray(result: Result) -> Figure:
 
 
 @with_look
-def separation_along_ray(result: Result) -> Figure:
+def separation_along_ray(found: Findings) -> Figure:
     """AUROC of the far inputs against the test data along alpha * x, a panel for each measure."""
-    measures, found = audit_words.telling_measures(result), audit_words.scaled(result)
-    title = audit_words.far_separation(result)
-    figure, axes = panels(len(measures), height=4, title=title)
+    measures, rays = audit_words.telling_measures(found), audit_words.scaled(found)
+    figure, axes = panels(len(measures), height=4, title=audit_words.far_separation(found))
     for axis, measure in zip(axes, measures, strict=True):
-        for i, (name, part) in enumerate(found.items()):
-            curve = part["scaling"]["auroc"].get(measure)
-            alpha = part["scaling"]["alpha"]
-            _ray(axis, i, alpha, numbers(curve or [None] * len(alpha)), label(name))
+        for i, (name, (_, ray)) in enumerate(rays.items()):
+            curve = ray.auroc.get(measure) or [None] * len(ray.alpha)
+            _ray(axis, i, ray.alpha, numbers(curve), label(name))
         axis.set_title(measure.replace("_", " "), loc="left")
         axis.set_ylim(-0.03, 1.03)
         _mark(axis, 0.5, "chance")
@@ -214,13 +198,13 @@ def separation_along_ray(result: Result) -> Figure:
 
 
 @with_look
-def far_field(result: Result) -> Figure:
-    """Share of rays that are sure, and that bend no more, by a factor; a panel a kind of rays."""
-    kinds = far_kinds(result)
-    figure, axes = panels(2 * len(kinds), height=3.4, title=audit_words.far_certainty(result))
+def far_field(found: Findings) -> Figure:
+    """Share of rays that are confident, and that bend no more, by a factor; by kind of rays."""
+    kinds = far_kinds(found)
+    figure, axes = panels(2 * len(kinds), height=3.4, title=audit_words.far_certainty(found))
     for axis, kind in zip(axes, 2 * kinds, strict=True):
         upper = axis in axes[: len(kinds)]
-        for i, (name, rays) in enumerate(followed(result).items()):
+        for i, (name, rays) in enumerate(followed(found).items()):
             if kind in rays:
                 draw = _reached if upper else _settled
                 draw(axis, i, label(name, 24), rays[kind])
@@ -233,25 +217,21 @@ def far_field(result: Result) -> Figure:
     return figure
 
 
-def under_shift(result: Result) -> Figure:
+def under_shift(found: Findings) -> Figure:
     """Accuracy, calibration error and what the guard does, along a shift."""
-    shift = result["shift"]
-    kept = {
-        name: {key: numbers[key] for key in ("accuracy", "ece")}
-        for name, numbers in shift["predictors"].items()
-    }
-    figure: Figure = curves(Along({**shift, "predictors": kept}))
+    assert found.shift is not None
+    figure: Figure = curves(found.shift, metrics=("accuracy", "ece"))
     return figure
 
 
-def _reached(axis: Axes, i: int, legend: str, part: Result) -> None:
+def _reached(axis: Axes, i: int, legend: str, part: RayFindings) -> None:
     """The distribution of the factor: solid to 99.9 %, dotted to 95 %."""
-    _distribution(axis, i, part["factor"]["0.999"]["quantiles"], "-", legend)
-    _distribution(axis, i, part["factor"]["0.95"]["quantiles"], ":", "_")
+    for level, style, text in (("0.999", "-", legend), ("0.95", ":", "_")):
+        _distribution(axis, i, part.factor[level].quantiles, style, text)
 
 
-def _settled(axis: Axes, i: int, legend: str, part: Result) -> None:
-    _distribution(axis, i, part["radius"], "-", legend)
+def _settled(axis: Axes, i: int, legend: str, part: RayFindings) -> None:
+    _distribution(axis, i, part.radius, "-", legend)
 
 
 def _distribution(

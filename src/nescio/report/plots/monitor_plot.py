@@ -18,7 +18,7 @@ TURNS = ("top", "center", "bottom")  # how labels of the lowest, middle and high
 
 @with_look
 def martingale(monitors: Monitor | Mapping[str, Monitor], *, changed: int | None = None) -> Figure:
-    """The capital against no drift, a line a monitor; an alarm where it first passes the bound.
+    """The capital against no drift, one line per monitor; an alarm where it first passes the bound.
 
     Lines that rise far above the bound are cut off, and the highest capital is said.
     changed: where the stream is known to have changed, marked by a line.

@@ -26,7 +26,7 @@ BAND = "#dddddd"
 def reliability_diagram(
     found: Mapping[str, Reliability], *, level: float = 0.95, title: str | None = None
 ) -> Figure:
-    """Accuracy against confidence, a panel a name, such as before and after; below, the counts.
+    """Accuracy against confidence, one panel per name, such as before and after; below, the counts.
 
     Lines are exact bounds on the accuracy of a bin. Gray is where it would lie if the samples of
     the bin were as right as they are sure.

@@ -1,14 +1,14 @@
 """Plots of what a shift does: curves over strengths, confident answers, entropies."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nescio.evaluation.under_shift import Along, Confident, Entropies
+from nescio.evaluation.under_shift import Confident, Entropies, ShiftCurves
 from nescio.report.plots.look import COLORS, DASHES, GRAY, label, line, panels, per_cent, with_look
 
 TITLES = {
@@ -20,46 +20,45 @@ TITLES = {
     "rmse": "root mean squared error",
 }
 SHARES = ("accuracy", "ece", "mean_max_confidence")
-DECISIONS = {"answered": "answered", "unsure": "unsure", "ood": "called outside"}
+COVERAGE = {"covered": "sets that hold the target", "size": "mean size of sets"}
+DECISIONS = {
+    "risk": "errors among the answers", "answered": "answered", "unsure": "unsure",
+    "ood": "called OOD",
+}  # fmt: skip
 
 
 @with_look
-def curves(found: Along) -> Figure:
-    """A panel a metric, a line a predictor; then coverage, and risk and decisions of the guards."""
-    result = found.result
-    metrics = [key for key in TITLES if any(key in one for one in result["predictors"].values())]
-    extra = [key for key in ("covered", "size") if result["sets"]]
-    kinds = [*metrics, *extra, *(["risk", *DECISIONS] if result["guards"] else [])]
-    title = f"Under {result['shift'].replace('_', ' ')}: {result['description']}"
+def curves(found: ShiftCurves, metrics: Sequence[str] = tuple(TITLES)) -> Figure:
+    """One panel per metric, one line per predictor; then coverage, risk and decisions of guards."""
+    quality = [key for key in metrics if found.subjects(key)]
+    covered = [key for key in COVERAGE if found.subjects(key)]
+    decided = [key for key in DECISIONS if found.subjects(key)]
+    kinds = [*quality, *covered, *decided]
+    title = f"Under {found.shift.replace('_', ' ')}: {found.description}"
     figure, axes = panels(len(kinds), height=3.2, title=title)
+    predictors = len({name for key in quality for name in found.subjects(key)})
     for axis, kind in zip(axes, kinds, strict=True):
-        group = "predictors" if kind in metrics else "sets" if kind in extra else "guards"
-        start = len(result["predictors"]) if group == "guards" else 0  # no predictor's color
-        _panel(axis, found.strengths, result[group], kind, start)
+        _panel(axis, found, kind, predictors if kind in decided else 0)  # no predictor's color
         axis.set_xlabel("strength")
         axis.set_xticks(found.strengths)
-    for members in (metrics, extra, ["risk"]):  # names differ from group to group
-        first = [axis for axis, kind in zip(axes, kinds, strict=True) if kind in members][:1]
+    for group in (quality, covered, decided[:1]):  # names differ from group to group
+        first = [axis for axis, kind in zip(axes, kinds, strict=True) if kind in group][:1]
         for axis in first:
             axis.legend(fontsize=9, loc="best")
     return figure
 
 
-def _panel(
-    axis: Axes, strengths: list[float], parts: Mapping[str, Any], kind: str, start: int
-) -> None:
-    for place, (name, numbers) in enumerate(parts.items(), start):
-        if kind not in numbers:
-            continue
-        look = line(place)
-        axis.plot(strengths, _floats(numbers[kind]), label=label(name), **look)
+def _panel(axis: Axes, found: ShiftCurves, kind: str, start: int) -> None:
+    for index, name in enumerate(found.subjects(kind), start):
+        look = line(index)
+        axis.plot(found.strengths, _floats(found.curve(name, kind)), label=label(name), **look)
         if kind in ("covered", "risk"):
-            ends = [_floats(numbers[end]) for end in ("low", "high")]
-            axis.fill_between(strengths, *ends, color=look["color"], alpha=0.15, linewidth=0)
-    words = {"covered": "sets that hold the target", "size": "mean size of sets"}
-    words |= {"risk": "errors among the answers", **DECISIONS}
-    axis.set_title({**TITLES, **words}[kind], loc="left")
-    if kind in (*SHARES, "covered", "risk", *DECISIONS):
+            low, high = (_floats(found.curve(name, kind, end)) for end in ("low", "high"))
+            axis.fill_between(
+                found.strengths, low, high, color=look["color"], alpha=0.15, linewidth=0
+            )
+    axis.set_title({**TITLES, **COVERAGE, **DECISIONS}[kind], loc="left")
+    if kind in (*SHARES, "covered", *DECISIONS):
         per_cent(axis.yaxis)
         top = None if kind in ("ece", "risk") else 1.03
         axis.set_ylim(-0.02 if top else 0, top)
@@ -68,7 +67,7 @@ def _panel(
 @with_look
 def confident_answers(found: Mapping[str, Confident]) -> Figure:
     """Accuracy above a confidence with OOD inputs as wrong, and how many inputs are left."""
-    title = "Accuracy on confident inputs: every answer to an input from outside is wrong"
+    title = "Accuracy on confident inputs: every answer to an OOD input is wrong"
     figure, axes = panels(2, height=4.2, title=title)
     for place, (name, one) in enumerate(found.items()):
         axes[0].plot(one.thresholds, one.accuracy, label=label(name), **line(place))
@@ -84,7 +83,7 @@ def confident_answers(found: Mapping[str, Confident]) -> Figure:
 
 @with_look
 def entropy_histograms(found: Mapping[str, Entropies], *, in_dist: str, ood: str) -> Figure:
-    """A panel a predictor: predictive entropy of inputs from inside (filled) and outside."""
+    """One panel per predictor: predictive entropy of test inputs (filled) and OOD inputs."""
     title = f"Predictive entropy: {in_dist} filled, {ood} as a line; further right is less sure"
     figure, axes = panels(len(found), height=3.3, title=title)
     top = max(float(max(one.in_dist.max(), one.ood.max())) for one in found.values())

@@ -10,30 +10,47 @@ from sklearn.metrics import roc_auc_score
 
 from nescio import NescioError, attacks, measures, metrics, models, nets
 from nescio.data.ood import uniform
-from nescio.evaluation import compare
-from nescio.evaluation.compare import (
-    Absent,
-    AdversarialNoise,
-    AdversarialSamples,
-    compare_predictors,
-)
+from nescio.evaluation import compare as compare_all
+from nescio.evaluation.compare import Absent, AdversarialNoise, AdversarialSamples
+from nescio.evaluation.compare.confidence_task import still_right
 from nescio.evaluation.compare.ood_inputs import describe
 from nescio.evaluation.compare.subjects import Answers
 
 OUT = torch.tensor([[0.5, 1.0], [-0.25, 2.0], [9.0, 0.0], [0.0, 0.0]])
 
 
+COUNTS = ("samples", "blind")
+
+
+def compare(*arguments, **options):
+    return compare_all(*arguments, task="confidence", **options)
+
+
 def cell(comparison, row, name="network"):
-    return comparison.result["predictors"][name]["rows"][row]
+    """The numbers of one subject on one data set; why there are none as "skipped"."""
+    rows = [one for one in comparison.rows if (one.subject, one.data) == (name, row)]
+    numbers = {
+        one.metric: one.value
+        if one.metric in COUNTS
+        else {"value": one.value, "low": one.low, "high": one.high}
+        for one in rows
+    }
+    why = [one.note for one in rows if one.metric == "samples" and one.note]
+    return numbers | ({"skipped": why[0]} if why else {})
+
+
+def data_set(comparison, name):
+    (found,) = [one for one in comparison.sets if one.name == name]
+    return found
 
 
 def values(found):
     return {key: part["value"] for key, part in found.items() if isinstance(part, dict)}
 
 
-def test_the_numbers_of_a_row_are_those_of_the_metrics(linear, in_dist):
-    x, _ = in_dist
-    found = compare(linear(), in_dist, {"out": OUT}, resamples=50)
+def test_the_numbers_of_a_row_are_those_of_the_metrics(linear, labeled):
+    x, _ = labeled
+    found = compare(linear(), labeled, {"out": OUT}, resamples=50)
     sure, other = torch.sigmoid(x[:, 0].abs().double()), torch.sigmoid(OUT[:, 0].abs().double())
     assert values(cell(found, "test")) == pytest.approx(
         {"error": 2 / 40, "mean_max_confidence": sure.mean().item()}
@@ -49,10 +66,10 @@ def test_the_numbers_of_a_row_are_those_of_the_metrics(linear, in_dist):
     assert [cell(found, row)["samples"] for row in ("test", "out")] == [40, 4]
 
 
-def test_intervals_are_those_of_the_bootstrap(linear, in_dist):
+def test_intervals_are_those_of_the_bootstrap(linear, labeled):
     options = {"level": 0.8, "resamples": 70, "seed": 5}
-    found = compare(linear(), in_dist, {"out": OUT}, **options)
-    x, y = in_dist
+    found = compare(linear(), labeled, {"out": OUT}, **options)
+    x, y = labeled
     sure = torch.sigmoid(x[:, 0].abs().double())
     wrong = metrics.bootstrap_mean(((x[:, 0] < 0).long() != y).numpy(), **options)
     assert cell(found, "test")["error"] == pytest.approx(vars(wrong))
@@ -64,15 +81,15 @@ def test_intervals_are_those_of_the_bootstrap(linear, in_dist):
     assert cell(found, "out")["fpr_at_95_tpr"] == pytest.approx(vars(ranked["fpr_at_tpr"]))
 
 
-def test_without_resamples_there_are_values_only(linear, in_dist):
-    bare = compare(linear(), in_dist, {"out": OUT}, resamples=0)
-    full = compare(linear(), in_dist, {"out": OUT}, resamples=20)
+def test_without_resamples_there_are_values_only(linear, labeled):
+    bare = compare(linear(), labeled, {"out": OUT}, resamples=0)
+    full = compare(linear(), labeled, {"out": OUT}, resamples=20)
     assert values(cell(bare, "out")) == values(cell(full, "out"))
     assert {part["low"] for part in cell(bare, "out").values() if isinstance(part, dict)} == {None}
 
 
-def test_ranking_does_not_saturate_where_probabilities_do(linear, in_dist):
-    x, y = in_dist
+def test_ranking_does_not_saturate_where_probabilities_do(linear, labeled):
+    x, y = labeled
     far = torch.stack([torch.linspace(5, 9, 20), torch.zeros(20)], dim=1)
     found = compare(linear(1e5), (x, y), {"far": far}, resamples=0)
     assert values(cell(found, "far"))["auroc"] == 0.0  # all surer than the in-distribution data
@@ -81,21 +98,21 @@ def test_ranking_does_not_saturate_where_probabilities_do(linear, in_dist):
     assert metrics.auroc(-sure[0], -sure[1]) == 0.5  # what probabilities would say
 
 
-def test_an_ensemble_is_ranked_by_the_measure_that_is_asked_for(in_dist):
-    x, y = in_dist
+def test_an_ensemble_is_ranked_by_the_measure_that_is_asked_for(labeled):
+    x, y = labeled
     model = models.ensemble([nets.mlp(2, 2, widths=(8,)) for _ in range(3)])
-    found = compare({"a": model}, (x, y), {"out": OUT}, measure="mutual_information", resamples=0)
+    found = compare({"a": model}, (x, y), {"out": OUT}, measures="mutual_information", resamples=0)
     scores = [measures.mutual_information(model(z).to(torch.float64)) for z in (x, OUT)]
     assert values(cell(found, "out", "a"))["auroc"] == metrics.auroc(*scores)
 
 
-def test_an_out_distribution_is_made_in_pieces_and_equals_its_inputs(linear, in_dist, monkeypatch):
+def test_an_out_distribution_is_made_in_pieces_and_equals_its_inputs(linear, labeled, monkeypatch):
     noise = uniform((2,), seed=3)
-    whole = compare(linear(), in_dist, {"noise": noise.take(50)}, resamples=20)
+    whole = compare(linear(), labeled, {"noise": noise.take(50)}, resamples=20)
     monkeypatch.setattr(sys.modules["nescio.evaluation.compare.ood_inputs"], "SAMPLES", 7)
-    pieces = compare(linear(), in_dist, {"noise": (noise, 50)}, resamples=20)
+    pieces = compare(linear(), labeled, {"noise": (noise, 50)}, resamples=20)
     assert cell(pieces, "noise") == cell(whole, "noise")
-    assert pieces.result["sets"]["noise"] == {"description": f"50 of {noise.description}"}
+    assert data_set(pieces, "noise").description == f"50 of {noise.description}"
 
 
 def test_bytes_are_images_whose_255_is_1():
@@ -105,29 +122,26 @@ def test_bytes_are_images_whose_255_is_1():
     labels = torch.arange(30) % 3
     ours = compare(net, (bytes_in, labels), {"out": bytes_out}, resamples=0)
     floats = compare(net, (bytes_in / 255, labels), {"out": bytes_out / 255}, resamples=0)
-    assert ours.result["predictors"] == floats.result["predictors"]
+    assert ours.rows == floats.rows
 
 
-def test_detectors_have_scores_only(in_dist):
-    x, _ = in_dist
-    found = compare({}, (x, None), {"out": OUT}, detectors={"y": lambda z: z[:, 1]}, resamples=0)
+def test_detectors_have_scores_only(labeled):
+    x, _ = labeled
+    found = compare({}, (x, None), {"out": OUT}, scores={"y": lambda z: z[:, 1]}, resamples=0)
     assert cell(found, "test", "y") == {"samples": 40}
     assert values(cell(found, "out", "y")) == {"auroc": 0.75, "fpr_at_95_tpr": 0.5}
 
 
-def test_predictors_and_detectors_stand_side_by_side(linear, in_dist):
+def test_predictors_and_detectors_stand_side_by_side(linear, labeled):
     found = compare(
         {"one": linear(1.0), "two": models.plain(linear(2.0))},
-        in_dist,
+        labeled,
         {"out": OUT, "more": 2 * OUT},
-        detectors={"norm": lambda z: z.norm(dim=1).numpy()},
+        scores={"norm": lambda z: z.norm(dim=1).numpy()},
         resamples=0,
     )
-    assert list(found.result["predictors"]) == ["one", "two", "norm"]
-    assert [(r["data"], r["predictor"]) for r in found.rows[:4]] == [
-        ("test", "one"), ("test", "two"), ("test", "norm"), ("out", "one"),
-    ]  # fmt: skip
-    assert len(found.rows) == 9
+    assert found.subjects == ["one", "two", "norm"]
+    assert len({(row.data, row.subject) for row in found.rows}) == 9
 
 
 def test_adversarial_noise_is_the_attack_of_each_predictor():
@@ -142,7 +156,8 @@ def test_adversarial_noise_is_the_attack_of_each_predictor():
         )  # fmt: skip
         expected = models.plain(net)(moved.x).probs.amax(-1).mean().item()
         assert values(cell(found, "adv", name))["mean_max_confidence"] == pytest.approx(expected)
-    text = found.result["sets"]["adv"]["description"]
+    text = data_set(found, "adv").description
+    assert data_set(found, "adv").kind == "adversarial"
     assert "radius=0.1, steps=6, step=0.02, restarts=2, seed=4" in text
     assert noise.description in text
 
@@ -150,7 +165,7 @@ def test_adversarial_noise_is_the_attack_of_each_predictor():
 def test_adversarial_noise_of_a_detector_brings_its_score_down():
     noise, x = uniform((2,), seed=1), torch.rand(30, 2)
     row = AdversarialNoise(noise, 40, steps=20, radius=0.2, options={"start": "input"})
-    found = compare({}, (x, None), {"adv": row}, detectors={"sum": lambda z: z.sum(1)}, resamples=0)
+    found = compare({}, (x, None), {"adv": row}, scores={"sum": lambda z: z.sum(1)}, resamples=0)
     lowered = (noise.take(40) - 20 * 0.0075).clamp(min=0)
     assert values(cell(found, "adv", "sum"))["auroc"] == metrics.auroc(x.sum(1), lowered.sum(1))
 
@@ -161,7 +176,7 @@ def test_an_attack_without_a_ball_searches_the_whole_box():
     row = AdversarialNoise(noise, 10, radius=None, steps=5)
     found = compare(
         {"net": net}, (x, torch.arange(20) % 3), {"adv": row},
-        detectors={"sum": lambda z: z.sum(1)}, resamples=0,
+        scores={"sum": lambda z: z.sum(1)}, resamples=0,
     )  # fmt: skip
     moved = attacks.adversarial_noise(net, noise.take(10), radius=None, steps=5)
     expected = models.plain(net)(moved.x).probs.amax(-1).mean().item()
@@ -186,9 +201,9 @@ def test_adversarial_samples_have_a_row_of_all_and_one_of_the_misclassified():
         assert cell(found, name)["samples"] == len(left)
         mean = values(cell(found, name))["mean_max_confidence"]
         assert mean == pytest.approx(left.mean(), abs=1e-6)
-    in_dist = 1 / (1 + np.exp(-np.abs(8 * x[:, 0].numpy() - 4)))
+    labeled = 1 / (1 + np.exp(-np.abs(8 * x[:, 0].numpy() - 4)))
     truth = np.r_[np.ones(4), np.zeros(3)]
-    area = roc_auc_score(truth, np.r_[in_dist, sure[1:]])
+    area = roc_auc_score(truth, np.r_[labeled, sure[1:]])
     assert values(cell(found, "adv, misclassified"))["auroc"] == pytest.approx(area)
 
 
@@ -208,7 +223,7 @@ def test_the_filter_is_that_of_the_reference_code(confidence, label, kept):
     with_reject = np.insert(probs, 4, 1.01 / 4, axis=1)  # the rule there: argmax over C + 1
     assert (with_reject.argmax(1)[0] != label) == kept
     seen = Answers(np.zeros(1), probs.max(1), np.array([1]), 4)
-    assert bool(~compare_predictors._still_right(seen, np.array([label]))[0]) == kept
+    assert bool(~still_right(seen, np.array([label]))[0]) == kept
 
 
 def test_where_the_filter_leaves_nothing_there_is_only_the_count(linear):
@@ -234,13 +249,13 @@ def test_what_cannot_be_attacked_says_why_and_the_rest_is_measured(linear):
         {"function": lambda z: net(z), "net": net},
         (x, torch.arange(20) % 2),
         rows,
-        detectors={"rounded": lambda z: z.detach().sum(1), "sum": lambda z: z.sum(1)},
+        scores={"rounded": lambda z: z.detach().sum(1), "sum": lambda z: z.sum(1)},
         resamples=0,
     )
     skipped = {
-        (part["predictor"], part["data"]): part["skipped"]
-        for part in found.rows
-        if "skipped" in part
+        (row.subject, row.data): row.note
+        for row in found.rows
+        if row.metric == "samples" and row.note
     }
     no_label = "a detector has no label to get wrong"
     assert skipped == {
@@ -257,11 +272,11 @@ def test_what_cannot_be_attacked_says_why_and_the_rest_is_measured(linear):
     assert cell(found, "noise", "net")["samples"] == 5
 
 
-def test_an_absent_row_keeps_its_place(linear, in_dist):
-    found = compare(linear(), in_dist, {"LSUN": Absent("no files"), "out": OUT}, resamples=0)
-    assert list(found.result["sets"]) == ["test", "LSUN", "out"]
-    assert found.result["sets"]["LSUN"] == {"absent": "no files"}
-    assert "LSUN" not in found.result["predictors"]["network"]["rows"]
+def test_an_absent_row_keeps_its_place(linear, labeled):
+    found = compare(linear(), labeled, {"LSUN": Absent("no files"), "out": OUT}, resamples=0)
+    assert [one.name for one in found.sets] == ["test", "LSUN", "out"]
+    assert data_set(found, "LSUN").absent == "no files"
+    assert "LSUN" not in {row.data for row in found.rows}
 
 
 def test_one_sample_and_equal_scores_are_measured_too(linear):
@@ -274,10 +289,10 @@ def test_one_sample_and_equal_scores_are_measured_too(linear):
     }  # fmt: skip
 
 
-def test_infinite_scores_of_a_detector_have_a_rank(in_dist):
-    x, _ = in_dist
+def test_infinite_scores_of_a_detector_have_a_rank(labeled):
+    x, _ = labeled
     found = compare(
-        {}, (x, None), {"out": OUT}, detectors={"d": lambda z: -1 / z[:, 1].abs()}, resamples=0
+        {}, (x, None), {"out": OUT}, scores={"d": lambda z: -1 / z[:, 1].abs()}, resamples=0
     )
     assert values(cell(found, "out", "d"))["auroc"] == (2 * 1 + 2 * 0.5) / 4
     assert math.isfinite(values(cell(found, "out", "d"))["fpr_at_95_tpr"])
@@ -335,11 +350,11 @@ NOISE = uniform((2,))
             {},
             "the name 'adv, misclassified' is taken",
         ),
-        (({"a": NET}, (X, Y), {"out": OUT}), {"detectors": {"a": len}}, "a predictor and a det"),
+        (({"a": NET}, (X, Y), {"out": OUT}), {"scores": {"a": len}}, "'a' is given twice"),
         (({"a": 3}, (X, Y), {"out": OUT}), {}, "'a' must be a network or a function"),
-        ((NET, (X, Y), {"out": OUT}), {"detectors": [len]}, "detectors come by name"),
+        ((NET, (X, Y), {"out": OUT}), {"scores": [len]}, "scores are functions of inputs by name"),
         ((lambda z: z, (X, Y), {"out": OUT}), {}, "expected class probabilities, got a Tensor"),
-        ((NET, (X, Y), {"out": OUT}), {"measure": "entropy"}, "unknown measure 'entropy'"),
+        ((NET, (X, Y), {"out": OUT}), {"measures": "entropy"}, "unknown measure 'entropy'"),
         ((NET, (X, Y), {"out": OUT}), {"level": 95}, "`level` must be between 0 and 1"),
         ((NET, (X, Y), {"out": OUT}), {"resamples": 1}, "`resamples` must be"),
         (
@@ -376,8 +391,8 @@ def test_samples_that_cannot_be_made_are_refused_before_the_first_row(x, samples
     with pytest.raises(NescioError, match="outside the box|adversarial samples of"):
         compare(Counted(), (x, Y), rows)
     assert not asked
-    detectors = {"sum": lambda z: z.sum(1)}  # has no label to get wrong
-    found = compare({}, (x, None), rows, detectors=detectors, resamples=0)
+    scores = {"sum": lambda z: z.sum(1)}  # has no label to get wrong
+    found = compare({}, (x, None), rows, scores=scores, resamples=0)
     assert "skipped" in cell(found, "adv", "sum")
     wide = AdversarialSamples(3, steps=2, options={"low": 0.0, "high": 4.0})
     assert cell(compare(NET, (x, Y), {"adv": wide}, resamples=0), "adv")["samples"] == 3
@@ -395,7 +410,7 @@ def test_samples_that_cannot_be_made_are_refused_before_the_first_row(x, samples
 )
 def test_a_detector_gives_one_number_an_input(detector, said):
     with pytest.raises(NescioError, match=said):
-        compare({}, (X, None), {"out": OUT}, detectors={"d": detector})
+        compare({}, (X, None), {"out": OUT}, scores={"d": detector})
 
 
 @pytest.mark.parametrize(
@@ -415,8 +430,43 @@ def test_a_row_checks_itself(call, said):
 def test_attacks_of_a_comparison_have_gradients_whatever_the_caller_is_in(mode, linear):
     x, y = torch.rand(20, 2), torch.arange(20) % 2
     rows = {"noise": AdversarialNoise(uniform((2,)), 5, steps=2), "samples": AdversarialSamples(5)}
-    options = {"detectors": {"sum": lambda z: z.sum(1)}, "resamples": 0}
+    options = {"scores": {"sum": lambda z: z.sum(1)}, "resamples": 0}
     truth = compare(linear(), (x, y), rows, **options)
     with mode():
         found = compare(linear(), (x.clone(), y), rows, **options)
-    assert found.result == truth.result
+    assert found.to_json() == truth.to_json()
+
+
+def test_detectors_by_name_read_the_first_network(labeled):
+    from nescio import detectors, observe, scorer
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    given = {"near": "knn,k=3", "energy": detectors.energy()}
+    found = compare(
+        {"net": net}, labeled, {"out": OUT}, detectors=given, train=labeled, resamples=0
+    )
+    assert found.subjects == ["net", "near", "energy"]
+    near = scorer(net, detectors.knn(observe(net, labeled), k=3))
+    area = metrics.auroc(near(labeled[0]), near(OUT))
+    assert values(cell(found, "out", "near"))["auroc"] == pytest.approx(area)
+    with pytest.raises(NescioError, match="knn is fitted on training data"):
+        compare(net, labeled, {"out": OUT}, detectors=["knn"])
+    with pytest.raises(NescioError, match="give one as the first subject"):
+        compare({}, labeled, {"out": OUT}, detectors=["energy"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"near": ["out"]}, "near= has no meaning in the task 'confidence'"),
+        ({"measures": ["log_odds"]}, 'ranks by one measure: measures="log_odds"'),
+    ],
+)
+def test_options_of_other_tasks_are_refused(options, said):
+    with pytest.raises(NescioError, match=said):
+        compare(NET, (X, Y), {"out": OUT}, **options)
+
+
+def test_an_unknown_task_is_refused():
+    with pytest.raises(NescioError, match="did you mean 'errors'"):
+        compare_all(NET, (X, Y), {"out": OUT}, task="error")

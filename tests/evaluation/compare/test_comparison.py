@@ -6,20 +6,26 @@ import pytest
 import torch
 
 from nescio import NescioError
-from nescio.evaluation import Comparison, compare
+from nescio.evaluation import Comparison
+from nescio.evaluation import compare as compare_all
 from nescio.evaluation.compare import Absent
+
+
+def compare(*arguments, **options):
+    return compare_all(*arguments, task="confidence", **options)
+
 
 OUT = torch.tensor([[0.5, 1.0], [-0.25, 2.0], [9.0, 0.0]])
 
 
 @pytest.fixture
-def parts(linear, in_dist):
+def parts(linear, labeled):
     """The same two predictors and two rows, measured together and apart."""
     predictors = {"a": linear(1.0), "b": linear(0.5)}
     rows = {"out": OUT, "twice": 2 * OUT}
-    whole = compare(predictors, in_dist, rows, resamples=20)
+    whole = compare(predictors, labeled, rows, resamples=20)
     cells = [
-        compare({name: net}, in_dist, {row: given}, resamples=20)
+        compare({name: net}, labeled, {row: given}, resamples=20)
         for name, net in predictors.items()
         for row, given in rows.items()
     ]
@@ -28,7 +34,10 @@ def parts(linear, in_dist):
 
 def test_cells_measured_apart_join_to_the_same_table(parts):
     whole, cells = parts
-    assert Comparison.join(cells).result == whole.result
+    joined = Comparison.join(cells)
+    assert {*joined.rows} == {*whole.rows}
+    assert (joined.sets, joined.about) == (whole.sets, whole.about)
+    assert str(joined) == str(whole)
 
 
 def test_joining_changes_none_of_the_parts(parts):
@@ -38,17 +47,17 @@ def test_joining_changes_none_of_the_parts(parts):
     assert cells[0].json() == before
 
 
-def test_parts_that_do_not_belong_together_are_refused(parts, linear, in_dist):
+def test_parts_that_do_not_belong_together_are_refused(parts, linear, labeled):
     whole, _ = parts
-    x, y = in_dist
+    x, y = labeled
     other = compare({"c": linear()}, (x[:30], y[:30]), {"out": OUT}, resamples=20)
     with pytest.raises(NescioError, match="the parts differ in samples: 40 and 30"):
         Comparison.join([whole, other])
-    changed = compare({"a": linear(3.0)}, in_dist, {"out": OUT}, resamples=20)
+    changed = compare({"a": linear(3.0)}, labeled, {"out": OUT}, resamples=20)
     with pytest.raises(NescioError, match="'a' on 'test' is not the same in two parts"):
         Comparison.join([whole, changed])
     with pytest.raises(NescioError, match="the row 'out' is not the same"):
-        Comparison.join([whole, compare({"d": linear()}, in_dist, {"out": OUT[:2]}, resamples=20)])
+        Comparison.join([whole, compare({"d": linear()}, labeled, {"out": OUT[:2]}, resamples=20)])
     with pytest.raises(NescioError, match="nothing to join"):
         Comparison.join([])
 
@@ -59,9 +68,11 @@ def test_all_four_files_are_written_and_the_json_is_read_again(parts, tmp_path):
     assert sorted(p.name for p in path.parent.iterdir()) == [
         f"table.{ending}" for ending in ("json", "md", "tex", "txt")
     ]
-    assert path == tmp_path / "new" / "table.json"
-    assert Comparison.load(path).result == whole.result
-    assert json.loads(path.read_text()) == whole.result
+    assert path == tmp_path / "new" / "table.md"
+    path = path.with_suffix(".json")
+    assert Comparison.load(path).to_json() == whole.to_json()
+    assert Comparison.load(path).rows == whole.rows
+    assert json.loads(path.read_text()) == whole.to_json()
     texts = {"txt": str(whole), "md": whole.markdown(), "tex": whole.latex()}
     for ending, text in texts.items():
         assert path.with_suffix(f".{ending}").read_text() == text
@@ -92,31 +103,38 @@ def test_published_numbers_come_as_three_or_by_name(parts):
             "test": {"a": {"error": 0.0051, "mean_max_confidence": 0.991}},
         }
     )
-    assert found.result["published"] == {
-        "out": {
-            "a": {"mean_max_confidence": 0.654, "auroc": 0.972, "fpr_at_95_tpr": 0.121},
-            "b": {"mean_max_confidence": 0.4, "fpr_at_95_tpr": 0.1},
-        },
-        "test": {"a": {"error": 0.0051, "mean_max_confidence": 0.991}},
+    assert published(found) == {
+        ("out", "a", "mean_max_confidence"): 0.654,
+        ("out", "a", "auroc"): 0.972,
+        ("out", "a", "fpr_at_95_tpr"): 0.121,
+        ("out", "b", "mean_max_confidence"): 0.4,
+        ("out", "b", "fpr_at_95_tpr"): 0.1,
+        ("test", "a", "error"): 0.0051,
+        ("test", "a", "mean_max_confidence"): 0.991,
     }
-    assert found.result["predictors"] == whole.result["predictors"]
-    assert whole.result["published"] == {}
+    assert [row.value for row in found.rows] == [row.value for row in whole.rows]
+    assert published(whole) == {}
 
 
-def test_published_numbers_of_parts_are_joined(linear, in_dist):
+def published(found):
+    rows = [row for row in found.rows if row.published is not None]
+    return {(row.data, row.subject, row.metric): row.published for row in rows}
+
+
+def test_published_numbers_of_parts_are_joined(linear, labeled):
     first = compare(
-        {"a": linear()}, in_dist, {"out": OUT}, published={"out": {"a": (0.1,)}}, resamples=0
+        {"a": linear()}, labeled, {"out": OUT}, published={"out": {"a": (0.1,)}}, resamples=0
     )
     second = compare(
         {"b": linear()},
-        in_dist,
+        labeled,
         {"LSUN": Absent("no files")},
         published={"LSUN": {"b": (0.2,)}},
         resamples=0,
     )
-    assert Comparison.join([first, second]).result["published"] == {
-        "out": {"a": {"mean_max_confidence": 0.1}},
-        "LSUN": {"b": {"mean_max_confidence": 0.2}},
+    assert published(Comparison.join([first, second])) == {
+        ("out", "a", "mean_max_confidence"): 0.1,
+        ("LSUN", "b", "mean_max_confidence"): 0.2,
     }
 
 

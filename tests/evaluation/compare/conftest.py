@@ -1,4 +1,4 @@
-"""A world in which features and logits are known: a fixed network of two classes."""
+"""Worlds in which features, logits and numbers are known: networks of two classes."""
 
 import pytest
 import torch
@@ -41,3 +41,30 @@ def ood():
     draw = torch.Generator().manual_seed(3)
     middle, far = torch.randn(80, 2, generator=draw), torch.randn(60, 2, generator=draw)
     return {"middle": 0.5 * middle, "far": far + torch.tensor([9.0, 9.0])}
+
+
+class Linear(nn.Module):
+    """Two classes on (x, y): the logits are (scale * x, 0)."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = self.scale * x[:, 0]
+        return torch.stack([first, torch.zeros_like(first)], dim=1)
+
+
+@pytest.fixture
+def linear():
+    return Linear
+
+
+@pytest.fixture
+def labeled():
+    """Forty points whose label is 0 where x > 0, two of them labeled wrongly."""
+    x = torch.linspace(-4, 4, 40)
+    points = torch.stack([x, torch.zeros(40)], dim=1)
+    labels = (x < 0).long()
+    labels[:2] = 0
+    return points, labels

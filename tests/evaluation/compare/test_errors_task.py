@@ -5,16 +5,16 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from nescio import detectors, metrics
+from nescio import detectors, metrics, observe
 from nescio.core import NescioError
 from nescio.detectors.activations import Activations
-from nescio.evaluation.compare.failure_comparison import (
-    BASELINE,
-    NAMES,
-    FailureComparison,
-    compare_failures,
-)
+from nescio.evaluation import Comparison, compare
+from nescio.evaluation.compare.errors_task import BASELINE, NAMES
 from nescio.report.plots.score_plots import precision_recall
+
+
+def compare_failures(test, scores=None, **options):
+    return compare(None, test, task="errors", scores=scores, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,32 +34,34 @@ def found(seen):
         "noise": rng.random(600),
         "energy": detectors.energy(),
     }
-    return compare_failures(seen[:600], scores, held=seen[300:], resamples=50, name="toys")
+    return compare_failures(seen[:600], scores, validation=seen[300:], resamples=50, name="toys")
 
 
 def test_the_numbers_are_those_of_the_metrics(found, seen):
     wrong = (seen.logits[0].argmax(-1) != seen.labels).numpy()
-    assert found.result["errors"] == wrong.sum()
+    assert found.about.errors == wrong.sum()
     assert list(found.scores) == [BASELINE, "oracle", "noise", "energy"]
     assert found.value("oracle") == 1.0
-    for name, values in found.scores.items():
+    for name, by_set in found.scores.items():
+        values = by_set["toys"]
         assert found.value(name) == pytest.approx(average_precision_score(wrong, values))
-        assert found.value(name, "aurc") == pytest.approx(metrics.aurc(values, wrong))
+        assert found.value(name, metric="aurc") == pytest.approx(metrics.aurc(values, wrong))
         interval = metrics.bootstrap_selective(values, wrong, resamples=50)["ap_success"]
-        cell = found.result["scores"][name]["metrics"]["ap_success"]
-        assert cell == pytest.approx(vars(interval))
-    gap = metrics.selective_test(found.scores["oracle"], found.scores[BASELINE], wrong,
-                                 resamples=50)  # fmt: skip
+        row = found.row(name, "toys", "ap_success")
+        assert (row.value, row.low, row.high) == pytest.approx(tuple(vars(interval).values()))
+    both = [found.scores[name]["toys"] for name in ("oracle", BASELINE)]
+    gap = metrics.selective_test(*both, wrong, resamples=50)
     for name in NAMES:
-        cell = found.result["scores"]["oracle"]["difference"][name]
-        assert cell == pytest.approx(vars(gap[name]))
-    assert found.result["scores"][BASELINE]["difference"] is None
+        row = found.row("oracle", "toys", f"{name}_difference")
+        own = (row.value, row.low, row.high, found.value("oracle", metric=f"{name}_p_value"))
+        assert own == pytest.approx(tuple(vars(gap[name]).values()))
+    assert found.row(BASELINE, "toys", "ap_error_difference") is None
     assert found.ranked[0] == "oracle"
 
 
 def test_temperature_changes_confidences_and_not_the_answers(found):
     assert set(found.confidence) == {"before", "after"}
-    assert found.result["temperature"] > 1
+    assert found.about.temperature > 1
     assert found.confidence["after"].mean() < found.confidence["before"].mean()
 
 
@@ -73,23 +75,24 @@ def test_the_tables_hold_every_score(found):
 
 def test_saved_and_read_again(found, tmp_path):
     path = found.save(tmp_path)
-    assert path.name == "failures.md"
+    assert path.name == "comparison.md"
     assert {p.name for p in tmp_path.glob("*.png")} == {
         "risk-coverage.png", "precision-recall.png", "histograms.png"
     }  # fmt: skip
-    again = FailureComparison.load(tmp_path)
-    assert again.result == found.result
+    again = Comparison.load(tmp_path)
+    assert again.to_json() == found.to_json()
     assert str(again) == str(found)
-    for name, values in found.scores.items():
-        np.testing.assert_array_equal(again.scores[name], values)
+    for name, by_set in found.scores.items():
+        np.testing.assert_array_equal(again.scores[name]["toys"], by_set["toys"])
     np.testing.assert_array_equal(again.wrong, found.wrong)
     assert list(again.confidence) == list(found.confidence) == ["before", "after"]
     with pytest.raises(NescioError, match="cannot read"):
-        FailureComparison.load(tmp_path / "none")
+        Comparison.load(tmp_path / "none")
 
 
 def test_curves_are_those_of_scikit_learn(found):
-    for values in found.scores.values():
+    for by_set in found.scores.values():
+        values = by_set["toys"]
         recall, precision = precision_recall(values, found.wrong)
         p, r, _ = precision_recall_curve(found.wrong, values)
         np.testing.assert_allclose(recall[1:], r[:-1][::-1])
@@ -100,10 +103,35 @@ def test_several_networks_answer_together(seen):
     both = Activations(logits=torch.cat([seen.logits, -seen.logits]), labels=seen.labels)
     found = compare_failures(both, resamples=5)
     assert list(found.scores) == [BASELINE, "predictive entropy"]
-    assert found.result["errors"] == int((both.mean().logits[0].argmax(-1) != seen.labels).sum())
+    assert found.about.errors == int((both.mean().logits[0].argmax(-1) != seen.labels).sum())
     assert "2 networks together" in str(found)
     assert set(found.confidence) == {"before"}
     assert len(found.histograms().axes) == 1
+
+
+def test_a_network_with_detectors_by_name_and_functions():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 2, generator=draw)
+    y = (x[:, 0] + torch.randn(200, generator=draw) > 0).long()
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    made = compare(
+        net,
+        (x[:100], y[:100]),
+        train=(x[100:], y[100:]),
+        task="errors",
+        detectors=["knn,k=3", "energy"],
+        scores={"norm": lambda inputs: inputs.norm(dim=1)},
+        validation=(x[100:], y[100:]),
+        resamples=5,
+        progress=False,
+    )
+    assert made.subjects == [BASELINE, "knn,k=3", "energy", "norm"]
+    np.testing.assert_allclose(made.scores["norm"]["test"], x[:100].norm(dim=1))
+    test, train = (observe(net, part, progress=False) for part in (x[:100], (x[100:], y[100:])))
+    expected = detectors.knn(train, k=3)(test).numpy()
+    np.testing.assert_allclose(made.scores["knn,k=3"]["test"], expected, rtol=1e-6)
+    with pytest.raises(NescioError, match="reads no OOD data"):
+        compare(net, (x, y), {"far": x}, task="errors")
 
 
 def test_bad_input_is_refused(found, seen):
@@ -113,20 +141,20 @@ def test_bad_input_is_refused(found, seen):
         compare_failures(seen, [detectors.energy()])
     with pytest.raises(NescioError, match="needs labels"):
         compare_failures(Activations(logits=seen.logits))
-    with pytest.raises(NescioError, match="unknown score"):
+    with pytest.raises(NescioError, match="unknown subject"):
         found.value("none")
-    with pytest.raises(NescioError, match="unknown score"):
+    with pytest.raises(NescioError, match="unknown subject"):
         found.risk_coverage(["none"])
     with pytest.raises(NescioError, match="did you mean 'aurc'"):
-        found.value("noise", "aucr")
+        found.value("noise", metric="aucr")
     with pytest.raises(NescioError, match="the name 'maximum probability' is taken"):
         compare_failures(seen, {BASELINE: detectors.energy()})
 
 
 def test_a_temperature_that_cannot_be_fitted_is_left_out(seen):
     perfect = seen[(seen.logits[0].argmax(-1) == seen.labels)]
-    found = compare_failures(seen, held=perfect, resamples=5)
-    assert found.result["temperature"] is None
+    found = compare_failures(seen, validation=perfect, resamples=5)
+    assert found.about.temperature is None
     assert set(found.confidence) == {"before"}
     for text in (str(found), found.markdown()):
         assert "No histogram after temperature:" in " ".join(text.split())

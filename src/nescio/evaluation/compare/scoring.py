@@ -1,22 +1,23 @@
-"""Scores of every contestant on every data set, from one forward pass a set; what they cost."""
+"""Scores of every subject on every data set, from one forward pass per set; what they cost."""
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError
+from nescio.core import Inputs, NescioError
 from nescio.core.registry import measures
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe import observe
 from nescio.evaluation.answers import as_classification
-from nescio.evaluation.compare.contestants import Contestant
+from nescio.evaluation.compare.comparison import SubjectAbout
 from nescio.evaluation.compare.ood_inputs import pieces
+from nescio.evaluation.compare.subjects import Candidate, Subject
 from nescio.models import Predictor
 
 Array: TypeAlias = NDArray[Any]
@@ -26,14 +27,18 @@ CONSTANT = ("mutual_information", "expected_pairwise_kl", "class_variance", "var
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """One detector, or one measure of a predictor: its scores by data set, and its costs."""
+    """A detector, a function or a measure of a predictor: its scores by data set, its costs."""
 
-    name: str
+    about: SubjectAbout
     scores: Mapping[str, Array]  # (N,) by data set, larger = further out
-    about: Mapping[str, Any]  # JSON: what it is
     fit_seconds: float
     score_seconds: float  # for all inputs
     bytes: int  # of what was fitted
+
+    @property
+    def name(self) -> str:
+        """Under which it is compared."""
+        return self.about.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,9 @@ def observed(source: Any, data: Mapping[str, Any], train: Any, **options: Any) -
 
 
 def observe_given(source: Any, name: str, given: Any, **options: Any) -> Activations:
-    """Inputs, or an OOD source with a count, seen by the networks."""
+    """Inputs, or an OOD source with a count, observed; activations as they are."""
+    if isinstance(given, Activations):
+        return given
     try:
         if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], (int, np.integer)):
             found = observe(source, given[0], count=int(given[1]), inputs=True, **options)
@@ -77,7 +84,7 @@ def observe_given(source: Any, name: str, given: Any, **options: Any) -> Activat
     return found
 
 
-def of_detector(one: Contestant, found: Observed) -> Scored:
+def of_detector(one: Candidate, found: Observed) -> Scored:
     """Fit a detector and score all data sets."""
     start = time.perf_counter()
     detector = one.ready(found.train)
@@ -86,22 +93,38 @@ def of_detector(one: Contestant, found: Observed) -> Scored:
     scored = time.perf_counter()
     scores = {name: _numbers(one.name, name, detector(a)) for name, a in found.sets.items()}
     end = time.perf_counter()
-    about = {
-        "detector": detector.name,
-        "options": dict(detector.options) if len(str(detector.options)) < 500 else {},
-        "layers": list(detector.layers),
-        "tuned": _tuned(detector),
-        "own_pass": _passes(detector),
-    }
     tensors = [tensor for state in detector.states for tensor in state.values()]
-    kept = {tensor.data_ptr(): tensor.nbytes for tensor in tensors}
-    return Scored(one.name, scores, about, fitted - start, end - scored, sum(kept.values()))
+    stored = {tensor.data_ptr(): tensor.nbytes for tensor in tensors}
+    about = about_detector(one.name, detector)
+    return Scored(about, scores, fitted - start, end - scored, sum(stored.values()))
+
+
+def about_detector(name: str, detector: Detector) -> SubjectAbout:
+    """What a fitted detector is."""
+    return SubjectAbout(
+        name=name,
+        kind="detector",
+        detector=detector.name,
+        options=dict(detector.options) if len(str(detector.options)) < 500 else {},
+        layers=tuple(detector.layers),
+        tuned=_tuned(detector),
+        said=_odin(detector),
+        own_pass=_passes(detector),
+    )
+
+
+def of_function(one: Subject, found: Observed) -> Scored:
+    """Scores that a function gives for the inputs."""
+    start = time.perf_counter()
+    scores = {name: one.look(name, pieces(_inputs(a))).scores for name, a in found.sets.items()}
+    about = SubjectAbout(name=one.name, kind="function", own_pass=True)
+    return Scored(about, scores, 0.0, time.perf_counter() - start, 0)
 
 
 def of_predictor(
     name: str, predictor: Predictor, chosen: Sequence[str], found: Observed
 ) -> list[Scored]:
-    """Measures of a predictor's answers, from its own passes; those it must hold constant are not.
+    """Measures of a predictor's answers, from passes of its own; constant ones are left out.
 
     One member cannot differ from itself.
     """
@@ -109,10 +132,8 @@ def of_predictor(
     scores: dict[str, dict[str, Array]] = {measure: {} for measure in chosen}
     members = 1
     for where, activations in found.sets.items():
-        inputs = activations.inputs
-        assert inputs is not None  # observed with them
         parts: list[list[Array]] = []
-        for piece in pieces(inputs):
+        for piece in pieces(_inputs(activations)):
             with torch.no_grad():
                 prediction = as_classification(predictor(piece))
             members = prediction.members
@@ -120,11 +141,19 @@ def of_predictor(
         for measure, column in zip(chosen, zip(*parts, strict=True), strict=True):
             scores[measure][where] = np.concatenate(column)
     seconds = time.perf_counter() - start
-    kept = [m for m in chosen if members > 1 or m not in CONSTANT]
-    about = {"detector": "measured", "predictor": name, "members": members, "own_pass": True}
+    about = SubjectAbout(name=name, kind="predictor", detector="measured", predictor=name,
+                         members=members, own_pass=True)  # fmt: skip
     return [
-        Scored(f"{name}: {m}", scores[m], {**about, "measure": m}, 0.0, seconds, 0) for m in kept
+        Scored(replace(about, name=f"{name}: {m}", measure=m), scores[m], 0.0, seconds, 0)
+        for m in chosen
+        if members > 1 or m not in CONSTANT
     ]
+
+
+def _inputs(activations: Activations) -> Inputs:
+    if activations.inputs is None:
+        raise NescioError("these activations have no inputs; observe with inputs=True")
+    return activations.inputs
 
 
 def overlap(found: Observed) -> dict[str, int]:
@@ -166,6 +195,19 @@ def _histories(detector: Detector) -> list[Mapping[str, Any]]:
 def _tuned(detector: Detector) -> dict[str, Any] | None:
     record = detector.about.get("tuned")
     return None if record is None else {k: record[k] for k in ("by", "on", "in_dist", "ood")}
+
+
+def _odin(detector: Detector) -> str | None:
+    """How the temperature and radius of ODIN came about, and what they are."""
+    if detector.name != "odin":
+        return None
+    tuned = detector.about.get("tuned")
+    options = detector.options
+    chosen = f"temperature {options['temperature']:g}, radius {options['radius']:g}."
+    if tuned is None:
+        return f"was not tuned: {chosen}"
+    on = f"{tuned['on']} ({tuned['ood']} inputs)" if tuned["on"] else "no OOD data"
+    return f"was tuned on {on} by {tuned['by']}: {chosen}"
 
 
 def _passes(detector: Detector) -> bool:

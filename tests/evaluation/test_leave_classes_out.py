@@ -35,14 +35,17 @@ def make(classes):
 
 
 def test_each_class_is_left_out_once(parts):
-    found = leave_classes_out(make, **parts, **HOW).result
-    assert [one["classes"] for one in found["splits"]] == [[label] for label in LABELS]
-    assert {tuple(one["samples"]) for one in found["splits"]} == {(45, 15)}
+    found = leave_classes_out(make, **parts, **HOW)
+    mean, *splits = found.sets
+    assert mean.name == "mean over splits"
+    assert [one.name for one in splits] == [f"without {label}" for label in LABELS]
+    assert {one.samples for one in splits} == {15}
+    assert {found.value("network", one.name, "samples") for one in splits} == {45}
 
 
 def test_a_split_is_training_without_the_classes(parts):
     groups = [[4, 1], [9]]
-    found = leave_classes_out(make, **parts, **HOW, splits=groups, seed=3).result
+    found = leave_classes_out(make, **parts, **HOW, splits=groups, seed=3)
     (x, y), (z, w) = parts["data"], parts["test"]
     known = (y == 6) | (y == 9)
     options = {k: v for k, v in HOW.items() if k != "detectors"}
@@ -50,11 +53,10 @@ def test_a_split_is_training_without_the_classes(parts):
     in_dist = (w == 6) | (w == 9)
     scores = nescio.detectors.msp()(nescio.observe(model, z)).numpy()
     area = metrics.auroc(scores[in_dist.numpy()], scores[~in_dist.numpy()])
-    first = found["splits"][0]
-    assert first["classes"] == [1, 4]
-    assert first["detectors"]["msp"]["auroc"] == pytest.approx(area)
+    assert found.value("msp", "without 1+4", "auroc") == pytest.approx(area)
     right = model(z[in_dist]).labels == (w[in_dist] == 9).long()
-    assert first["accuracy"] == pytest.approx(right.double().mean().item())
+    accuracy = found.value("network", "without 1+4", "accuracy")
+    assert accuracy == pytest.approx(right.double().mean().item())
 
 
 def test_means_intervals_and_tests_are_students():
@@ -71,42 +73,43 @@ def test_means_intervals_and_tests_are_students():
         }
         for split in range(9)
     ]
-    means = MODULE._means(found, list(areas), 0.9)
+    means = {(row.subject, row.metric): row for row in MODULE._means(found, list(areas), 0.9)}
     for name, values in areas.items():
         low, high = stats.t.interval(0.9, 8, values.mean(), stats.sem(values))
-        expected = {"value": values.mean(), "low": low, "high": high}
-        assert means[name]["auroc"] == pytest.approx(expected)
-        assert means[name]["lowest"] == values.min()
-        assert means[name]["worst"] == [int(values.argmin())]
-    assert means["a"]["fpr_at_95_tpr"] == {"value": 0.5, "low": 0.5, "high": 0.5}
+        row = means[name, "auroc"]
+        assert (row.value, row.low, row.high) == pytest.approx((values.mean(), low, high))
+        assert means[name, "lowest_auroc"].value == values.min()
+        assert means[name, "lowest_auroc"].note == f"without {values.argmin()}"
+    row = means["a", "fpr_at_95_tpr"]
+    assert (row.value, row.low, row.high) == (0.5, 0.5, 0.5)
     single = [
         stats.ttest_rel(areas["a"], areas["b"]).pvalue,
         0.0,  # the same gap in every split
         stats.ttest_rel(areas["b"], areas["c"]).pvalue,
     ]
-    assert means["b"]["p"] == pytest.approx(metrics.holm(single)[0])
-    assert [means[n]["best"] for n in "abc"] == [True, False, False]
+    assert means["b", "auroc_p_value"].value == pytest.approx(metrics.holm(single)[0])
+    assert [means[n, "auroc"].note for n in "abc"] == ["best", "", ""]
 
 
 def test_one_split_has_no_interval(parts):
     found = leave_classes_out(make, **parts, **HOW, splits=[[4]])
-    auroc = found.result["detectors"]["msp"]["auroc"]
-    assert auroc["low"] is None
-    assert found.auroc("msp") == auroc["value"]
+    row = found.row("msp", "mean over splits", "auroc")
+    assert row.low is None
+    assert found.value("msp", "without 4", "auroc") == row.value
     assert "1 split, without the classes 4" in str(found)
 
 
 def test_a_stopped_run_goes_on(parts, tmp_path, monkeypatch):
     whole = leave_classes_out(make, **parts, **HOW)
-    monkeypatch.setattr(MODULE, "compare_detectors", _failing_after(2))
+    monkeypatch.setattr(MODULE, "compare", _failing_after(2))
     with pytest.raises(KeyboardInterrupt):
         leave_classes_out(make, **parts, **HOW, run=tmp_path)
     monkeypatch.undo()
-    monkeypatch.setattr(MODULE, "compare_detectors", _failing_after(2))  # two are left
+    monkeypatch.setattr(MODULE, "compare", _failing_after(2))  # two are left
     again = leave_classes_out(make, **parts, **HOW, run=tmp_path)
-    assert again.result == whole.result
-    monkeypatch.setattr(MODULE, "compare_detectors", _failing_after(0))
-    assert leave_classes_out(make, **parts, **HOW, run=tmp_path).result == whole.result
+    assert again == whole
+    monkeypatch.setattr(MODULE, "compare", _failing_after(0))
+    assert leave_classes_out(make, **parts, **HOW, run=tmp_path) == whole
     with pytest.raises(NescioError, match="epochs"):  # a model of other options is refused
         leave_classes_out(make, **parts, **{**HOW, "epochs": 3}, run=tmp_path)
 
@@ -118,7 +121,7 @@ def _failing_after(count):
         calls.append(1)
         if len(calls) > count:
             raise KeyboardInterrupt
-        return nescio.compare_detectors(*args, **options)
+        return nescio.compare(*args, **options)
 
     return compare
 
@@ -127,11 +130,13 @@ def test_a_data_set_and_its_files(parts, tmp_path):
     x, y = parts["data"]
     dataset = Dataset("clouds", (x, y), None, parts["test"], classes=10)
     found = leave_classes_out(make, dataset, **HOW, splits=[1, 9])
-    assert [one["classes"] for one in found.result["splits"]] == [[1], [9]]
-    path = found.save(tmp_path / "new")
-    assert {p.suffix for p in path.parent.iterdir()} == {".txt", ".md", ".json"}
-    assert "| knn,k=3 |" in path.read_text()
-    assert "Student's t" in path.read_text()
+    assert [one.name for one in found.sets[1:]] == ["without 1", "without 9"]
+    path = found.save(tmp_path / "new" / "left_out")
+    assert {p.suffix for p in path.parent.iterdir()} == {".txt", ".md", ".json", ".tex"}
+    text = path.with_suffix(".md").read_text()
+    assert "| knn,k=3 |" in text
+    assert "Student's t" in text
+    assert nescio.Results.load(path).rows == found.rows
 
 
 @pytest.mark.parametrize(
@@ -174,5 +179,5 @@ def test_a_split_of_another_network_is_not_taken_for_this_one(parts, tmp_path):
 
 def test_an_unknown_detector_of_the_result(parts):
     found = leave_classes_out(make, **parts, **HOW, splits=np.array([4]))
-    with pytest.raises(NescioError, match="unknown detector 'msq'; did you mean 'msp'"):
-        found.auroc("msq")
+    with pytest.raises(NescioError, match="unknown subject 'msq'; did you mean 'msp'"):
+        found.value("msq", "mean over splits", "auroc")

@@ -1,4 +1,4 @@
-"""Under shift: the curves of `along`, of few samples, for images of any range."""
+"""Under shift: curves of few samples, for images of any range."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import nn
 from nescio import data, metrics
 from nescio.data.corruptions import rotation
 from nescio.data.ranges import units_of
-from nescio.evaluation.audit import hold, moved
-from nescio.evaluation.audit.shift_section import SAMPLES, turned
+from nescio.evaluation.audit import hold, shifted
+from nescio.evaluation.audit.ood_section import SHIFTED, turned
 from nescio.models import plain
 
 
@@ -29,14 +29,14 @@ def test_vectors_are_scaled_and_samples_are_bounded() -> None:
         net.weight.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
         net.bias.copy_(torch.tensor([0.0, 0.7]))  # it matters less and less
     held = hold((x, y), (x[:1] + 9, y[:1]), seed=0)
-    found = moved({"net": plain(net)}, {}, held)
-    assert found["shift"] == "feature_scaling"
-    assert found["samples"] == SAMPLES == 500
-    accuracy = found["predictors"]["net"]["accuracy"]
+    found, _ = shifted({"net": plain(net)}, {}, held)
+    assert found.shift == "feature_scaling"
+    assert found.samples == SHIFTED == 500
+    accuracy = found.curve("net", "accuracy")
     assert accuracy[0] < accuracy[-1] == pytest.approx(1.0, abs=0.02)
     small = hold((x[:100], y[:100]), (x[:1] + 9, y[:1]), seed=0)
-    found = moved({"net": plain(net)}, {}, small)
+    found, _ = shifted({"net": plain(net)}, {}, small)
     with torch.no_grad():
         probs = net(8 * x[:100]).double().softmax(1)
     error = metrics.ece(probs.amax(1), probs.argmax(1) == y[:100])
-    assert found["predictors"]["net"]["ece"][3] == pytest.approx(error, abs=1e-5)
+    assert found.curve("net", "ece")[3] == pytest.approx(error, abs=1e-5)

@@ -1,5 +1,6 @@
 """Curves along a shift are what the parts give by themselves, strength by strength."""
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,8 @@ from sklearn.metrics import log_loss
 from nescio import conformal
 from nescio.core import Categorical, Gaussian, NescioError
 from nescio.data.corruptions import brightness, feature_scaling, gaussian_noise
-from nescio.evaluation import under_shift
+from nescio.evaluation import ShiftCurves, under_shift
 from nescio.evaluation.answers import quality, see
-from nescio.evaluation.under_shift import Along, along
 
 N, C = 240, 4
 X = torch.rand(N, 1, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -41,9 +41,11 @@ def guard(x):
 
 
 def test_every_number_at_every_strength(monkeypatch):
-    monkeypatch.setattr(under_shift, "SAMPLES", 50)  # several pieces
+    monkeypatch.setattr(
+        sys.modules["nescio.evaluation.under_shift"], "SAMPLES", 50
+    )  # several pieces
     shift, rule = gaussian_noise(seed=3), conformal.adaptive(network(X), Y, randomize=True)
-    found = along(
+    found = under_shift(
         {"three": network, "one": single},
         (X, Y),
         shift,
@@ -52,42 +54,38 @@ def test_every_number_at_every_strength(monkeypatch):
         guards={"guard": guard},
     )
     assert found.strengths == [0, 2.5]
-    assert found.result["samples"] == N
+    assert found.samples == N
     for place, strength in enumerate(found.strengths):
         moved = shift(X, strength)
         for name, predictor in (("three", network), ("one", single)):
             truth = quality(see(predictor, moved), Y)
             for key, value in truth.items():
-                ours = found.curve("predictors", name, key)[place]
+                ours = found.curve(name, key)[place]
                 assert ours == pytest.approx(value, abs=1e-6)
         probs = network(moved).to(torch.float64).probs.numpy()
-        nll = found.curve("predictors", "three", "nll")[place]
+        nll = found.curve("three", "nll")[place]
         assert nll == pytest.approx(log_loss(Y, probs), abs=1e-6)
         truth = conformal.coverage(rule(network(moved).to(torch.float64)), Y)
-        assert found.curve("sets", "three: adaptive", "covered")[place] == truth.covered.value
-        assert found.curve("sets", "three: adaptive", "high")[place] == truth.covered.high
-        assert found.curve("sets", "three: adaptive", "size")[place] == pytest.approx(truth.size)
+        assert found.curve("three: adaptive", "covered")[place] == truth.covered.value
+        assert found.curve("three: adaptive", "covered", "high")[place] == truth.covered.high
+        assert found.curve("three: adaptive", "size")[place] == pytest.approx(truth.size)
         decided = guard(moved)
         answered = (decided.decision == 0).numpy()
         wrong = (decided.label != Y).numpy()
-        assert found.curve("guards", "guard", "risk")[place] == pytest.approx(
-            wrong[answered].mean()
-        )
-        assert found.curve("guards", "guard", "answered")[place] == pytest.approx(answered.mean())
-        assert found.curve("guards", "guard", "wrong")[place] == pytest.approx(
-            (wrong & answered).mean()
-        )
+        assert found.curve("guard", "risk")[place] == pytest.approx(wrong[answered].mean())
+        assert found.curve("guard", "answered")[place] == pytest.approx(answered.mean())
+        assert found.curve("guard", "wrong")[place] == pytest.approx((wrong & answered).mean())
         ood = (decided.decision == 2).double().mean()
-        assert found.curve("guards", "guard", "ood")[place] == pytest.approx(ood)
+        assert found.curve("guard", "ood")[place] == pytest.approx(ood)
         unsure = (decided.decision == 1).double().mean()
-        assert found.curve("guards", "guard", "unsure")[place] == pytest.approx(unsure)
+        assert found.curve("guard", "unsure")[place] == pytest.approx(unsure)
 
 
 def test_a_guard_that_never_answers_has_no_risk():
-    found = along({}, (X, Y), brightness(amount=0.2), strengths=[5], guards={"guard": guard})
-    assert found.curve("guards", "guard", "risk") == [None]
-    assert found.curve("guards", "guard", "wrong") == [0]
-    assert found.curve("guards", "guard", "ood") == [1]
+    found = under_shift({}, (X, Y), brightness(amount=0.2), strengths=[5], guards={"guard": guard})
+    assert found.curve("guard", "risk") == [None]
+    assert found.curve("guard", "wrong") == [0]
+    assert found.curve("guard", "ood") == [1]
 
 
 def test_numbers_and_intervals():
@@ -101,36 +99,38 @@ def test_numbers_and_intervals():
 
     rule = conformal.residual(regression(x[:200]), y[:200])
     shift = feature_scaling(0, factor=3)
-    found = along({"sum": regression}, (x[200:], y[200:]), shift, sets={"sum": {"residual": rule}})
+    found = under_shift(
+        {"sum": regression}, (x[200:], y[200:]), shift, sets={"sum": {"residual": rule}}
+    )
     moved = x[200:].clone()
     moved[:, 0] *= 9
     error = (moved.sum(1, keepdim=True) - y[200:]).double()
-    assert found.curve("predictors", "sum", "rmse")[2] == pytest.approx(
-        error.square().mean() ** 0.5
-    )
+    assert found.curve("sum", "rmse")[2] == pytest.approx(error.square().mean() ** 0.5)
     nll = 0.5 * (np.log(2 * np.pi) + error.square().mean())
-    assert found.curve("predictors", "sum", "nll")[2] == pytest.approx(float(nll), rel=1e-5)
+    assert found.curve("sum", "nll")[2] == pytest.approx(float(nll), rel=1e-5)
     low, high = rule(regression(moved))
     truth = conformal.interval_coverage(low, high, y[200:])
-    assert found.curve("sets", "sum: residual", "covered")[2] == truth.covered[0].value
-    assert found.curve("sets", "sum: residual", "size")[2] == pytest.approx(truth.width[0])
-    assert found.curve("sets", "sum: residual", "covered")[0] > 0.8
-    assert found.curve("sets", "sum: residual", "covered")[5] < 0.2
+    assert found.curve("sum: residual", "covered")[2] == truth.covered[0].value
+    assert found.curve("sum: residual", "size")[2] == pytest.approx(truth.width[0])
+    assert found.curve("sum: residual", "covered")[0] > 0.8
+    assert found.curve("sum: residual", "covered")[5] < 0.2
 
 
 def test_it_is_kept_and_read_back(tmp_path):
-    found = along({"one": single}, (X, Y), brightness(), strengths=[0, 1])
+    found = under_shift({"one": single}, (X, Y), brightness(), strengths=[0, 1])
     found.save(tmp_path / "along.json")
-    assert Along.load(tmp_path / "along.json").result == found.result
+    assert ShiftCurves.load(tmp_path / "along.json") == found
+    assert "brightness" in str(found)
+    assert "one, accuracy" in str(found)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot read curves from .*along.json"),
-        ("{", "cannot read curves from"),
-        ("[1]", "holds no curves over strengths"),
-        ('{"shift": "rotation"}', "lacks 'description'"),
+        (None, "cannot read a shift curves from .*along.json"),
+        ("{", "cannot read a shift curves from"),
+        ("[1]", "is not a shift curves"),
+        ('{"kind": "shift curves", "shift": "rotation"}', "'description'"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path, content, message):
@@ -138,25 +138,28 @@ def test_what_cannot_be_read_is_said(tmp_path, content, message):
     if content is not None:
         path.write_text(content)
     with pytest.raises(NescioError, match=message):
-        Along.load(path)
+        ShiftCurves.load(path)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: along({}, (X, Y), brightness()), "give a predictor or a guard"),
-        (lambda: along({"a": single}, (X, Y), brightness(), strengths=[]), "`strengths` is empty"),
+        (lambda: under_shift({}, (X, Y), brightness()), "give a predictor or a guard"),
         (
-            lambda: along({"a": single}, (X, Y), brightness(), sets={"b": {}}),
+            lambda: under_shift({"a": single}, (X, Y), brightness(), strengths=[]),
+            "`strengths` is empty",
+        ),
+        (
+            lambda: under_shift({"a": single}, (X, Y), brightness(), sets={"b": {}}),
             "unknown predictor 'b'",
         ),
         (
-            lambda: along({"a": single}, (X, Y), brightness(), sets={"a": single}),
+            lambda: under_shift({"a": single}, (X, Y), brightness(), sets={"a": single}),
             "must be by name too",
         ),
         (
-            lambda: along({"a": single}, (X, Y), brightness(), strengths=[0]).curve("x", "a", "b"),
-            "unknown kind of curve 'x'",
+            lambda: under_shift({"a": single}, (X, Y), brightness(), strengths=[0]).curve("x", "b"),
+            "unknown subject 'x'",
         ),
     ],
 )

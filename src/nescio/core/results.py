@@ -1,0 +1,234 @@
+"""Results as values: typed rows and what they are about; shown, selected, saved, joined.
+
+results.value(subject="knn", data="letters", metric="auroc")
+results.select(metric="auroc").to_frame()
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from nescio.core.errors import NescioError
+from nescio.core.files import finite, write_atomically
+from nescio.core.registry import unknown
+
+if TYPE_CHECKING:
+    from nescio.report.render import Grid, Page
+
+T = TypeVar("T")
+FIELDS = ("subject", "data", "metric")  # together they name a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One number of one subject on one data set, with its interval where there is one."""
+
+    subject: str
+    data: str
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    published: float | None = None  # what a paper says
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set of the rows: its kind is test, ood, near, noise, adversarial, far or mean."""
+
+    name: str
+    kind: str = "ood"
+    samples: int | None = None
+    description: str | None = None  # where the inputs come from
+    absent: str | None = None  # why it was not measured
+    in_train: int | None = None  # inputs that are among the training inputs
+    strength: float | None = None  # of a shift
+    of: tuple[str, ...] = ()  # the data sets that are averaged in a mean
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows, the data sets they are about, and about: what was done, how, by which version."""
+
+    rows: tuple[Row, ...]
+    sets: tuple[DataSet, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def names(self, what: str) -> list[str]:
+        """The subjects, data sets ("data") or metrics, in the order of the rows."""
+        return list(dict.fromkeys(getattr(row, what) for row in self.rows))
+
+    def select(
+        self, subject: str | None = None, data: str | None = None, metric: str | None = None
+    ) -> "Results":
+        """The rows of a subject, a data set, a metric, or of two or three of these."""
+        wanted = {"subject": subject, "data": data, "metric": metric}
+        rows = self.rows
+        for what, name in wanted.items():
+            if name is not None and name not in self.names(what):
+                raise NescioError(unknown(what, name, self.names(what)))
+            rows = tuple(row for row in rows if name in (None, getattr(row, what)))
+        return Results(rows, self.sets, self.about)
+
+    def value(
+        self, subject: str | None = None, data: str | None = None, metric: str | None = None
+    ) -> float | None:
+        """One number; names that only one row can have may be left out."""
+        found = self.select(subject, data, metric)
+        if len(found.rows) != 1:
+            several = [what for what in FIELDS if len(found.names(what)) > 1]
+            raise NescioError(
+                f"{len(found.rows)} rows match; name one {' and one '.join(several) or 'of each'}"
+            )
+        return found.rows[0].value
+
+    def row(self, subject: str, data: str, metric: str) -> Row | None:
+        """A row by its three names, or None."""
+        return self._by_name.get((subject, data, metric))
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str, str], Row]:
+        return {(row.subject, row.data, row.metric): row for row in self.rows}
+
+    def table(self, rows: str | Sequence[str] = (), columns: str = "", **wanted: str) -> "Grid":
+        """A table of the selected rows: `table("subject", "data", metric="auroc")`.
+
+        rows, columns: what stands there, of subject, data and metric; by default what varies.
+        """
+        from nescio.report.render import pivot
+
+        return pivot(self.select(**wanted), rows, columns)
+
+    def _page(self) -> "Page":
+        from nescio.report.render import Page
+
+        means = [one.name for one in self.sets if one.kind == "mean"]
+        shown = self.table(data=means[0]) if means else self.table()
+        return Page(tables=(shown,), notes=tuple(self.about.get("notes", ())))
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def markdown(self) -> str:
+        """The table in Markdown, the notes below."""
+        return self._page().markdown()
+
+    def latex(self, *, intervals: bool = True) -> str:
+        """The table as a LaTeX `tabular`; it needs the package booktabs."""
+        return self._page().latex(intervals=intervals)
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def to_frame(self) -> Any:
+        """A pandas frame with one line per row; it needs pandas."""
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            raise NescioError("to_frame needs pandas; install it: pip install pandas") from None
+        names = [one.name for one in fields(Row)]
+        return pandas.DataFrame([vars(row) for row in self.rows], columns=names)
+
+    def json(self) -> str:
+        """Everything, for other programs and for `load`."""
+        return json.dumps({"kind": "results", **to_json(self)}, indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path) -> Path:
+        """Write PATH as JSON, and the table beside it as .txt, .md and .tex; returns the path."""
+        path = Path(path).with_suffix(".json")
+        texts = {"txt": str(self), "md": self.markdown(), "tex": self.latex(), "json": self.json()}
+        for ending, text in texts.items():
+            write_atomically(path.with_suffix(f".{ending}"), text)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Results":
+        """Read the JSON that `save` wrote."""
+        return from_json(cls, read_json(path, "results"), str(path))
+
+    @classmethod
+    def join(cls, parts: Sequence["Results"]) -> "Results":
+        """One value of several: a row that two of them have must be the same in both."""
+        if not parts:
+            raise NescioError("nothing to join: the list of results is empty")
+        rows = merged([(row.subject, row.data, row.metric) for p in parts for row in p.rows],
+                      [row for part in parts for row in part.rows])  # fmt: skip
+        sets = merged([s.name for p in parts for s in p.sets], [s for p in parts for s in p.sets])
+        return cls(tuple(rows), tuple(sets), parts[0].about)
+
+
+def merged(keys: Sequence[Any], values: Sequence[T]) -> list[T]:
+    """The values without repetitions; two values of one key must be equal."""
+    whole: dict[Any, T] = {}
+    for key, value in zip(keys, values, strict=True):
+        if whole.setdefault(key, value) != value:
+            subject, *where = (key,) if isinstance(key, str) else key
+            what = f"{subject!r} on {where[0]!r}" if where else f"the row {subject!r}"
+            raise NescioError(
+                f"{what} is not the same in two parts; expected equal numbers, or another name"
+            )
+    return list(whole.values())
+
+
+def to_json(value: Any) -> Any:
+    """Frozen dataclasses as JSON; a field left at its default of None is not written."""
+    if is_dataclass(value):
+        pairs = [(one, getattr(value, one.name)) for one in fields(value) if one.repr]
+        return {
+            one.name: to_json(part)
+            for one, part in pairs
+            if part is not None or one.default is not None
+        }
+    if isinstance(value, Mapping):
+        return {str(key): to_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(part) for part in value]
+    return finite(value.tolist() if hasattr(value, "tolist") else value)
+
+
+def from_json(kind: type[T], value: Any, where: str = "the value") -> T:
+    """What `to_json` wrote, as dataclasses again; keys that no field has are left out."""
+    try:
+        found: T = _typed(kind, value)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise NescioError(
+            f"{where} is not what `save` wrote ({error}); write it anew, or give another file"
+        ) from None
+    return found
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if value is None:
+        return None
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{one.name: _typed(hints[one.name], value[one.name])
+                       for one in fields(kind) if one.name in value})  # type: ignore[operator]  # fmt: skip
+    if origin in (Union, UnionType):
+        return _typed(next(one for one in inner if one is not NoneType), value)
+    if origin is np.ndarray:
+        return np.array(value, dtype=get_args(inner[1])[0])
+    if origin is tuple:
+        return tuple(_typed(inner[0], one) for one in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: _typed(inner[1], one) for key, one in value.items()}
+    return value
+
+
+def read_json(path: str | Path, kind: str) -> dict[str, Any]:
+    """The JSON of one kind of value, or what is wrong with the file."""
+    try:
+        found = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise NescioError(f"cannot read a {kind} from {path}: {error}") from None
+    if not isinstance(found, dict) or found.get("kind") != kind:
+        raise NescioError(f"{path} is not a {kind}; expected the .json that `save` wrote")
+    return found

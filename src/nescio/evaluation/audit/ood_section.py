@@ -1,0 +1,181 @@
+"""Off the data: OOD sets, the most confident inputs near noise, rays, and one small shift."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio import data, metrics
+from nescio.attacks import Ascent, confidence, leaking, pgd
+from nescio.core import DataSet, NescioError, as_inputs, derive, generator
+from nescio.data.corruptions import Shifted, feature_scaling, rotation
+from nescio.data.random_access import Indices
+from nescio.data.ranges import Units, near, noise, units_of
+from nescio.evaluation.answers import Seen, separation
+from nescio.evaluation.audit.findings import AttackFindings, OnSet, Scaling, Separation
+from nescio.evaluation.audit.held_out import Held
+from nescio.evaluation.under_shift import ShiftCurves, under_shift
+from nescio.guards import Guard
+from nescio.models import Predictor
+
+ATTACKED = 200  # noise inputs that are attacked
+SHIFTED = 500  # test samples that are shifted, at most
+BINS = 20
+ADVERSARIAL = "adversarial noise"
+Look = Callable[[Tensor], Seen]
+Sets = dict[str, tuple[DataSet, Tensor]]  # by name
+
+
+def ood_sets(
+    x: Tensor, units: Units, given: Mapping[str, Any], taken: Sequence[DataSet], seed: int
+) -> tuple[Sets, Sets]:
+    """Noise like the test data, and the OOD data that were given; other names are taken."""
+    low, high = units.low, units.low + units.width
+    noisy = data.uniform_noise(len(x), x.shape[1:], seed=seed, low=low, high=high)
+    if x.ndim == 4:
+        shuffled = {"permuted pixels": data.permuted_pixels(x, seed=seed)}
+    else:
+        shuffled = {"shuffled features": data.shuffled_features(x, seed=seed)}
+    own = {"uniform noise": noisy, **shuffled}
+    for name in given:
+        if name in {"test", *own, *(one.name for one in taken)}:
+            raise NescioError(f"the name {name!r} is taken; choose another for your OOD data")
+    others = {name: as_inputs(inputs, f"OOD data {name!r}") for name, inputs in given.items()}
+    for name, inputs in others.items():
+        check_shape(f"OOD data {name!r}", inputs, x)
+    return _named(own, "noise"), _named(others, "ood")
+
+
+def _named(inputs: Mapping[str, Tensor], kind: str) -> Sets:
+    return {n: (DataSet(name=n, kind=kind, samples=len(x)), x) for n, x in inputs.items()}
+
+
+def check_shape(what: str, found: Tensor, x: Tensor) -> None:
+    """Refuse inputs of another shape than the test data."""
+    if found.shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"{what} have shape {tuple(found.shape[1:])} per sample, the test data "
+            f"{tuple(x.shape[1:])}; resize them first, images with data.gray, crop or pad"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """Where the attack starts and how it moves, in units of the range of the data."""
+
+    data: DataSet
+    start: Tensor
+    units: Units
+    options: dict[str, Any]
+
+    def most_confident(self, predictor: Predictor) -> tuple[Tensor, float]:
+        """The most confident inputs near the noise, and the share without any gradient.
+
+        Where the network gives no gradient, the attack tries again with one that leaks through
+        dead units.
+        """
+        sure = confidence(predictor)
+
+        def objective(shares: Tensor) -> Tensor:
+            return sure(self.units.inputs(shares))
+
+        found = pgd(objective, self.start, **self.options)
+        x, blind = found.x, found.blind
+        if blind.any():
+            again = pgd(leaking(objective), self.start, **self.options)
+            better = (again.value > found.value).view(-1, *(1 for _ in x.shape[1:]))
+            x, blind = torch.where(better, again.x, x), blind & again.blind
+        return self.units.inputs(x), blind.double().mean().item()
+
+    def on(self, predictor: Predictor) -> tuple[Sets, AttackFindings]:
+        """The attacked noise by name, and what became of the attack."""
+        try:
+            x, blind = self.most_confident(predictor)
+        except NescioError as error:
+            return {}, AttackFindings(skipped=str(error))
+        return {self.data.name: (self.data, x)}, AttackFindings(blind=blind)
+
+
+def check_attack(steps: int, radius: float | None) -> None:
+    """Refuse options of the attack that make no sense, before any work is done."""
+    if radius is not None and not radius > 0:
+        raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
+    Ascent(radius=radius, steps=steps)
+
+
+def attack_on(
+    known: Tensor, units: Units, steps: int, radius: float | None, seed: int
+) -> Attack | None:
+    """The attack in the range of the known data; none without steps."""
+    check_attack(steps, radius)
+    if not steps:
+        return None
+    own = derive(seed, "audit")  # other noise than a recipe trains on
+    reach = near(radius, known)
+    options = {"radius": reach, "steps": steps, "seed": own}
+    how = f"radius {reach:g}, {steps} step{'s' if steps > 1 else ''}"
+    name = f"{ADVERSARIAL} ({how})"
+    where = DataSet(name=name, kind="adversarial", samples=ATTACKED, description=how)
+    return Attack(where, noise(known, seed=own).take(ATTACKED), units, options)
+
+
+def far_set(alpha: float, samples: int) -> DataSet:
+    """The test inputs times a factor."""
+    return DataSet(name=f"scaled x {alpha:.12g}", kind="far", samples=samples, strength=alpha)
+
+
+def against(in_dist: Seen, seen: Seen) -> OnSet:
+    """Confidence on an OOD set, and how well each measure tells it from the test data."""
+    measures = {name: Separation(**part) for name, part in separation(in_dist, seen).items()}
+    return OnSet(mean_max_confidence=metrics.mean_max_confidence(seen.probs), measures=measures)
+
+
+def along_ray(
+    look: Look, x: Tensor, in_dist: Seen, alphas: Sequence[float]
+) -> tuple[Scaling, Seen]:
+    """Confidence and separation along alpha * x, and what is answered at the last alpha."""
+    shift = data.scaling()
+    sure, areas = [], []
+    for alpha in alphas:
+        seen = look(shift(x, alpha))
+        sure.append(metrics.mean_max_confidence(seen.probs))
+        areas.append({n: metrics.auroc(s, seen.scores[n]) for n, s in in_dist.scores.items()})
+    auroc = {name: tuple(area[name] for area in areas) for name in in_dist.scores}
+    return Scaling(alpha=tuple(alphas), mean_max_confidence=tuple(sure), auroc=auroc), seen
+
+
+def histogram(seen: Seen) -> tuple[int, ...]:
+    """Counts of the confidence in equal bins of [0, 1]."""
+    counts = torch.histc(seen.confidence, bins=BINS, min=0.0, max=1.0)
+    return tuple(int(count) for count in counts.tolist())
+
+
+def shifted(
+    predictors: Mapping[str, Predictor], guards: Mapping[str, Guard], held: Held, *, seed: int = 0
+) -> tuple[ShiftCurves | None, str | None]:
+    """Curves over the strengths of a rotation of images, of a scaling of other inputs.
+
+    Of at most 500 samples, drawn; or why there are none.
+    """
+    x, y = held.measured
+    rows = torch.randperm(len(x), generator=generator(seed, "moved"))[:SHIFTED].sort().values
+    x, y = x[rows], y[rows]
+    shift = turned(units_of(x)) if x.ndim == 4 else feature_scaling()
+    try:
+        return under_shift(predictors, (x, y), shift, guards=guards), None
+    except NescioError as error:
+        return None, str(error)
+
+
+def turned(units: Units) -> Shifted:
+    """A rotation of images with any range; what comes in at the corners is its low end."""
+    inner = rotation()
+    if units.natural:
+        return inner
+
+    def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
+        return units.inputs(inner.change(units.shares(x), strength, numbers).clamp(0, 1))
+
+    return Shifted(inner.name, inner.description, change, images=False)
