@@ -74,7 +74,9 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
     guard = nescio.guard(net, held, train=train, risk=0.1, false_alarm=0.05, progress=False)
     guard.save(folder / "made.safetensors")
     of_net = ("small_net:make", "--weights", "weights.pt", "--train", "train.npz")
-    guarantees = ("--risk", "0.1", "--false-alarm", "0.05")
+    calibrated = ("--calibration", "held.npz", "--risk", "0.1", "--false-alarm", "0.05")
+    compared = ("--data", "test.npz", "--ood", "far=far.npz")
+    three = ("--detector", "msp", "--detector", "knn", "--detector", "mahalanobis")
     origin = test[0][:20].double()
 
     def make_net() -> nn.Module:
@@ -85,14 +87,16 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
         "nescio audit": _command(  # on digits
             "audit", "--rays", str(RAYS), "--attack-steps", str(ATTACK_STEPS), out="audit"
         ),
-        "nescio guard": _command(
-            "guard", *of_net, "--calibration", "held.npz", *guarantees, out="new.safetensors"
+        "nescio guard": _command("guard", *of_net, *calibrated, out="new.safetensors"),
+        "nescio guard --detector": _command(  # mahalanobis in place of the combined default
+            "guard", *of_net, *calibrated, *three[-2:], out="new.safetensors"
         ),
         "nescio score": _command(
             "score", "made.safetensors", "test.npz", "--net", *of_net[:3], out="decisions.csv"
         ),
-        "nescio compare": _command(
-            "compare", *of_net, "--data", "test.npz", "--ood", "far=far.npz", out="compared"
+        "nescio compare": _command("compare", *of_net, *compared, out="compared"),
+        "nescio compare --detector": _command(  # three detectors in place of all
+            "compare", *of_net, *compared, *three, out="compared"
         ),
         "nescio.audit": lambda: nescio.audit(
             net,

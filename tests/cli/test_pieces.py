@@ -14,8 +14,8 @@ from nescio import NescioError, models, nets
 from nescio.calibration import scaled as scaled_by
 from nescio.cli.pieces import picture_files, picture_moons
 from nescio.geometry.regions.picture import around_data, picture
-from nescio.models.ensemble import Pooled
 from nescio.models.model import Model
+from nescio.models.predictor import Pooled
 from nescio.nets.stack import stack
 
 mpl.use("Agg")

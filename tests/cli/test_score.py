@@ -219,7 +219,7 @@ def test_help_teaches_with_an_example(
         (["score", "newer.safetensors", "new.npy", "--out", "x.csv"], "newer nescio"),
         (["score", "GUARD", "new.npy", "--out", "x.csv"], "--net package.module:factory"),
         (["score", "GUARD", "new.npy", "--net", "NET", "--out", "x.txt"], "written as .csv"),
-        (["score", "GUARD", "new.npy", "--net", "OTHER", "--out", "x.csv"], "not the network"),
+        (["score", "GUARD", "new.npy", "--net", "OTHER", "--out", "x.csv"], "is not the one that"),
         (["score", "GUARD", "new.csv", "--net", "NET", "--out", "x.csv"], "choose the columns"),
         (["score", "GUARD", "a/no.npy", "--net", "NET", "--out", "x.csv"], "no file a/no.npy"),
         (["score", "GUARD", "no.csv", "--net", "NET", "--out", "x.csv"], "no file no.csv"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.guards.text_columns import csv_header, csv_lines, json_lines
+from nescio.guards.resumable_table import csv_header, csv_lines, json_lines
 
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6)
 

@@ -32,7 +32,7 @@ from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
 from nescio.models import Member, Predictor, networks, plain
-from nescio.models.predictor_folder import check_model, save_settings, settings_of
+from nescio.models.predictor import check_model, save_settings, settings_of
 
 KIND = "calibration"
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64

@@ -12,15 +12,16 @@ from torch import Tensor, nn
 from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli.data_names import (
+    check_fit,
     data_to_test,
     input_columns,
     inputs_named,
     labeled,
     one_file,
+    ood_data,
     separate_parts,
 )
 from nescio.cli.networks import factory_named, named_predictor, output_named, returning
-from nescio.cli.ood_names import check_fit, ood_data
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError, make_folder

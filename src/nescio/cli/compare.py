@@ -14,10 +14,10 @@ from nescio.cli.data_names import (
     inputs_named,
     labeled,
     one_file,
+    ood_named,
     separate_parts,
 )
 from nescio.cli.networks import named_predictor, output_named
-from nescio.cli.ood_names import ood_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed

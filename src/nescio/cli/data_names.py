@@ -4,6 +4,7 @@ Data are named by a data set, or the path of an .npz file, a table or a folder o
 colons how they are changed: `cifar10:gray:crop=28`, `letters:without=OISZ`, `test.csv:without=id`.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +18,8 @@ from torch import Tensor
 from nescio import data
 from nescio.cli.options import note
 from nescio.core import NescioError, digest
-from nescio.core.registry import YES_NO, datasets
-from nescio.data import Dataset
+from nescio.core.registry import YES_NO, datasets, ood_sources
+from nescio.data import Dataset, ood
 from nescio.data.readers import (
     Stream,
     array_stream,
@@ -31,16 +32,13 @@ from nescio.data.readers import (
 from nescio.data.readers.arrays import arrays_of
 from nescio.data.readers.csv import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
+from nescio.guards import Guard
 from nescio.models import innermost
 from nescio.training.loop import Pair
+from nescio.training.recipes import Source
 
-CHANGES: dict[str, Callable[..., Tensor]] = {
-    "gray": data.gray,
-    "color": data.color,
-    "crop": data.crop,
-    "pad": data.pad,
-}
 SIZED = ("crop", "pad")
+CHANGES: dict[str, Any] = {name: getattr(data, name) for name in ("gray", "color", *SIZED)}
 ALL = 1 << 30  # samples of a block: all of them
 Columns = Sequence[str] | None  # names of the columns that the network reads, in its order
 
@@ -121,11 +119,8 @@ def dataset_named(text: str) -> Dataset:
     whole = data.load(given.source, **given.options)
     if not given.changes:
         return whole
-    parts: dict[str, Any] = {
-        name: None if part is None else (given.change(part[0]), part[1])
-        for name in ("train", "validation", "test")
-        for part in [getattr(whole, name)]
-    }
+    parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}
+    parts = {n: part and (given.change(part[0]), part[1]) for n, part in parts.items()}
     return replace(whole, name=text, **parts)
 
 
@@ -179,14 +174,16 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     return stream.changed(given.change, text) if given.changes else stream
 
 
-def columns_note(stream: Stream, columns: Columns) -> str | None:
-    """What to say where a guard without names of columns reads a table."""
-    if columns is not None or stream.columns is None:
-        return None
-    return (
-        f"columns are taken in this order: {first_of(stream.columns)}; this guard was not made "
-        "from a table and has no names to compare"
-    )
+def guarded_stream(text: str, made: Guard) -> Stream:
+    """Inputs of a guard block by block; a note says where it has no names of columns."""
+    columns = made.notes.get("columns")
+    stream = stream_named(text, columns)
+    if columns is None and stream.columns is not None:
+        note(
+            f"columns are taken in this order: {first_of(stream.columns)}; this guard was not made "
+            "from a table and has no names to compare"
+        )
+    return stream
 
 
 def input_columns(text: str, target: str | None) -> tuple[str, ...] | None:
@@ -259,8 +256,7 @@ def _classes(
         good = np.isfinite(values) & (values == np.round(values)) & (values >= 0)
         if not good.all():
             raise NescioError(f"{first(~good)}; it must hold classes 0, 1, 2, ...")
-        labels: NDArray[np.int64] = values.astype(np.int64)[index]
-        return labels
+        return np.asarray(values[index], np.int64)
     if names is None:
         raise NescioError(
             f"{first(np.isin(distinct, text))}; write classes as 0, 1, ..., or name them in the "
@@ -300,8 +296,90 @@ def data_to_test(net: Any, name: str, read: Callable[[str, str], Pair] = labeled
     if trained_on is not None and named(name).whole_file:
         dataset = dataset_named(name)
         if digest(*dataset.train) == trained_on and dataset.test is not None:
-            note(
-                f"the run was trained on {name}: only its {len(dataset.test[0])} test samples count"
-            )
+            count = len(dataset.test[0])
+            note(f"the run was trained on {name}: only its {count} test samples count")
             return dataset.test
     return read(name, "test")
+
+
+def ood_data(
+    text: str, shape: tuple[int, ...], read: Callable[[str], Tensor] = inputs_named
+) -> tuple[str, Tensor]:
+    """The name and the inputs of `NAME=DATA`, or of `DATA` alone, which is its own name."""
+    name, equals, rest = text.partition("=")
+    if not equals or ":" in name:  # an equals sign further on belongs to a change
+        name, rest = text, text
+    if not name or not rest:
+        raise NescioError(f"--ood takes DATA or NAME=DATA, each name once, got {text!r}")
+    x = read(rest)
+    check_fit(rest, x, shape)
+    return name, x
+
+
+def ood_named(
+    text: str,
+    shape: tuple[int, ...],
+    train: Tensor | None,
+    *,
+    count: int,
+    seed: int = 0,
+    read: Callable[[str], Tensor] = inputs_named,
+) -> tuple[str, Any]:
+    """The same, or an OOD source of `nescio list ood_sources`, made of the training inputs."""
+    name, _, rest = text.rpartition("=")
+    if rest not in ood_sources:
+        return ood_data(text, shape, read)
+    options = {"seed": seed} if "seed" in inspect.signature(ood_sources[rest]).parameters else {}
+    if "shape" in inspect.signature(ood_sources[rest]).parameters:
+        return name or rest, (ood_sources[rest](shape, **options), count)
+    if not _made_of_inputs(rest):
+        raise NescioError(f"{rest} cannot be made of inputs alone; use it in Python")
+    if train is None:
+        raise NescioError(f"{rest} is made of training inputs; give --train")
+    return name or rest, (ood_sources[rest](train, **options), count)
+
+
+def outliers(text: str) -> Source:
+    """Inputs to be unsure on, for training: a data set, or noise made of the training inputs."""
+    if text in ood_sources and _made_of_inputs(text):
+        return ood_sources[text]
+    if named(text).whole_file:
+        return ood.another(inputs_named(text), text)
+    try:
+        whole = dataset_named(text)
+    except NescioError as error:
+        made = ", ".join(name for name in ood_sources if _made_of_inputs(name))
+        raise NescioError(f"{error}. Made of the training inputs: {made}") from None
+    part = whole.train if len(whole.train[0]) or whole.test is None else whole.test
+    return ood.another(part[0], text)
+
+
+def _made_of_inputs(name: str) -> bool:
+    """Whether an OOD source needs the training inputs and nothing else."""
+    parameters = inspect.signature(ood_sources[name]).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty] == ["x"]
+
+
+def check_fit(text: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse inputs of another shape, and say which change makes them fit."""
+    given = tuple(x.shape[1:])
+    if given == shape:
+        return
+    hint = _changes(given, shape)
+    what = f"say {text}:{hint}" if hint else "no change of nescio makes them fit"
+    raise NescioError(f"{text} has inputs of shape {given}, the data {shape}; {what}")
+
+
+def _changes(given: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """Changes that make one shape the other, as they are written; empty where there are none."""
+    if len(given) != 3 or len(shape) != 3:
+        return ""
+    colors = {(1, 1): [], (3, 3): [], (3, 1): ["gray"], (1, 3): ["color"]}
+    words: list[str] | None = colors.get((given[0], shape[0]))
+    room = [have - want for have, want in zip(given[1:], shape[1:], strict=True)]
+    if words is None or min(room) < 0 < max(room):
+        return ""
+    size = str(shape[1]) if shape[1] == shape[2] else f"{shape[1]}x{shape[2]}"
+    if any(room):
+        words = [*words, f"{'crop' if max(room) > 0 else 'pad'}={size}"]
+    return ":".join(words)

@@ -17,9 +17,9 @@ from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
-from nescio.guards import Guard
 from nescio.guards import guard as make_guard
-from nescio.nets.factory import is_scaled, made_by
+from nescio.guards.rules import Rule
+from nescio.models.model import describe
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
 
@@ -115,7 +115,8 @@ def guard(
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
-    about = {"guarantees": list(made.guarantees), "groups": _groups(made), **dict(made.notes)}
+    groups = [_group(rule) for rule in made.rules]
+    about = {"guarantees": list(made.guarantees), "groups": groups, **dict(made.notes)}
     if test is not None:
         with opt.warnings_as_notes():
             about["test"] = made(test[0]).summary(test[1])
@@ -126,8 +127,9 @@ def guard(
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
     net = ""
-    if no_weights or _is_users(made):
-        net = f" --net {network if ':' in network or not _is_users(made) else net_name}"
+    users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
+    if no_weights or users:
+        net = f" --net {network if ':' in network or not users else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
 
@@ -152,24 +154,13 @@ def detector_named(text: str) -> Callable[[Activations], Detector]:
     return contestant.ready
 
 
-def _groups(made: Guard) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": rule.group,
-            "samples": len(rule.scores),
-            "ood_above": rule.limit,
-            "answered": rule.coverage.answered,
-            "errors": rule.coverage.errors,
-            "risk_at_most": rule.coverage.bound,
-            "failure_score_at_most": rule.coverage.threshold,
-        }
-        for rule in made.rules
-    ]
-
-
-def _is_users(made: Guard) -> bool:
-    """Whether the network is the user's, which no file can rebuild."""
-    return any(
-        made_by(net[1] if is_scaled(net) else net) is None  # type: ignore[index]
-        for net in made.nets
-    )
+def _group(rule: Rule) -> dict[str, Any]:
+    return {
+        "group": rule.group,
+        "samples": len(rule.scores),
+        "ood_above": rule.limit,
+        "answered": rule.coverage.answered,
+        "errors": rule.coverage.errors,
+        "risk_at_most": rule.coverage.bound,
+        "failure_score_at_most": rule.coverage.threshold,
+    }

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import columns_note, named, stream_named
-from nescio.cli.options import note, option
+from nescio.cli.data_names import guarded_stream, named
+from nescio.cli.options import option
 from nescio.cli.score import NET_OF_GUARD, WEIGHTS_OF_GUARD, load_guard
 from nescio.core import (
     NescioError,
@@ -25,7 +25,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.readers import Stream, array_stream, columns_of, open_stream
-from nescio.guards import Guard, about
+from nescio.guards import Guard
 from nescio.guards.score import quiet
 from nescio.monitoring import Monitor
 from nescio.monitoring import monitor as start
@@ -83,7 +83,8 @@ def monitor(
     exit code 3   an alarm, now or before; use a new state file to start again
     """
     is_guard = reference.endswith(".safetensors")
-    known = _calibration(reference) if is_guard else _whole(reference)
+    whole = _calibration if is_guard else _scores
+    known = np.concatenate(list(whole(reference)))
     now = _resumed(Path(state), start(known, false_alarm=false_alarm, seed=seed))
     before, infinite = now.count, 0
     parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
@@ -95,7 +96,11 @@ def monitor(
     names = ("count", "log_martingale", "threshold", "p_value", "alarm", "false_alarm")
     write_json(Path(f"{state}.json"), {name: getattr(now, name) for name in names})
     if plot is not None:
-        _draw(now, Path(plot))
+        from nescio.report.plots.monitor_plot import martingale
+
+        image = BytesIO()
+        martingale(now).savefig(image, format="png", dpi=120)
+        write_atomically(Path(plot), image.getvalue())
     click.echo(f"{now.count} scores, {now.count - before} of them new; p-value of no drift: "
                f"{said(now.p_value)}")  # fmt: skip
     if infinite:
@@ -126,24 +131,16 @@ def _resumed(path: Path, new: Monitor) -> Monitor:
     return there
 
 
-def _calibration(path: str) -> NDArray[np.float64]:
+def _calibration(path: str) -> Iterator[NDArray[np.float64]]:
     """The scores of a guard on its calibration samples, in single precision."""
-    about(path)
     tensors, _ = load_tensors(Path(path), "guard")
-    scores = [
-        t.float()
-        for name, t in sorted(tensors.items())
-        if name.startswith("rules/") and name.endswith("/scores")
-    ]
-    return np.concatenate([part.double().numpy() for part in scores])
-
-
-def _whole(path: str) -> NDArray[np.float64]:
-    return np.concatenate(list(_scores(path, None, None, None)))
+    for name, scores in sorted(tensors.items()):
+        if name.startswith("rules/") and name.endswith("/scores"):
+            yield scores.float().double().numpy()
 
 
 def _scores(
-    text: str, guard: str | None, net_name: str | None, weights: str | None
+    text: str, guard: str | None = None, net_name: str | None = None, weights: str | None = None
 ) -> Iterator[NDArray[np.float64]]:
     """Scores of a file, block by block, in single precision, as files of text hold them."""
     given = named(text)
@@ -161,10 +158,7 @@ def _scores(
             f"{source} holds no scores: expected a column {COLUMN!r}, or an .npy (N,)"
         )
     made = load_guard(guard, net_name, weights)
-    stream = stream_named(text, made.notes.get("columns"))
-    if (said_columns := columns_note(stream, made.notes.get("columns"))) is not None:
-        note(said_columns)
-    return _decided(made, stream)
+    return _decided(made, guarded_stream(text, made))
 
 
 def _rows(stream: Stream) -> Iterator[NDArray[np.float64]]:
@@ -210,11 +204,3 @@ def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
         ) from None
     if not first:
         raise NescioError(f"{path} holds no scores; expected at least one line")
-
-
-def _draw(now: Monitor, path: Path) -> None:
-    from nescio.report.plots.monitor_plot import martingale
-
-    room = BytesIO()
-    martingale(now).savefig(room, format="png", dpi=120)
-    write_atomically(path, room.getvalue())

@@ -112,13 +112,22 @@ def picture_files(
     else:
         x, y = _samples(data_name)
         if samples is not None:
-            chosen = _chosen(samples, len(x))
+            chosen = list(map(int, samples))
+            if len(chosen) != 3 or not all(0 <= sample < len(x) for sample in chosen):
+                raise NescioError(
+                    f"--samples takes three numbers from 0 to {len(x) - 1}, the samples of the "
+                    f"data; got {' '.join(map(str, chosen))}"
+                )
             three, labels = x[chosen], None if y is None else y[chosen]
             result = picture(source, box, merge=merge, plane=three, points=three, labels=labels)
             result = replace(result, samples=tuple(chosen))
         else:
-            around = around_data(_two_features(x, data_name))
-            result = picture(source, box or around, merge=merge, points=x, labels=y)
+            if x.shape[1:] != (2,):
+                raise NescioError(
+                    f"the samples of {data_name} have shape {tuple(x.shape[1:])}, not 2 features; "
+                    "show the plane through three of them: --samples 0 1 2"
+                )
+            result = picture(source, box or around_data(x), merge=merge, points=x, labels=y)
     if result.members > len(result.regions):
         note(f"{result.members} members: only the first {len(result.regions)} are shown")
     if result.classes == 1:
@@ -136,22 +145,3 @@ def _samples(name: str) -> tuple[Tensor, Tensor | None]:
         x, y = dataset.test or dataset.train
     labels = None if y is None or y.is_floating_point() else y
     return as_batch(x, torch.float64), labels
-
-
-def _chosen(samples: Sequence[int], count: int) -> list[int]:
-    chosen = [int(sample) for sample in samples]
-    if len(chosen) != 3 or not all(0 <= sample < count for sample in chosen):
-        raise NescioError(
-            f"--samples takes three numbers from 0 to {count - 1}, the samples of the data; got "
-            f"{' '.join(map(str, chosen))}"
-        )
-    return chosen
-
-
-def _two_features(x: Tensor, name: str) -> Tensor:
-    if x.shape[1:] != (2,):
-        raise NescioError(
-            f"the samples of {name} have shape {tuple(x.shape[1:])}, not 2 features; show the "
-            "plane through three of them: --samples 0 1 2"
-        )
-    return x

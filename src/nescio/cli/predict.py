@@ -72,7 +72,13 @@ def predict(
 
 def write_predictions(path: Path, prediction: Prediction) -> None:
     """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
-    arrays = _columns(prediction.to(torch.float64))
+    prediction, tensors = prediction.to(torch.float64), {}
+    if isinstance(prediction, Classification):
+        tensors = {"label": prediction.labels, "probs": prediction.probs}
+    elif isinstance(prediction, Regression):
+        tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
+    tensors |= measure_all(prediction)
+    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     if path.suffix == ".csv":
         write_atomically(path, _csv(arrays))
         return
@@ -81,24 +87,11 @@ def write_predictions(path: Path, prediction: Prediction) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def _columns(prediction: Prediction) -> Columns:
-    """Arrays by name, with one row per sample."""
-    tensors = {}
-    if isinstance(prediction, Classification):
-        tensors = {"label": prediction.labels, "probs": prediction.probs}
-    elif isinstance(prediction, Regression):
-        tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
-    tensors |= measure_all(prediction)
-    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-
 def _csv(arrays: Columns) -> str:
     flat: Columns = {}
     for name, values in arrays.items():
-        vector = (
-            {f"{name}_{i}": values[:, i] for i in range(values.shape[1])} if values.ndim > 1 else {}
-        )
-        flat |= vector or {name: values}
+        vector = {f"{name}_{i}": column for i, column in enumerate(values.T)}
+        flat |= vector if values.ndim > 1 else {name: values}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["sample", *flat])

@@ -1,17 +1,15 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import columns_note, stream_named
+from nescio.cli.data_names import guarded_stream
 from nescio.cli.networks import load_network, named_networks
 from nescio.cli.options import note, option
-from nescio.core import NescioError, load, load_tensors
+from nescio.core import NescioError, load
 from nescio.guards import Guard, about
 from nescio.guards.resumable_table import rows_done
 from nescio.guards.score import score as write_decisions
@@ -68,12 +66,9 @@ def score(
     """
     opt.resumable()
     made = load_guard(guard, net_name, weights)
-    stream = stream_named(inputs, made.notes.get("columns"))
-    done = 0 if restart else rows_done(Path(out))
-    going_on = f"going on at row {done}; {out} is not complete yet" if done else None
-    for text in (columns_note(stream, made.notes.get("columns")), going_on):
-        if text is not None:
-            note(text)
+    stream = guarded_stream(inputs, made)
+    if not restart and (done := rows_done(Path(out))):
+        note(f"going on at row {done}; {out} is not complete yet")
     batch_bytes = int(batch_mb * (1 << 20))
     click.echo(str(write_decisions(made, stream, out, batch_bytes=batch_bytes, resume=not restart)))
     for why in islice(stream.unreadable.values(), SHOWN):
@@ -83,7 +78,15 @@ def score(
 
 def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
     """A guard with its network; weights in the file go into a network of the user's."""
-    manifest = _about(path)
+    try:
+        manifest = about(path)
+    except NescioError:
+        if Path(path).suffix == ".safetensors" or not Path(path).exists():
+            raise
+        raise NescioError(  # as where arguments are swapped
+            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
+            "guard` wrote, then the inputs"
+        ) from None
     if net_name is None:
         if weights is not None:
             raise NescioError("--weights goes with --net package.module:factory")
@@ -99,42 +102,10 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
                 f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
                 "package.module:factory --weights FILE"
             )
-        loaded: Guard = load(path)
-        return loaded
-    if ":" in net_name and weights is None and manifest["weights"]:
-        loaded = load(path, net=_filled(path, manifest["networks"], net_name))
+        net = None
+    elif ":" in net_name and weights is None and manifest["weights"]:
+        net = [rebuilt(one, load_network(net_name)) for one in manifest["networks"]]
     else:
-        loaded = load(path, net=named_networks(net_name, weights, None))
+        net = named_networks(net_name, weights, None)
+    loaded: Guard = load(path, net=net)
     return loaded
-
-
-def _about(path: str) -> dict[str, Any]:
-    """What a guard file says; another file, as where arguments are swapped, is named as such."""
-    try:
-        return about(path)
-    except NescioError:
-        if Path(path).suffix == ".safetensors" or not Path(path).exists():
-            raise
-        raise NescioError(
-            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
-            "guard` wrote, then the inputs"
-        ) from None
-
-
-def _filled(path: str, networks: Sequence[dict[str, Any]], net_name: str) -> list[Any]:
-    """Networks of a factory with the weights and the scaling of a guard file."""
-    tensors, _ = load_tensors(Path(path), "guard")
-    nets = []
-    for member, one in enumerate(networks):
-        begin = f"weights/{member}/"
-        net = rebuilt(one, load_network(net_name))
-        try:
-            net.load_state_dict(
-                {n.removeprefix(begin): t for n, t in tensors.items() if n.startswith(begin)}
-            )
-        except RuntimeError as error:
-            raise NescioError(
-                f"{net_name} is not the network that {path} guards: {error}; name the same factory"
-            ) from None
-        nets.append(net)
-    return nets

@@ -8,30 +8,19 @@ from typing import Any
 
 import click
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nescio.calibration import map_of
 from nescio.cli import options as opt
-from nescio.cli.data_names import dataset_named
+from nescio.cli.data_names import dataset_named, outliers
 from nescio.cli.networks import factory_named
-from nescio.cli.ood_names import outliers
 from nescio.cli.options import data_option, option
-from nescio.core import (
-    Head,
-    NescioError,
-    Prediction,
-    Regression,
-    heads,
-    options_for,
-    parse,
-    setting,
-    unknown,
-)
+from nescio.core import Head, NescioError, Regression, heads, options_for, parse, setting, unknown
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see
 from nescio.models import Predictor
-from nescio.models.predictor_folder import save_settings
+from nescio.models.predictor import save_settings
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model
@@ -160,10 +149,7 @@ def _factory(
         return factory_named(name)
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
-    if dataset.classes is not None:
-        outputs = dataset.classes
-    else:
-        outputs = head.width * dataset.train[1].shape[1]
+    outputs = dataset.classes or head.width * dataset.train[1].shape[1]
     name = name or recipe.net or default_net(shape)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
@@ -206,10 +192,15 @@ def report(done: Done) -> str:
         predictions = see(done.predictor, part[0])
         members, numbers = predictions.members, quality(predictions, part[1])
     else:
-        prediction = done.predictor(part[0]).to(torch.float64)
-        members, numbers = prediction.members, _errors(prediction, part[1].double())
+        prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
+        assert isinstance(prediction, Regression)
+        error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
+        members = prediction.members
+        numbers = {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
     lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
-    epochs = f"{members} member(s), epochs trained: {_range(done.epochs)}"
+    least, most = min(done.epochs, default=0), max(done.epochs, default=0)
+    trained = str(least) if least == most else f"{least} to {most}"
+    epochs = f"{members} member(s), epochs trained: {trained}"
     about = f"{done.dataset.name}: {_about(done.dataset)}; {len(part[0])} {name} samples; {epochs}"
     return "\n".join([about, *lines])
 
@@ -223,17 +214,6 @@ def _about(dataset: Dataset) -> str:
     if not absent:
         return f"{dataset.classes} classes"
     return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
-
-
-def _errors(prediction: Prediction, target: Tensor) -> dict[str, float]:
-    assert isinstance(prediction, Regression)
-    error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
-    return {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
-
-
-def _range(epochs: tuple[int, ...]) -> str:
-    low, high = min(epochs, default=0), max(epochs, default=0)
-    return str(low) if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,16 @@ from nescio.core import (
     DamagedError,
     FewSamplesWarning,
     NescioError,
+    Numbers,
     Registry,
     Saved,
     as_tensor,
+    numbers,
     readers,
     save_tensors,
 )
 from nescio.data import random_access
 from nescio.data.random_access import check_start
-from nescio.metrics.as_arrays import Numbers, numbers
 
 TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
 LARGE = 1e300  # stands for what is infinite

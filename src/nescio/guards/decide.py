@@ -1,11 +1,12 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +14,7 @@ from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.conformal.score_limits import check_groups
 from nescio.core import (
+    Bundle,
     Categorical,
     Classification,
     Head,
@@ -20,18 +22,143 @@ from nescio.core import (
     NescioError,
     NotFiniteWarning,
     RangeWarning,
+    Shape,
+    as_batch,
     log_odds,
+    shape_of,
 )
+from nescio.data import door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe.network import Network
+from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.inputs import Range, Watched, read_inputs, watch
-from nescio.guards.rules import Rule, Scored
+from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
 
+PART = 1 << 22  # numbers of the inputs that are decided at a time
+BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
+SLACK = 0.1  # of the width of the range, on both sides
+TAIL = 0.5  # of that of a column of a table, which may have tails
 CLASS = "class"
-FILLED = ("decision", "label", "probability", "p_value", "score", "failure_score", "rule", "sets")
+NUMBERS = ("probability", "p_value", "score", "failure_score")
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The shape of inputs and the numbers they held at calibration."""
+
+    shape: Shape  # of one input
+    low: Tensor  # of a table (F,), one per column; of several tensors all, by name; otherwise (1,)
+    high: Tensor
+    kinds: Mapping[str, str] = field(default_factory=dict)  # number types of several tensors
+
+    def in_dist(self, x: Inputs) -> Tensor:
+        """Whether all numbers of each input are in the range, `(N,)`."""
+        flat = x.rows() if isinstance(x, Bundle) else as_batch(x).flatten(1)
+        low, high = self.low.to(x.device), self.high.to(x.device)
+        if not len(flat):
+            return torch.ones(0, dtype=torch.bool, device=x.device)
+        odd = ~((flat.amin(0) >= low) & (flat.amax(0) <= high))  # columns to look at, often few
+        numbers = flat[:, odd].double()
+        low, high = (end.expand(len(odd))[odd] for end in (low, high))
+        return ((numbers >= low) & (numbers <= high)).all(1)
+
+
+def learn_range(x: Inputs) -> Range:
+    """The range of inputs `(N, ...)`, with a little room."""
+    if isinstance(x, Bundle):
+        parts = [p.reshape(len(p), -1) if p.ndim < 3 else p for _, p in sorted(x.parts.items())]
+        each = [(learn_range(part), part[0].numel()) for part in parts]
+        low = torch.cat([known.low.expand(size) for known, size in each])
+        high = torch.cat([known.high.expand(size) for known, size in each])
+        kinds = {n: str(p.dtype).removeprefix("torch.") for n, p in x.parts.items()}
+        return Range(shape_of(x), low, high, kinds)
+    table = x.ndim == 2
+    ends = [x.amin(0), x.amax(0)] if table else [x.min()[None], x.max()[None]]
+    low, high = (as_batch(end, torch.float64) for end in ends)
+    room = (TAIL if table else SLACK) * (high - low)
+    return Range(tuple(x.shape[1:]), low - room, high + room)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A part of the inputs: which samples can be read, and what the networks give for those."""
+
+    rows: Tensor  # indices among the inputs, (n,)
+    finite: Tensor  # (n,)
+    in_range: Tensor  # (n,)
+    activations: Activations | None  # of the finite ones; None: there is none
+
+
+def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Iterator[Inputs]:
+    """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays."""
+    if getattr(x, "dtype", None) in (torch.bool, np.bool_):
+        raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
+    if isinstance(x, Tensor | np.ndarray) and known is not None:
+        _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
+    options = {"tokens": tokens, "finite": False, "fixed": known is None}
+    for batch in door.input_batches(x, batch_size=1 << 62, **options):
+        if known is not None:
+            _check_shape(shape_of(batch), known)
+        yield batch
+
+
+def _check_shape(shape: Shape, known: Range, *, single: bool = False) -> None:
+    if shape != known.shape:
+        hint = "; one input needs an axis: x[None]" if single else ""
+        raise NescioError(
+            f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
+        )
+
+
+@torch.no_grad()
+def _activations(
+    watching: list[Network], detector: Detector, x: Inputs, batch_size: int
+) -> tuple[Activations | None, Tensor]:
+    """Of the inputs for which all is finite, and which these are."""
+    good = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    if not len(x):
+        return None, good
+    logits, features = [], []
+    for net in watching:
+        parts = [net(batch) for batch in x.split(batch_size)]
+        logits.append(torch.cat([answer for answer, _ in parts]).to(x.device))
+        names = parts[0][1]
+        rows = {n: torch.cat([found[n] for _, found in parts]).to(x.device) for n in names}
+        features.append(rows)
+    for value in (*logits, *(row for rows in features for row in rows.values())):
+        good &= _finite(value)
+    if not good.any():
+        return None, good
+    linear = detector.about.get("linear")
+    ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
+    return Activations(
+        logits=torch.stack([_only(rows, good) for rows in logits]),
+        features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
+        inputs=_only(x, good),
+        weight=torch.stack([weight for weight, _ in ends]) if ends else None,
+        bias=torch.stack([bias for _, bias in ends]) if ends else None,
+        last=None,
+        answers=[net.answer for net in watching],
+        about={name: detector.about[name] for name in ("pool",) if name in detector.about},
+        hashes=torch.zeros(int(good.sum()), dtype=torch.int64),  # not needed, and not free
+        checked=True,
+    ), good
+
+
+def _finite(x: Inputs) -> Tensor:
+    """Which samples are finite, `(N,)`; where their sum is, all are, in a tenth of the time."""
+    if isinstance(x, Bundle):
+        return torch.stack([_finite(part) for part in x.parts.values()]).all(0)
+    if not x.is_floating_point() or bool(x.sum().isfinite()):
+        return torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return x.reshape(len(x), -1).isfinite().all(1)
+
+
+def _only(x: Any, chosen: Tensor) -> Any:
+    """The chosen samples; no copy where these are all."""
+    return x if bool(chosen.all()) else x[chosen]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,11 +204,10 @@ class Guard:
         if self.by == "groups" or groups is not None:
             batches = list(batches)
             belongs = self._groups(groups, sum(map(len, batches)))
-        options: dict[str, Any] = {"known": self.range, "batch_size": self.batch_size}
         parts: list[Decisions] = []
         start = 0
         for batch in batches:
-            for part in watch(self.members, self.detector, self.layers, batch, **options):
+            for part in self._watch(batch):
                 group = None if belongs is None else belongs[start + part.rows]
                 parts.append(self._part(part, group))
             start += len(batch)
@@ -91,7 +217,10 @@ class Guard:
 
     def decide(self, activations: Activations, *, groups: Any = None) -> Decisions:
         """Decide from what the network gave: activations with the detector's layers."""
-        return self._decide(activations, self._groups(groups, activations.samples))
+        found = self._decide(activations, self._groups(groups, activations.samples))
+        if self.range is None or activations.inputs is None:
+            return found
+        return replace(found, in_range=self.range.in_dist(activations.inputs))
 
     @property
     def layers(self) -> list[str]:
@@ -132,14 +261,10 @@ class Guard:
     @property
     def guarantees(self) -> tuple[str, ...]:
         """What is guaranteed, each with what it assumes, and what is not."""
-        from nescio.guards.guarantees import guarantees
-
         return guarantees(self)
 
     def table(self) -> str:
         """The groups with their samples, thresholds, coverage and bounds, as text."""
-        from nescio.guards.guarantees import table
-
         return table(self)
 
     def __str__(self) -> str:
@@ -152,13 +277,34 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+        about = self.detector.about
+        watching = [
+            replace(
+                reader(member, about.get("output"), about.get("pool", "mean")),
+                places=[place(name, member.net) for name in self.layers],
+            )
+            for member in self.members
+        ]
+        sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
+        size, batch = (max(self.batch_size, most) for most in sizes)
+        for start in range(0, len(x), size):
+            part = x[start : start + size]
+            rows = torch.arange(start, start + len(part), device=x.device)
+            finite = _finite(part)
+            in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
+            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            finite[finite.clone()] = good
+            yield Watched(rows, finite, in_range & finite, found)
+
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
-        finite = part.finite
-        if part.activations is not None and bool(finite.all()):
-            return replace(
-                self._decide(part.activations, groups, ranged=False), in_range=part.in_range
-            )
+        finite, found = part.finite, None
+        if part.activations is not None:
+            found = self._decide(part.activations, None if groups is None else groups[finite])
+            if bool(finite.all()):
+                return replace(found, in_range=part.in_range)
         count, device = len(finite), finite.device
         nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
         rule = torch.full((count,), CODES["not finite"], device=device)
@@ -166,7 +312,6 @@ class Guard:
         if self.sets is not None:  # nothing is known, so every class may be
             classes = self.sets.options["classes"]
             sets = torch.ones(count, classes, dtype=torch.bool, device=device)
-        numbers = ("probability", "p_value", "score", "failure_score")
         whole = Decisions(
             decision=decided(rule),
             label=torch.full_like(rule, -1),
@@ -175,19 +320,14 @@ class Guard:
             sets=sets,
             names=self.names,
             false_alarm=self.false_alarm,
-            **{name: nothing.clone() for name in numbers},
+            **{name: nothing.clone() for name in NUMBERS},
         )
-        if part.activations is None:
-            return whole
-        own = None if groups is None else groups[finite]
-        found = self._decide(part.activations, own, ranged=False)
-        for name in FILLED if sets is not None else FILLED[:-1]:
-            getattr(whole, name)[finite] = getattr(found, name)
+        for name, column in vars(found).items() if found is not None else ():
+            if isinstance(column, Tensor) and name != "in_range":
+                getattr(whole, name)[finite] = column
         return whole
 
-    def _decide(
-        self, activations: Activations, groups: Tensor | None, *, ranged: bool = True
-    ) -> Decisions:
+    def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
         prediction = self.prediction(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
@@ -201,9 +341,6 @@ class Guard:
             chosen = belongs == number
             p_value[chosen] = own.p_values(score[chosen])
             rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
-        in_range = torch.ones_like(label, dtype=torch.bool)
-        if ranged and self.range is not None and activations.inputs is not None:
-            in_range = self.range.in_dist(activations.inputs)
         return Decisions(
             decision=decided(rule),
             label=label,
@@ -212,7 +349,7 @@ class Guard:
             score=score,
             failure_score=failure_score,
             rule=rule,
-            in_range=in_range,
+            in_range=torch.ones_like(label, dtype=torch.bool),
             sets=None if self.sets is None else self._sets(prediction, groups, rule),
             names=self.names,
             false_alarm=self.false_alarm,
@@ -239,21 +376,17 @@ class Guard:
         return check_groups(groups, samples)
 
     def _warn(self, found: Decisions) -> None:
-        odd = int((~found.in_range & (found.rule != CODES["not finite"])).sum())
-        if odd:
-            warnings.warn(
-                f"{odd} of {len(found)} inputs hold numbers outside the range of the calibration "
-                "data (column in_range): are they scaled as those were?",
-                RangeWarning,
-                stacklevel=3,
-            )
-        lost = int((found.rule == CODES["not finite"]).sum())
-        if lost:
-            warnings.warn(
-                f"{lost} of {len(found)} inputs are, or lead to, NaN or infinite numbers: OOD",
-                NotFiniteWarning,
-                stacklevel=3,
-            )
+        lost = found.rule == CODES["not finite"]
+        beyond = (
+            "hold numbers outside the range of the calibration data (column in_range): are they "
+            "scaled as those were?"
+        )
+        for which, kind, text in (
+            (~found.in_range & ~lost, RangeWarning, beyond),
+            (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
+        ):
+            if count := int(which.sum()):
+                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,12 +56,10 @@ class Decisions:
             if not -len(self) <= chosen < len(self):
                 raise IndexError(f"input {chosen} of {len(self)}")
             chosen = slice(chosen, chosen + 1 or None)
-        return self._with({name: tensor[chosen] for name, tensor in self._tensors().items()})
+        return replace(self, **{n: tensor[chosen] for n, tensor in self._tensors().items()})
 
     def __repr__(self) -> str:
-        counts = ", ".join(
-            f"{int((self.decision == i).sum())} {n}" for i, n in enumerate(DECISIONS)
-        )
+        counts = ", ".join(f"{count} {name}" for name, count in self._counts().items())
         return f"Decisions({len(self)} inputs: {counts})"
 
     def __str__(self) -> str:
@@ -72,11 +70,11 @@ class Decisions:
         """Those of all parts, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
-        columns = {
-            name: torch.cat([part._tensors()[name] for part in parts])
-            for name in parts[0]._tensors()
+        names = parts[0]._tensors()
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(part, name) for part in parts]) for name in names
         }
-        return parts[0]._with(columns)
+        return replace(parts[0], **joined)
 
     @property
     def answered(self) -> Tensor:
@@ -93,36 +91,33 @@ class Decisions:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Arrays by name, one row per input; decisions, rules and sets in words."""
         found: dict[str, NDArray[Any]] = {
-            "decision": np.array(DECISIONS)[_numpy(self.decision)],
-            "label": _named(_numpy(self.label), self.names),
-            "probability": _numpy(self.probability),
-            "p_value": _numpy(self.p_value),
-            "score": _numpy(self.score),
-            "failure_score": _numpy(self.failure_score),
-            "rule": np.array(RULE_NAMES)[_numpy(self.rule)],
-            "in_range": _numpy(self.in_range),
+            name: tensor.detach().cpu().numpy() for name, tensor in self._tensors().items()
         }
+        found["decision"] = np.array(DECISIONS)[found["decision"]]
+        found["rule"] = np.array(RULE_NAMES)[found["rule"]]
+        if self.names is not None:
+            found["label"] = np.array([*self.names, ""])[found["label"]]  # -1: without a label
         if self.sets is not None:
-            found["set"] = _sets(_numpy(self.sets), self.names)
+            found["set"] = _sets(found.pop("sets"), self.names)
         return found
 
     @property
     def table(self) -> str:
         """The first rows as text, and the counts."""
-        rows = {name: list(map(_said, part)) for name, part in self[:SHOWN].columns().items()}
-        widths = {name: max(map(len, [name, *cells])) for name, cells in rows.items()}
-        lines = ["  ".join(name.ljust(width) for name, width in widths.items())]
-        for cells in zip(*rows.values(), strict=True):
-            pairs = zip(cells, widths.values(), strict=True)
-            lines.append("  ".join(cell.ljust(width) for cell, width in pairs).rstrip())
-        lines += [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
-        return "\n".join([*lines, repr(self)])
+        columns = self[:SHOWN].columns()
+        words = [
+            [f"{value:.4g}" if isinstance(value, float) else str(value) for value in column]
+            for column in columns.values()
+        ]
+        rows = text_table(list(columns), list(zip(*words, strict=True)))
+        more = [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        return "\n".join([rows, *more, repr(self)])
 
     def summary(self, labels: Array | None = None) -> dict[str, float]:
         """Shares of the decisions; with true labels also errors and the coverage of the sets."""
         count = max(len(self), 1)
         found: dict[str, float] = {"inputs": len(self)}
-        found |= {n: int((self.decision == i).sum()) / count for i, n in enumerate(DECISIONS)}
+        found |= {name: number / count for name, number in self._counts().items()}
         found["out_of_range"] = int((~self.in_range).sum()) / count
         if self.sets is not None:
             found["mean_set_size"] = float(self.set_sizes.double().sum()) / count
@@ -152,41 +147,38 @@ class Decisions:
             raise NescioError(
                 f"the level of a batch must lie between 0 and 1, got {level}; try 0.1"
             )
-        alone = CODES["p-value"]
-        rule = torch.where(self.rule == alone, CODES["p-value alone"], self.rule)
+        rule = torch.where(self.rule == CODES["p-value"], CODES["p-value alone"], self.rule)
         tested = self.p_value.isfinite()
         out = torch.zeros_like(tested)
         if tested.any():
-            found = benjamini_hochberg(self.p_value[tested], level=level)
-            out[tested] = torch.as_tensor(found, device=out.device, dtype=torch.bool)
+            out[tested] = benjamini_hochberg(self.p_value[tested], level=level).to(out)
         rule = torch.where(out, CODES["batch"], rule)
         return replace(self, rule=rule, decision=decided(rule))
 
     def to(self, device: torch.device | str) -> "Decisions":
         """The same on another device."""
-        return self._with({name: tensor.to(device) for name, tensor in self._tensors().items()})
+        return replace(self, **{n: tensor.to(device) for n, tensor in self._tensors().items()})
 
-    def _with(self, columns: dict[str, Any]) -> "Decisions":
-        return replace(self, **columns)
+    def _counts(self) -> dict[str, int]:
+        return {name: int((self.decision == i).sum()) for i, name in enumerate(DECISIONS)}
 
-    def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    def _tensors(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of words."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    ]
+    return "\n".join(lines)
 
 
 def decided(rule: Tensor) -> Tensor:
     """The decision `(N,)` of each rule."""
     return torch.tensor(list(RULES.values()), device=rule.device)[rule]
-
-
-def _numpy(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
-
-
-def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[Any]:
-    """Class names where there are any; none for an input without a label."""
-    return labels if names is None else np.array([*names, ""])[labels]
 
 
 def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any]:
@@ -204,7 +196,3 @@ def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any
         rows, places = sets[first], places.reshape(-1)
     texts = [" | ".join(words[i] for i in np.flatnonzero(row)) for row in rows]
     return np.array(texts, dtype=str)[places] if texts else np.array([], dtype=str)
-
-
-def _said(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,28 +8,38 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio import calibration as calibrations
+from nescio import metrics
 from nescio.calibration import Map
 from nescio.conformal import needed, threshold
 from nescio.conformal.score_limits import check_groups
-from nescio.core import NescioError, categorical, check_labels, generator
+from nescio.core import (
+    Categorical,
+    Inputs,
+    NescioError,
+    categorical,
+    check_labels,
+    generator,
+    log_odds,
+)
 from nescio.core.registry import detectors
 from nescio.data import door
-from nescio.detectors import Detector
+from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
+from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
+from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
 from nescio.detectors.observe.network import Network, networks
-from nescio.guards.decide import CLASS, Guard, read_samples
-from nescio.guards.default import default_detector, default_failure, watched_layers
-from nescio.guards.guarantees import warn_about
-from nescio.guards.inputs import learn_range
-from nescio.guards.rules import Rule, Scored, check_wish, fit_rule
+from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
+from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
 from nescio.models import Member
+from nescio.nets import Output
 
 TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
 ENOUGH = 1000  # samples for that, at most
@@ -85,7 +95,9 @@ def guard(
       as training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    _check(false_alarm, risk, confidence, batch_size)
+    check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
+    if batch_size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = _copies(source)
     nets = tuple(member.net for member in members)
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
@@ -117,7 +129,16 @@ def guard(
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(samples, parts, trained, fitted, seed, repeats),
+        notes={
+            "classes": samples.classes,
+            "calibration": samples.samples,
+            "fitting": len(parts.fitting),
+            "train": None if trained is None else trained.samples,
+            "tuning": len(parts.tuning),
+            "guarantee_samples": len(parts.guarantees),
+            **{"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
+            "copies": 0 if samples.hashes is None else len(labels) - len(samples.hashes.unique()),
+        },
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
     complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
@@ -185,11 +206,6 @@ def refuse_known(
             )
 
 
-def copies(samples: Activations) -> int:
-    """How many calibration inputs are copies of another one."""
-    return 0 if samples.hashes is None else samples.samples - len(samples.hashes.unique())
-
-
 def _seen(source: Any) -> Iterator[Tensor]:
     """Hashes of the inputs that each of the models was trained on, where they are known."""
     if isinstance(source, (list, tuple)):
@@ -224,14 +240,6 @@ def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Spli
     order = torch.randperm(samples, generator=generator(seed, "guard"))
     ends = order[:first], order[first : first + second], order[first + second :]
     return Split(*(part.sort().values for part in ends))
-
-
-def _check(false_alarm: float, risk: float, confidence: float, size: int) -> None:
-    if not 0 < false_alarm < 1:
-        raise NescioError(f"false_alarm must lie between 0 and 1, got {false_alarm}")
-    check_wish(risk, confidence)
-    if size < 1:
-        raise NescioError(f"batch_size must be at least 1, got {size}")
 
 
 def _copies(source: Any) -> list[Member]:
@@ -280,9 +288,7 @@ def _groups(by: Any, samples: int) -> Tensor | None:
     if by is None or (isinstance(by, str) and by == CLASS):
         return None
     if isinstance(by, str):
-        raise NescioError(
-            f"by is 'class', or group numbers, one per calibration sample; got {by!r}"
-        )
+        raise NescioError(f"by is 'class' or group numbers, one per calibration sample; got {by!r}")
     return check_groups(by, samples)
 
 
@@ -305,23 +311,19 @@ def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
         return wanted
     build = detectors[wanted] if isinstance(wanted, str) else wanted
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
-        return _unfitted(wanted)
+        try:
+            unfitted: Detector = build()  # type: ignore[call-arg]
+        except TypeError:
+            raise NescioError(
+                f"{wanted} needs more than its name: make it, as in detectors.{wanted}(...), and "
+                "give that"
+            ) from None
+        return unfitted
     if base is None:
         raise NescioError("a failure score is fitted on train=; give it, or a fitted one")
     made = build(base)
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
-    return made
-
-
-def _unfitted(name: str) -> Detector:
-    """A detector that learns nothing from data, by name."""
-    try:
-        made: Detector = detectors[name]()
-    except TypeError:
-        raise NescioError(
-            f"{name} needs more than its name: make it, as in detectors.{name}(...), and give that"
-        ) from None
     return made
 
 
@@ -358,45 +360,88 @@ def _rules(
     if bare.by is None:
         return (0,), (fit_rule("", tuning, samples, **options),)
     if groups is None:
-        own = [bare.prediction(part).labels for part in activations]
+        tuning_groups, sample_groups = (bare.prediction(part).labels for part in activations)
     else:
-        own = [groups[index] for index in indices]
-    numbers = own[1].unique().tolist()
+        tuning_groups, sample_groups = (groups[index] for index in indices)
+    numbers, rules = sample_groups.unique().tolist(), []
     named = bare.names if bare.by == CLASS and bare.names else None
-    rules = [
-        fit_rule(
-            named[number] if named else str(number),
-            _chosen(tuning, own[0] == number),
-            samples[own[1] == number],
-            **options,
-        )
-        for number in numbers
-    ]
+    for number in numbers:
+        same = tuning_groups == number
+        grid = tuning[same] if same.any() else tuning  # it may come from any other samples
+        name = named[number] if named else str(number)
+        rules.append(fit_rule(name, grid, samples[sample_groups == number], **options))
     return tuple(numbers), tuple(rules)
 
 
-def _chosen(tuning: Scored, own: Tensor) -> Scored:
-    """Those of the group; where there is none, all: the grid may come from any other samples."""
-    return tuning[own] if own.any() else tuning
+NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
+BANK = 20_000  # features that neighbors are searched among, at most
+CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
+WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
 
-def _notes(
-    samples: Activations,
-    parts: Split,
-    trained: Activations | None,
-    detector: Detector,
-    seed: int,
-    repeats: bool,
-) -> dict[str, Any]:
-    return {
-        "classes": samples.classes,
-        "calibration": samples.samples,
-        "fitting": len(parts.fitting) if trained is None else 0,
-        "train": None if trained is None else trained.samples,
-        "tuning": len(parts.tuning),
-        "guarantee_samples": len(parts.guarantees),
-        "layers": list(detector.layers),
-        "seed": seed,
-        "repeats": repeats,
-        "copies": copies(samples),
-    }
+@torch.no_grad()
+def watched_layers(
+    net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
+) -> list[str | None]:
+    """An early layer, where there is one to be pooled, and what enters the last linear layer."""
+    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    early = _early([call for call in calls if call.leaf], last_linear(calls))
+    if early is None:
+        return [None]
+    try:
+        Network(net, output, pool, [place(early, net)])(x[:2])
+    except NescioError:  # sequences, whose features are not pooled like maps
+        return [None]
+    return [early, None]
+
+
+def default_detector(train: Activations, tuning: Activations) -> Detector:
+    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule."""
+    train.layer()  # where there are no features, it says what to do
+    early = next(iter(train.features))
+    if not is_labeled(train):  # the network's own labels will do
+        train = replace(train, labels=train.mean().logits[0].argmax(1))
+    bank = some(train)
+    neighbors = knn(bank, k=max(1, min(NEIGHBORS, bank.samples // 20)))
+    return combined([neighbors, mahalanobis(train, layers=early)], tuning)
+
+
+def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
+    """The failure score that is recommended; none where the log-odds are clearly better.
+
+    Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
+    resamples. Without labels of the training data, or errors to judge by, there is no choice.
+    """
+    if not is_labeled(train):
+        return None
+    made = recommended(some(train))
+    answers = Categorical(tuning.logits.double())
+    wrong = (answers.labels != labels.to(answers.device)).cpu()
+    if not wrong.any() or wrong.all():
+        return made
+    plain, better = log_odds(answers).cpu(), made(tuning).cpu()
+    found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
+    return None if found["aurc"].low > 0 else made
+
+
+def is_labeled(train: Activations) -> bool:
+    """Whether classes are known."""
+    return train.labels is not None and not train.labels.is_floating_point()
+
+
+def some(train: Activations) -> Activations:
+    """A random subset of the inputs, among which neighbors are searched."""
+    if train.samples <= BANK:
+        return train
+    order = torch.randperm(train.samples, generator=generator(0, "bank"))
+    return train[order[:BANK].sort().values]
+
+
+def _early(calls: list[Call], last: str | None) -> str | None:
+    """The first layer with weights but the last, after its bend if that follows."""
+    for at, call in enumerate(calls):
+        if issubclass(call.kind, WEIGHTED) and call.name != last:
+            rest = takewhile(lambda after: not issubclass(after.kind, WEIGHTED), calls[at + 1 :])
+            return next((after.name for after in rest if issubclass(after.kind, BENDS)), call.name)
+    return None

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,12 @@ from nescio.core.registry import heads
 from nescio.detectors import Detector
 from nescio.detectors.detector import FITTED_ON, from_manifest
 from nescio.detectors.observe.network import Network, networks, reader
-from nescio.guards.decide import Guard
-from nescio.guards.inputs import Range
+from nescio.guards.decide import Guard, Range
 from nescio.guards.rules import Coverage, Rule
 from nescio.models.model import describe, rebuilt
 
 KIND = "guard"
+COUNTS = ("samples", "answered", "errors", "needed")
 PLAIN = ("false_alarm", "risk", "confidence", "by", "notes", "batch_size")
 PROBES = 4  # inputs, drawn from the range of calibration, that a network must answer as before
 PROBE = "probe/inputs"  # their tensor, or where those of several begin
@@ -47,15 +46,18 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
     if weights:
         for member, net in enumerate(guard.nets):
             tensors |= {f"weights/{member}/{n}": t for n, t in net.state_dict().items()}
+    fitted: dict[str, Detector | Map | Sets | None] = {
+        name: getattr(guard, name) for name in ("detector", "failure", "map", "sets")
+    }
     manifest = {
         "kind": KIND,
         "torch": torch.__version__,
-        "detector": guard.detector.manifest(),
-        "failure": None if guard.failure is None else guard.failure.manifest(),
-        "map": None if guard.map is None else guard.map.manifest(),
-        "sets": None if guard.sets is None else guard.sets.manifest(),
+        **{name: None if one is None else one.manifest() for name, one in fitted.items()},
         "head": {"name": guard.head.name, "options": dict(guard.head.options)},
-        "rules": [_rule_manifest(rule) for rule in guard.rules],
+        "rules": [
+            {"group": rule.group, **{name: getattr(rule.coverage, name) for name in COUNTS}}
+            for rule in guard.rules
+        ],
         "groups": list(guard.groups),
         **{name: getattr(guard, name) for name in PLAIN},
         "names": None if guard.names is None else list(guard.names),
@@ -92,10 +94,9 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
             parts |= {f"{name}/{member}/{key}": tensor for key, tensor in state.items()}
         if detector is not None and detector.fitted_on is not None:
             parts[f"{name}/{FITTED_ON}"] = detector.fitted_on
-    if guard.map is not None:
-        parts |= {f"map/{name}": tensor for name, tensor in guard.map.state.items()}
-    if guard.sets is not None:
-        parts |= {f"sets/{name}": tensor for name, tensor in guard.sets.state.items()}
+    for name, one in {"map": guard.map, "sets": guard.sets}.items():
+        state = {} if one is None else one.state
+        parts |= {f"{name}/{key}": tensor for key, tensor in state.items()}
     for index, rule in enumerate(guard.rules):
         limits = [rule.limit, rule.coverage.threshold, rule.coverage.bound]
         parts[f"rules/{index}/scores"] = rule.scores
@@ -152,23 +153,19 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
     copies = [deepcopy(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
         if manifest["weights"]:
-            _fill(copy, saved.under(f"weights/{member}/"), path)
+            try:
+                copy.load_state_dict(saved.under(f"weights/{member}/"))
+            except RuntimeError as error:
+                raise NescioError(
+                    f"the network given is not the one that {path} guards: "
+                    f"{' '.join(str(error).split())}; give the same one"
+                ) from None
         if weights_digest(copy) != one["digest"]:
             raise NescioError(
                 f"the weights of network {member} are not those that {path} was made with; use the "
                 "same network, or make a new guard: its guarantees are about that one"
             )
     return copies
-
-
-def _fill(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    try:
-        net.load_state_dict(weights)
-    except RuntimeError as error:
-        line = " ".join(str(error).split())
-        raise NescioError(
-            f"the network given is not the one that {path} guards: {line}; give the same one"
-        ) from None
 
 
 def weights_digest(net: nn.Module) -> str:
@@ -197,22 +194,14 @@ def _probe(net: nn.Module, known: Range) -> Inputs:
     draws = torch.rand(PROBES, *shape, dtype=torch.float64, generator=generator(0, "probe"))
     low, high = (end if len(shape) == 1 else end[0] for end in (known.low, known.high))
     probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
-    if isinstance(known.shape, dict):
-        return _several(probe, known.shape, known.kinds)
-    return probe.long() if Network(net).reads_tokens else probe.float()
-
-
-def _several(
-    probe: Tensor, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str]
-) -> Bundle:
-    """Rows of numbers as the tensors that they stand for."""
-    ordered = sorted(shapes.items())
-    columns = probe.split([math.prod(shape) for _, shape in ordered], 1)
-    parts = {}
-    for (name, shape), part in zip(ordered, columns, strict=True):
-        kind: torch.dtype = getattr(torch, kinds[name])
+    if not isinstance(known.shape, dict):
+        return probe.long() if Network(net).reads_tokens else probe.float()
+    shapes, parts = dict(sorted(known.shape.items())), {}
+    columns = probe.split([math.prod(one) for one in shapes.values()], 1)
+    for (name, one), part in zip(shapes.items(), columns, strict=True):
+        kind: torch.dtype = getattr(torch, known.kinds[name])
         numbers = part if kind.is_floating_point else part.round()
-        parts[name] = numbers.reshape(PROBES, *shape).to(kind)
+        parts[name] = numbers.reshape(PROBES, *one).to(kind)
     return Bundle(parts)
 
 
@@ -224,9 +213,8 @@ def _answers(guard: Guard, probe: Inputs) -> Tensor:
 
 def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:
     found = _answers(guard, probe)
-    room = NEAR * max(1.0, float(wanted.abs().max()))
     gap = float((found - wanted).abs().max()) if found.shape == wanted.shape else float("inf")
-    if not gap <= room:
+    if not gap <= NEAR * max(1.0, float(wanted.abs().max())):
         raise NescioError(
             f"the network has the right weights but answers a probe differently (logits are off by "
             f"{gap:.3g}): was a layer or a scaling changed? Use the network as it was, or make a "
@@ -240,19 +228,8 @@ def _detector(saved: Saved, name: str) -> Detector:
     return from_manifest(about, states, saved.tensors.get(f"{name}/{FITTED_ON}"))
 
 
-def _rule_manifest(rule: Rule) -> dict[str, Any]:
-    counts = asdict(rule.coverage)
-    return {"group": rule.group, **{name: counts[name] for name in COUNTS}}
-
-
-COUNTS = ("samples", "answered", "errors", "needed")
-
-
 def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:
     limit, threshold, bound = tensors["limits"].tolist()
-    samples, answered, errors, needed = (about[name] for name in COUNTS)
-    coverage = Coverage(
-        threshold=threshold, samples=samples, answered=answered, errors=errors, bound=bound,
-        needed=needed,
-    )  # fmt: skip
+    counts = {name: about[name] for name in COUNTS}
+    coverage = Coverage(threshold=threshold, bound=bound, **counts)
     return Rule(about["group"], tensors["scores"], limit, coverage)

@@ -21,25 +21,13 @@ from nescio.core import NescioError, NescioWarning, digest, in_order
 from nescio.core.running import progress as bar
 from nescio.data import door
 from nescio.data.readers import Stream, array_stream, open_stream
-from nescio.guards.decide import Guard
+from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.guard_file import weights_digest
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
-OWN = (
-    "sample",
-    "file",
-    "decision",
-    "label",
-    "probability",
-    "p_value",
-    "score",
-    "failure_score",
-    "rule",
-    "in_range",
-    "set",
-)  # columns of the table
+OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
 WORKERS = 8  # parts that are decided at a time, at most
 Words = Mapping[str, NDArray[np.str_]]  # columns by name
 
@@ -113,14 +101,12 @@ def score(
         return _summary(out, there["inputs"], there, None)
     table = begin(out, identity, resume=resume)
     began = time.perf_counter()
-    with (
-        bar(stream.total or 0, f"deciding about {stream.name}", show=progress) as advance,
-        quiet(),
-    ):
+    title = f"deciding about {stream.name}"
+    with bar(stream.total or 0, title, show=progress) as advance, quiet():
         advance(table.rows, str)
-        for part in _parts(guard, stream, table):
-            table = table.add(part.text, part.rows, part.counts)
-            advance(part.rows, lambda: f"sample {table.rows}")  # noqa: B023
+        for text, rows, counts in _parts(guard, stream, table):
+            table = table.add(text, rows, counts)
+            advance(rows, lambda: f"sample {table.rows}")  # noqa: B023
     if not table.rows:
         raise NescioError(f"{stream.name} holds no inputs; expected at least one")
     if stream.total is not None and table.rows != stream.total:
@@ -129,14 +115,9 @@ def score(
             f"changed meanwhile? If so, {ANEW}"
         )
     result = _summary(out, table.rows, table.counts, time.perf_counter() - began)
-    table.finish(
-        {
-            "inputs": result.inputs,
-            **table.counts,
-            "shares": {name: result.decisions[name] / result.inputs for name in DECISIONS},
-            "guarantees": list(guard.guarantees),
-        }
-    )
+    shares = {name: count / result.inputs for name, count in result.decisions.items()}
+    about = {"shares": shares, "guarantees": list(guard.guarantees)}
+    table.finish({"inputs": result.inputs, **table.counts, **about})
     return result
 
 
@@ -163,10 +144,8 @@ def fingerprint(guard: Guard) -> str:
 
 
 def _stream(source: Any) -> Stream:
-    if isinstance(source, Stream):
-        return source
-    if isinstance(source, (str, Path)):
-        return open_stream(source)
+    if isinstance(source, (Stream, str, Path)):
+        return source if isinstance(source, Stream) else open_stream(source)
     if door.several(source):
         return array_stream(door.as_network_inputs(source, finite=False))
     is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
@@ -188,31 +167,24 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             "keep others"
         )
     if guard.range is not None and stream.shape != guard.range.shape:
-        hint = ""
+        hint, name = "", stream.name
         if stream.columns is not None:
-            hint = f"; choose the columns: {stream.name}:columns=... or {stream.name}:without=..."
+            hint = f"; choose the columns: {name}:columns=... or {name}:without=..."
         elif stream.files is not None and len(guard.range.shape) == 3:
             colors, height, width = map(int, guard.range.shape)
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
-            hint = f"; write {stream.name}:size={size}:mode={mode}"
+            hint = f"; write {name}:size={size}:mode={mode}"
         raise NescioError(
-            f"{stream.name} has inputs of shape {stream.shape}, the guard was calibrated on "
+            f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
         )
 
 
-@dataclass(frozen=True)
-class Part:
-    """Decisions about some inputs, as they are written."""
-
-    text: bytes
-    rows: int
-    counts: Mapping[str, int]
-
-
-def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
-    """Decisions about all inputs that are left, in order.
+def _parts(
+    guard: Guard, stream: Stream, table: Table
+) -> Iterator[tuple[bytes, int, dict[str, int]]]:
+    """Decisions about all inputs that are left, in order: the text, the rows, the counts.
 
     Of several parts each has one thread: how many threads there are, or where a run was stopped,
     does not change a bit of them.
@@ -220,36 +192,33 @@ def _parts(guard: Guard, stream: Stream, table: Table) -> Iterator[Part]:
     write, _ = format_of(table.out)
     free: SimpleQueue[Guard] = SimpleQueue()
 
-    def decide(block: tuple[int, Any, Words]) -> Part:
+    def decide(block: tuple[int, Any, Words]) -> tuple[bytes, int, dict[str, int]]:
         first, x, kept = block
-        own = free.get()
+        twin = free.get()
         try:
-            found = own(x)
+            found = twin(x)
         finally:
-            free.put(own)
-        text = write(_columns(stream, first, kept, found), first == 0)
-        return Part(text, len(found), _counts(stream, first, found))
+            free.put(twin)
+        columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
+        if stream.files is not None:
+            columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
+        text = write(columns | dict(kept) | found.columns(), first == 0)
+        return text, len(found), _counts(stream, first, found)
 
-    blocks = _blocks(stream, table)
+    blocks = (
+        (first, x, {} if stream.kept is None else stream.kept(first, len(x)))
+        for first, x in stream.blocks(table.identity["part"], start=table.rows)
+    )
     ahead = list(islice(blocks, 2))
     threads = min(torch.get_num_threads(), WORKERS)
     several = len(ahead) == 2 or table.rows > 0
-    if not several or threads == 1 or not _on_cpu(guard):
+    on_cpu = all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
+    if not several or threads == 1 or not on_cpu:
         free.put(guard)
         return map(decide, chain(ahead, blocks))
     for _ in range(threads):
         free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
     return in_order(decide, chain(ahead, blocks), threads)
-
-
-def _blocks(stream: Stream, table: Table) -> Iterator[tuple[int, Any, Words]]:
-    """Inputs that are left, with the columns that are copied through."""
-    for first, x in stream.blocks(table.identity["part"], start=table.rows):
-        yield first, x, {} if stream.kept is None else stream.kept(first, len(x))
-
-
-def _on_cpu(guard: Guard) -> bool:
-    return all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
 
 
 def _twin(net: nn.Module) -> nn.Module:
@@ -263,13 +232,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NescioWarning)
         yield
-
-
-def _columns(stream: Stream, first: int, kept: Words, found: Decisions) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
-    if stream.files is not None:
-        columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
-    return columns | dict(kept) | found.columns()
 
 
 def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:

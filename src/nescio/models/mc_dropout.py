@@ -16,10 +16,8 @@ from torch import Tensor, nn
 from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
 from nescio.data import door
-from nescio.models.members import Member, networks
-from nescio.models.model import check_logits
-from nescio.models.predictor import Predictor, as_head, check_passes, plain
-from nescio.models.predictor_folder import save_settings
+from nescio.models.model import Member, check_logits, networks
+from nescio.models.predictor import Predictor, as_head, check_passes, plain, save_settings
 from nescio.nets import (
     Output,
     at_rest,
@@ -83,11 +81,10 @@ class MCDropout:
 
     def networks(self) -> list[Member]:
         """Each network once for each pass, with the masks of the pass."""
-        passes = range(self.passes)
         return [
             Member(net=net, head=self.head, masks=(self.seed, t), template=self.nets[0])
             for net in self.nets
-            for t in passes
+            for t in range(self.passes)
         ]
 
     def save(self, folder: str | Path) -> Path:
@@ -113,10 +110,7 @@ class MCDropout:
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
-                parts += [
-                    self._run(net, x, range(t, min(t + together, self.passes)))[0]
-                    for t in range(0, self.passes, together)
-                ]
+                parts.append(self._passes(net, x, together))
         outputs = torch.cat(parts)
         check_logits(outputs.detach(), self.head)
         return self.head(outputs)
@@ -131,21 +125,16 @@ class MCDropout:
         for net in self.nets:
             with at_rest(net), refusing_shapes(x):
                 ready = entering(x, first.device, first.dtype, tokens=tokens)
-                parts.append(self._sample(net, ready))
+                samples, together = self._sizes(net, ready)
+                chunks = [self._passes(net, part, together) for part in ready.split(samples)]
+                parts.append(torch.cat(chunks, dim=1))
         return torch.cat(parts).to(x.device)
 
-    def _sample(self, net: nn.Module, x: Inputs) -> Tensor:
-        samples, passes = self._sizes(net, x)
-        chunks = [
-            torch.cat(
-                [
-                    self._run(net, part, range(start, min(start + passes, self.passes)))[0]
-                    for start in range(0, self.passes, passes)
-                ]
-            )
-            for part in x.split(samples)
-        ]
-        return torch.cat(chunks, dim=1)
+    def _passes(self, net: nn.Module, x: Inputs, together: int) -> Tensor:
+        """Outputs `(T, N, O)` of all passes, some of them together."""
+        starts = range(0, self.passes, together)
+        runs = [range(t, min(t + together, self.passes)) for t in starts]
+        return torch.cat([self._run(net, x, run)[0] for run in runs])
 
     def _sizes(self, net: nn.Module, x: Inputs) -> tuple[int, int]:
         """Samples and passes in one go, from a trial; one pass where they cannot run together."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from nescio.core import (
     NescioError,
     Prediction,
     Saved,
+    categorical,
     readers,
     save_tensors,
     write_json,
@@ -24,10 +25,57 @@ from nescio.core import (
 from nescio.core.files import MODEL
 from nescio.core.registry import heads
 from nescio.data import door
-from nescio.models.members import Member
 from nescio.nets import entering, reads_tokens, refusing_shapes
 from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
+
+CLASSES = categorical()  # of a bare network: its outputs are class logits
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member:
+    """One fixed network of a predictor, and how its outputs are read.
+
+    The logits are `slope * z + intercept` where the network gives z.
+    """
+
+    net: nn.Module  # in evaluation mode it is the member, apart from dropout masks
+    head: Head = CLASSES
+    masks: tuple[int, int] | None = None  # seed and number of the dropout pass
+    slope: float = 1.0
+    intercept: tuple[float, ...] | None = None  # (C,)
+    template: nn.Module | None = None  # of networks that differ in their weights only
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether the network itself is the member: no masks, no scaling."""
+        return self.masks is None and self.slope == 1.0 and self.intercept is None
+
+    def networks(self) -> "list[Member]":
+        """Itself."""
+        return [self]
+
+    inner = None
+
+
+def networks(source: Any) -> list[Member]:
+    """The networks of a module or a predictor, one per member of its predictions."""
+    if isinstance(source, nn.Module):
+        return [Member(net=source)]
+    answer = getattr(source, "networks", None)
+    if not callable(answer):
+        raise NescioError(
+            f"a {type(source).__name__} shows no networks; pass an nn.Module, a model, or a "
+            "predictor of nescio"
+        )
+    return list(answer())
+
+
+def innermost(source: Any) -> Any:
+    """The module or predictor behind calibrations and samplers."""
+    while not isinstance(source, nn.Module) and getattr(source, "inner", None) is not None:
+        source = source.inner
+    return source
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +141,10 @@ class Model:
     def _forward(self, x: Inputs) -> Tensor:
         """Raw outputs `(M, N, O)` in one go."""
         x = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
-        repeated = partial(_expanded, members=self.members)
+
+        def repeated(part: Tensor) -> Tensor:
+            return part.expand(self.members, *part.shape)
+
         wide = x.map(repeated) if isinstance(x, Bundle) else repeated(x)
         return self.architecture(self.tensors, wide)
 
@@ -135,21 +186,8 @@ class Model:
     def save(self, folder: str | Path) -> Path:
         """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
         path = Path(folder) / MODEL
-        manifest = self._manifest()
-        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
-        if self.history is not None:
-            tensors["history/train"] = self.history.train
-            if self.history.validation is not None:
-                tensors["history/validation"] = self.history.validation
-        if self.seen is not None:
-            tensors["seen"] = self.seen
-        save_tensors(path, tensors, manifest)
-        write_json(path.with_name("manifest.json"), manifest)
-        return path
-
-    def _manifest(self) -> dict[str, Any]:
         history = self.history or History(torch.empty(0))
-        return {
+        manifest = {
             "kind": "model",
             "members": self.members,
             **describe(self.net),
@@ -157,6 +195,13 @@ class Model:
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
+        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
+        logs = {} if self.history is None else vars(self.history)
+        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
+        tensors |= {} if self.seen is None else {"seen": self.seen}
+        save_tensors(path, tensors, manifest)
+        write_json(path.with_name("manifest.json"), manifest)
+        return path
 
 
 @readers.named("model")
@@ -170,11 +215,8 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
     _check_weights(whole, weights, saved.path)
     logs = saved.under("history/")
-    history = (
-        History(logs["train"], validation=logs.get("validation"), **epochs)
-        if "train" in logs
-        else None
-    )
+    fields: dict[str, Any] = {**logs, **epochs}
+    history = History(**fields) if logs else None
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
     return Model(whole, weights, head, **known)
 
@@ -219,10 +261,6 @@ def check_logits(outputs: Tensor, head: Head) -> None:
             "the network's outputs are probabilities already (a softmax at its end?); nescio "
             "reads logits: leave the softmax out, or give their logarithm"
         )
-
-
-def _expanded(x: Tensor, *, members: int) -> Tensor:
-    return x.expand(members, *x.shape)
 
 
 def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

@@ -1,12 +1,25 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
-from nescio.core import Head, NescioError, Prediction, categorical
+from nescio.core import (
+    DamagedError,
+    Head,
+    NescioError,
+    Prediction,
+    answer,
+    categorical,
+    load_manifest,
+    save_tensors,
+)
+from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
-from nescio.models.model import Model
+from nescio.models.model import Member, Model, networks
 from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
@@ -68,3 +81,80 @@ def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = No
         raise NescioError(f"plain reads an nn.Module, got {type(net).__name__}")
     net = returning(net, output)
     return Model(net, stack([net]), as_head(head, net))
+
+
+@predictors.register
+def ensemble(
+    nets: Sequence[nn.Module | Predictor], *, head: Head | str | None = None, output: Output = None
+) -> "Model | Pooled":
+    """The uniform mixture of networks that were trained separately; `train(members=M)` trains one.
+
+    Networks of one architecture are stacked. Others, and predictors, answer one after the other.
+    head: how the outputs of networks are read, a head or its name; None for class logits.
+    output: where the outputs are in what the networks return, as for `nescio.observe`.
+    """
+    if callable(nets) or not isinstance(nets, Iterable) or not (nets := list(nets)):
+        raise NescioError("ensemble reads a list of networks: ensemble([net_a, net_b])")
+    for net in nets:
+        if not callable(net):
+            raise NescioError(f"an ensemble has networks and predictors, got {type(net).__name__}")
+    nets = [returning(net, output) if isinstance(net, nn.Module) else net for net in nets]
+    if all(isinstance(net, nn.Module) for net in nets) and len(set(map(str, nets))) == 1:
+        same = [net for net in nets if isinstance(net, nn.Module)]
+        return Model(same[0], stack(same), as_head(head, same[0]))
+    return Pooled(tuple(plain(n, head=head) if isinstance(n, nn.Module) else n for n in nets))
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Several predictors as one: their members together."""
+
+    predictors: tuple[Predictor, ...]
+    inner = None
+
+    def networks(self) -> list[Member]:
+        """Those of all parts, in their order."""
+        return [member for part in self.predictors for member in networks(part)]
+
+    def __call__(self, x: Any) -> Prediction:
+        return Prediction.pool([predictor(x) for predictor in self.predictors])
+
+    def answer(self, x: Tensor) -> Prediction:
+        """The prediction in one go, with gradients with respect to the inputs."""
+        return Prediction.pool([answer(predictor, x) for predictor in self.predictors])
+
+
+def save_settings(
+    folder: str | Path,
+    *,
+    sampler: str | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    calibration: Mapping[str, Any] | None = None,
+    state: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Describe the predictor of the model in a folder; `nescio.load(folder)` then reads both.
+
+    sampler, sampling: the name of a predictor that draws members, and its options.
+    calibration, state: the manifest and the tensors of a calibration map.
+    """
+    path = Path(folder) / PREDICTOR
+    settings = {"sampler": sampler, "sampling": dict(sampling or {}), "calibration": calibration}
+    model = load_manifest(path.with_name(MODEL), "model")["digest"]
+    save_tensors(path, state or {}, {"kind": "predictor", "model": model, **settings})
+    return path
+
+
+def settings_of(folder: str | Path) -> dict[str, Any]:
+    """The sampler in a folder and its options; none where the model itself is the predictor."""
+    path = Path(folder) / PREDICTOR
+    manifest = load_manifest(path, "predictor") if path.exists() else {}
+    return {name: manifest[name] for name in ("sampler", "sampling") if name in manifest}
+
+
+def check_model(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse settings that were saved for another model."""
+    if manifest["model"] != load_manifest(path.with_name(MODEL), "model")["digest"]:
+        raise DamagedError(
+            f"{path} was saved with another {MODEL} than the one beside it; save the predictor "
+            f"again, or delete {path.name} to read the model alone"
+        )
