@@ -207,7 +207,7 @@ def test_calibration_and_training_read_loaders(transformer, tokens):
     same = nescio.calibration.temperature(transformer, tokens(200, 7))
     assert made.temperature == pytest.approx(same.temperature, rel=1e-4)
     assert made(tokens(5, 0)).probs.shape == (5, 3)
-    with pytest.raises(NescioError, match="train reads inputs of one tensor, these have 2"):
+    with pytest.raises(NescioError, match="does not train networks that read tokens"):
         nescio.train(lambda: deepcopy(transformer), tokens(20, 0), epochs=1)
     with pytest.raises(NescioError, match="calibration data must have labels"):
         nescio.calibration.temperature(transformer, without(tokens(20, 0)))
@@ -312,3 +312,31 @@ def test_a_comparison_reads_tokens(transformer, tokens, far):
         detectors=["entropy"], resamples=20, progress=False,
     )  # fmt: skip
     assert len(errors.rows) > 0
+
+
+def test_the_errors_of_one_network_are_compared(transformer, tokens):
+    both = {"one": transformer, "two": deepcopy(transformer)}
+    with pytest.raises(NescioError, match="reads one network.*got one, two"):
+        nescio.compare(both, tokens(50, 1), task="errors", progress=False)
+
+
+def test_the_table_of_confidence_reads_loaders_and_refuses_mappings(transformer, tokens, far):
+    with pytest.raises(NescioError, match='the task "confidence" reads inputs of one tensor'):
+        nescio.compare(transformer, tokens(50, 1), {"far": far}, task="confidence", progress=False)
+    x, y = torch.randn(60, 3), torch.arange(60) % 2
+    loader = DataLoader(list(zip(x, y, strict=True)), batch_size=7)
+    net, options = nn.Linear(3, 2), {"task": "confidence", "resamples": 0, "progress": False}
+    found = [nescio.compare(net, data, {"far": 9 * x}, **options) for data in ((x, y), loader)]
+    assert found[0].rows == found[1].rows
+
+
+def test_tokens_are_not_trained(transformer, tokens):
+    batch = tokens(20, 1)
+    with pytest.raises(NescioError, match="does not train networks that read tokens"):
+        nescio.train(lambda: transformer, (batch["input_ids"], batch["labels"]), epochs=1)
+
+
+def test_a_monitor_takes_decisions(guarded, tokens):
+    decisions = guarded(tokens(60, 3))
+    watch = nescio.monitor(decisions.score)
+    assert watch.update(decisions).count == watch.update(decisions.score).count == 60

@@ -93,3 +93,19 @@ def test_compare_of_digits(
     assert near == ["two digits in one", "quarters of digits"]
     assert len(found["subjects"]) == 5
     assert "MC dropout: mutual_information" in result.output
+
+
+def test_compare_has_three_tasks(
+    folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
+) -> None:
+    words = ["compare", own(folder), "--weights", "w.pt", "--data", "test.npz", "--resamples", "9"]
+    errors = nescio(*words, "--task", "errors", "--detector", "energy", "--out", "e")
+    assert errors.exit_code == 0, errors.output
+    assert "maximum probability" in errors.output
+    sure = nescio(*words, "--task", "confidence", "--ood", "moved=other.npz", "--out", "c")
+    assert sure.exit_code == 0, sure.output
+    saved = (folder / "c" / "comparison.json").read_text()
+    assert json.loads(saved)["task"] == "confidence", saved[:300]
+    assert "no --ood" in nescio(*words, "--task", "errors", "--ood", "moved=other.npz").output
+    assert "--tune goes with" in nescio(*words, "--task", "errors", "--tune", "uniform").output
+    assert "needs a NETWORK" in nescio("compare", "--task", "errors").output

@@ -31,7 +31,6 @@ WRITE = os.environ.get("NESCIO_WRITE_GOLDEN") == "1"
 RENAMED: dict[str, str] = {
     "cases": "samples",
     "made": "about",
-    "guard_format": "format",
     "outside": "ood",
     "doubt": "failure_score",
     "optimiser": "optimizer",
@@ -67,6 +66,8 @@ VOLATILE = {
     "digest",
     "contents",
     "not_applicable",  # a section that there was not
+    "format",  # of the file, and its old name
+    "guard_format",
 }
 EXACT = (1e-6, 1e-9)  # relative and absolute: float64 all the way
 SINGLE = (2e-5, 2e-6)  # a float32 network on other processors and threads

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -39,6 +39,9 @@ PARAMETERS = [
         "only detectors without a fit are compared]"),
     opt.TARGET,
     opt.CLASS_NAMES,
+    option("--task", "What is compared: how well OOD data are told from test data (ood), how well "
+        "errors are found (errors), or the confidence on OOD data (confidence).", default="ood",
+        type=click.Choice(["ood", "errors", "confidence"])),
     option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, or "
         "noise of `nescio list ood_sources` such as uniform. Repeatable.", multiple=True,
         metavar="DATA"),
@@ -87,6 +90,7 @@ def compare(
         --ood fashion_mnist --ood cifar10:gray:crop=28 --ood uniform --passes 50
     nescio compare mymodule:make_net --weights w.safetensors --data test.npz --train train.npz \\
         --ood other=other.npz --detector knn,k=10 --detector energy
+    nescio compare runs/mnist --data mnist --train mnist --task errors --detector trust_score
 
     DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data.
     """
@@ -95,6 +99,8 @@ def compare(
         of_demo = ("detector", "passes", "resamples", "seed")
         chosen = {name: options.pop(name) for name in of_demo}
         del options["pool"]
+        if options.pop("task") != "ood":
+            raise NescioError("--task needs a NETWORK: nescio compare mymodule:make_net ...")
         if any((weights, net_name, data_name, class_names, *options.values())):
             raise NescioError("these options need a NETWORK: nescio compare mymodule:make_net ...")
         from nescio.cli.demo import compare_digits
@@ -118,6 +124,7 @@ def compare_files(
     ood: Sequence[str] = (),
     near: Sequence[str] = (),
     detector: Sequence[str] = (),
+    task: Literal["ood", "errors", "confidence"] = "ood",
     tune: str | None = None,
     passes: int | None = None,
     layer: Sequence[str] = (),
@@ -133,8 +140,12 @@ def compare_files(
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    if not (near or ood):
+    if task != "errors" and not (near or ood):
         raise NescioError("say what the network does not know: --ood DATA or --near DATA")
+    if task != "ood" and tune is not None:
+        raise NescioError("--tune goes with --task ood")
+    if task == "errors" and (near or ood or passes is not None):
+        raise NescioError("--task errors reads one network and no --ood, --near or --passes")
     columns = input_columns(data_name, target)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     test = data_to_test(net, data_name, read)
@@ -156,6 +167,13 @@ def compare_files(
     subjects = {"network": inner} | ({} if inner is net else {"predictor": net})
     if passes is not None:
         subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
+    shared: dict[str, Any] = {"train": train, "layers": list(layer) or None, "pool": pool}
+    shared |= {"output": where, "seed": seed, **options}
+    if task != "ood":
+        subjects = {"network": inner} if task == "errors" else subjects
+        others = {**nearby, **far} or None
+        return compare_subjects(subjects, test, others, task=task, detectors=list(detector) or None,
+                                **shared)  # fmt: skip
     chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
     if tune is not None:
         name, inputs = named(tune, count=TUNING, seed=seed + 1)
@@ -166,9 +184,7 @@ def compare_files(
         subjects,
         test,
         {**nearby, **{name: x for name, x in far.items() if name not in nearby}},
-        train=train,
         near=tuple(nearby),
         detectors=chosen,
-        layers=list(layer) or None,
-        **{"pool": pool, "output": where, "seed": seed, **options},
+        **shared,
     )

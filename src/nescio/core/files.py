@@ -19,7 +19,7 @@ from nescio.core.registry import Registry
 from nescio.core.tensors import digest
 from nescio.version import VERSION
 
-FORMAT = 1  # of every file
+FORMAT = 2  # of every file; 1 had no digest of all its content
 PREDICTOR, MODEL, CHECKPOINT = (f"{n}.safetensors" for n in ("predictor", "model", "checkpoint"))
 ROOMS = {  # which room reads a kind of file; a file itself never names code to run
     "columns": "data",
@@ -243,6 +243,8 @@ def _manifest(path: Path, text: str, kind: str | None) -> dict[str, Any]:
         ) from error
     if kind is not None and found != kind:
         raise WrongKindError(f"{path} holds a {found}, expected a {kind}; give another file")
+    if written < FORMAT:
+        raise DamagedError(f"{path} was written by an older nescio; save it again with this one")
     if written > FORMAT:
         raise NewerError(f"{path} was written by a newer nescio; upgrade to read it")
     if manifest.get("digest") != _digest(manifest) or "contents" not in manifest:

@@ -1,7 +1,7 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from nescio.core import (
     RangeWarning,
     Shape,
     as_batch,
+    as_tensor,
     log_odds,
     shape_of,
 )
-from nescio.data import door
+from nescio.data import Table, door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import place
@@ -91,8 +92,18 @@ class Watched:
     activations: Activations | None  # of the finite ones; None: there is none
 
 
-def read_inputs(x: Any, known: Range | None, *, tokens: bool) -> Iterator[Inputs]:
-    """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays."""
+def read_inputs(
+    x: Any, known: Range | None, *, tokens: bool, columns: Sequence[str] = ()
+) -> Iterator[Inputs]:
+    """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays.
+
+    columns: of a guard fitted on a table; another table gives them by name, in any order.
+    """
+    if columns and isinstance(x, Table):
+        x = x.only(*columns)
+    if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
+        rows = [np.shape(row) == known.shape for row in x]
+        x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
@@ -199,7 +210,9 @@ class Guard:
                 "make it from the network: nescio.guard(net, ...)"
             )
         tokens = Network(self.nets[0]).reads_tokens
-        batches: Iterable[Inputs] = read_inputs(x, self.range, tokens=tokens)
+        batches: Iterable[Inputs] = read_inputs(
+            x, self.range, tokens=tokens, columns=self.notes.get("columns", ())
+        )
         belongs = None
         if self.by == "groups" or groups is not None:
             batches = list(batches)

@@ -110,8 +110,10 @@ class Monitor:
     def update(self, scores: Any) -> "Monitor":
         """The monitor after more scores; larger is further out.
 
-        scores: one, an array, or an iterable of arrays, such as the scores of a loader's batches.
+        scores: one, an array, the decisions of a guard, or an iterable of these, such as those of
+        a loader's batches.
         """
+        scores = getattr(scores, "score", scores)
         if _is_stream(scores):
             return reduce(Monitor.update, scores, self)
         if np.size(scores) == 0:

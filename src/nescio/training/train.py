@@ -31,7 +31,7 @@ from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
 from nescio.models.model import History, Model
-from nescio.nets import refusing_shapes, standardized
+from nescio.nets import reads_tokens, refusing_shapes, standardized
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -192,6 +192,11 @@ def _read(
     data: Any, net: nn.Module, head: Head, name: str, device: torch.device | None = None
 ) -> Pair:
     dtype = _dtype(net)
+    if reads_tokens(net):
+        raise NescioError(
+            "train does not train networks that read tokens (with an embedding) yet; train yours "
+            "with PyTorch, then use nescio.models.plain, nescio.guard or nescio.audit on it"
+        )
     x, y = door.read(data, name=name, dtype=dtype)
     x = only_tensor(x, "train").to(device or x.device)
     return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)

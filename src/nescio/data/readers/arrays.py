@@ -66,8 +66,10 @@ def demand(path: str | Path, found: list[str], needed: Set[str]) -> None:
 def _member(path: Path, name: str) -> NDArray[Any]:
     """One array of an .npz file, checked to its last byte."""
     where = f"{name} in {path}"
-    with _reading(where), zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-        return _array(where, file)
+    with _reading(where), zipfile.ZipFile(path) as archive:
+        inner = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
+        with archive.open(inner) as file:
+            return _array(where, file)
 
 
 def _array(where: str, file: IO[bytes]) -> NDArray[Any]:

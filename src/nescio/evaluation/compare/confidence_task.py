@@ -6,9 +6,10 @@ from typing import Any
 from torch import Tensor
 
 from nescio.attacks import Attacked
-from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_labels
+from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_labels, only_tensor
 from nescio.core.registry import measures as known_measures
 from nescio.core.running import progress as bar
+from nescio.data import door
 from nescio.detectors.observe import scorer
 from nescio.evaluation.compare.areas import Bootstrap
 from nescio.evaluation.compare.comparison import About, Comparison, Published, SubjectAbout
@@ -63,12 +64,14 @@ def compare_confidence(
         raise NescioError('the task "confidence" ranks by one measure: measures="log_odds"')
     measure = known_measures[measures]
     rule = Bootstrap(level, resamples, seed)
-    x = as_inputs(data[0], "in-distribution data", keep_bytes=True)
+    inputs, labels = door.read(data, name="test data", labels=False)
+    inputs = only_tensor(inputs, 'the task "confidence"')
+    x = as_inputs(inputs, "in-distribution data", keep_bytes=True)
     named = _subjects(subjects, measure, measures, scores)
     named += _detectors(subjects, detectors, train, [one.name for one, _ in named], options)
     if not named:
         raise NescioError("nothing to compare: there is no predictor and no detector")
-    y = _labels(data[1], len(x), [one for one, _ in named])
+    y = _labels(labels, len(x), [one for one, _ in named])
     probes = _probes(ood, name, tuple(x.shape[1:]))
     if any(one.measure is not None for one, _ in named):  # detectors get no label wrong
         for probe in probes.values():

@@ -50,7 +50,15 @@ def compare_errors(
     if ood is not None:
         raise NescioError('the task "errors" reads no OOD data; leave ood out')
     more = {"progress": progress, **options}
-    source = next(iter(subjects.values())) if isinstance(subjects, Mapping) else subjects
+    source = subjects
+    if isinstance(subjects, Mapping):
+        if len(subjects) != 1:
+            raise NescioError(
+                'the task "errors" reads one network, whose errors are found; got '
+                f"{', '.join(subjects) or 'none'}: compare each by itself, or give a list of "
+                "networks for their mean"
+            )
+        (source,) = subjects.values()
     test, fitted, held = (
         None if given is None else observe_given(source, where, given, **more)
         for where, given in ((name, data), ("train", train), ("validation", validation))
