@@ -144,11 +144,12 @@ def test_it_is_calibrated_sampled_compared_and_audited(build, source):
     assert geometry.far_field(cooled, x[:2], x[:2]).limit.shape == (3, 2, 3)
     dropping = build(nets.mlp(2, 3, widths=(8,), dropout=0.5))
     assert mc_dropout(dropping, passes=2)(x[:4]).members == 6
-    found = nescio.compare_detectors(
-        source, x, {"far": far}, detectors=["energy", "msp"], resamples=0, progress=False
+    found = nescio.compare(
+        source, (x, y), {"far": far}, detectors=["energy", "msp"], resamples=0, progress=False
     )
     assert str(found)
-    assert str(nescio.compare({"toy": source}, (x, y), {"far": far}, progress=False))
+    options = {"task": "confidence", "progress": False}
+    assert str(nescio.compare({"toy": source}, (x, y), {"far": far}, **options))
     audit = nescio.audit(source, (x, y), train=blobs(300, 0), progress=False)
     assert str(audit)
 
@@ -195,7 +196,7 @@ def test_a_regression_is_sent_to_intervals():
         lambda: nescio.observe(model, x),
         lambda: nescio.scorer(model, energy),
         lambda: nescio.guard(model, (x, y)),
-        lambda: nescio.compare_detectors(model, x, {"far": x + 9}),
+        lambda: nescio.compare(model, (x, y), {"far": x + 9}),
     ):
         with pytest.raises(NescioError, match=r"head 'gaussian'.*intervals of nescio.conformal"):
             call()

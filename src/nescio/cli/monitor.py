@@ -74,7 +74,7 @@ def monitor(
     nescio monitor guard.safetensors monday.csv --state drift.safetensors
     nescio monitor guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png
 
-    The second command goes on where the first stopped; it is up to you to give each file once. If
+    The second command continues where the first stopped; it is up to you to give each file once. If
     nothing changes, an alarm is ever raised with probability at most --false-alarm, however long
     the stream. Inputs that are not finite count as infinitely far out.
 

@@ -126,7 +126,7 @@ def regression(settings: Settings, name: str) -> Numbers:
         seed=settings.seed,
         progress=False,
     )
-    seen = observe(model, x[train_rows], inputs=True, progress=False)
+    seen = observe(_members(model), x[train_rows], inputs=True, progress=False)
     fitted = {
         "k nearest features": detectors.knn(seen, k=5),
         "Gower neighbors": detectors.gower(seen),
@@ -162,11 +162,16 @@ def _deviation(rows: Tensor) -> Tensor:
     return torch.where(deviation > 0, deviation, 1.0)
 
 
+def _members(model: Model) -> list[nn.Module]:
+    """The networks, whose features are read whatever their head."""
+    return [model.member(index) for index in range(model.members)]
+
+
 @torch.no_grad()
 def _scores(
     model: Model, fitted: Mapping[str, detectors.Detector], x: Tensor, *, inputs: bool = False
 ) -> dict[str, NDArray[Any]]:
-    given = observe(model, x, inputs=inputs, progress=False)
+    given = observe(_members(model), x, inputs=inputs, progress=False)
     own = {name.replace("_", " "): v.numpy() for name, v in measure_all(model(x)).items()}
     return own | {name: one(given).numpy() for name, one in fitted.items()}
 

@@ -133,7 +133,8 @@ def test_it_can_be_compared(net, x, y):
         net,
         (x, y),
         ood={"other": torch.rand(20, 2, 8, 8) * 3},
-        detectors={"energy": nescio.scorer(net, detectors.energy())},
+        task="confidence",
+        scores={"energy": nescio.scorer(net, detectors.energy())},
         progress=False,
     )
     assert "energy" in str(table)
