@@ -18,7 +18,7 @@ TREES = {path: ast.parse(text) for path, text in FILES.items()}
 
 LONGEST = 60  # code lines of a function
 FIELDS = 3  # that a constructor may take by position
-LONG_FUNCTIONS = 5
+LONG_FUNCTIONS = 0
 PAST_INIT = 193
 POSITIONAL = 34
 REPEATED_STEMS = 0

@@ -114,6 +114,15 @@ def compare(
     click.echo(f"tables and pictures: {result.save(out)}")
 
 
+def _check_task(task: str, other: bool, tune: str | None, passes: int | None) -> None:
+    if task != "errors" and not other:
+        raise NescioError("say what the network does not know: --ood DATA or --near DATA")
+    if task != "ood" and tune is not None:
+        raise NescioError("--tune goes with --task ood")
+    if task == "errors" and (other or passes is not None):
+        raise NescioError("--task errors reads one network and no --ood, --near or --passes")
+
+
 def compare_files(
     net: Any,
     data_name: str | None,
@@ -140,12 +149,7 @@ def compare_files(
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    if task != "errors" and not (near or ood):
-        raise NescioError("say what the network does not know: --ood DATA or --near DATA")
-    if task != "ood" and tune is not None:
-        raise NescioError("--tune goes with --task ood")
-    if task == "errors" and (near or ood or passes is not None):
-        raise NescioError("--task errors reads one network and no --ood, --near or --passes")
+    _check_task(task, bool(near or ood), tune, passes)
     columns = input_columns(data_name, target)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     test = data_to_test(net, data_name, read)
@@ -169,22 +173,13 @@ def compare_files(
         subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     shared: dict[str, Any] = {"train": train, "layers": list(layer) or None, "pool": pool}
     shared |= {"output": where, "seed": seed, **options}
-    if task != "ood":
-        subjects = {"network": inner} if task == "errors" else subjects
-        others = {**nearby, **far} or None
-        return compare_subjects(subjects, test, others, task=task, detectors=list(detector) or None,
-                                **shared)  # fmt: skip
-    chosen: dict[str, Any] = {text: text for text in detector or ("all",)}
+    shared |= {"near": tuple(nearby)} if task == "ood" else {}
+    subjects = {"network": inner} if task == "errors" else subjects
+    chosen: dict[str, Any] = {text: text for text in detector or ("all",) * (task == "ood")}
     if tune is not None:
         name, inputs = named(tune, count=TUNING, seed=seed + 1)
         tuning = observe_given(inner, name, inputs, pool=pool, output=where)[:TUNING]
         odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
         chosen[f"odin, tuned on {name}"] = odin
-    return compare_subjects(
-        subjects,
-        test,
-        {**nearby, **{name: x for name, x in far.items() if name not in nearby}},
-        near=tuple(nearby),
-        detectors=chosen,
-        **shared,
-    )
+    others = {**nearby, **{name: x for name, x in far.items() if name not in nearby}} or None
+    return compare_subjects(subjects, test, others, task=task, detectors=chosen or None, **shared)

@@ -96,18 +96,15 @@ def guard(
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
     check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
-    if batch_size < 1:
-        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
-    members = _copies(source)
+    members = _copies(source, batch_size)
     nets = tuple(member.net for member in members)
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
     samples, layers = _observed(members, calibration, layers, "calibration", **options)
     labels = _labels(samples)
     trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
-    given = [one for one in (detector, failure) if isinstance(one, Detector)]
     if not repeats:
-        refuse_known(samples, trained, source, given)
+        refuse_known(samples, trained, source, (detector, failure))
     fitting = trained is None and not isinstance(detector, Detector)
     parts = split(samples.samples, fitting=fitting, false_alarm=false_alarm, seed=seed)
     tuning, tuning_labels = samples[parts.tuning], labels[parts.tuning]
@@ -129,21 +126,27 @@ def guard(
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes={
-            "classes": samples.classes,
-            "calibration": samples.samples,
-            "fitting": len(parts.fitting),
-            "train": None if trained is None else trained.samples,
-            "tuning": len(parts.tuning),
-            "guarantee_samples": len(parts.guarantees),
-            **{"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
-            "copies": 0 if samples.hashes is None else len(labels) - len(samples.hashes.unique()),
-        },
+        notes=_notes(samples, trained, parts)
+        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
     complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
     warn_about(complete)
     return complete
+
+
+def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
+    """How many samples served what."""
+    hashes = samples.hashes
+    return {
+        "classes": samples.classes,
+        "calibration": samples.samples,
+        "fitting": len(parts.fitting),
+        "train": None if trained is None else trained.samples,
+        "tuning": len(parts.tuning),
+        "guarantee_samples": len(parts.guarantees),
+        "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
+    }
 
 
 def _complete(
@@ -184,7 +187,7 @@ def _layers_to_read(
 
 
 def refuse_known(
-    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Detector]
+    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Any]
 ) -> None:
     """Refuse calibration inputs that something was trained or fitted on, by their hashes.
 
@@ -194,7 +197,9 @@ def refuse_known(
         return
     known = [("the training data given", None if train is None else train.hashes)]
     known += [("the data the model was trained on", seen) for seen in _seen(source)]
-    known += [(f"the data the detector {one.name} was fitted on", one.fitted_on) for one in fitted]
+    for one in fitted:
+        if isinstance(one, Detector):
+            known.append((f"the data the detector {one.name} was fitted on", one.fitted_on))
     for where, hashes in known:
         count = 0 if hashes is None else int(torch.isin(samples.hashes, hashes.cpu()).sum())
         if count:
@@ -242,8 +247,10 @@ def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Spli
     return Split(*(part.sort().values for part in ends))
 
 
-def _copies(source: Any) -> list[Member]:
+def _copies(source: Any, batch_size: int) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
+    if batch_size < 1:
+        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = [] if source is None else networks(source)
     if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
         raise NescioError("the networks have different heads; guard those of one head")

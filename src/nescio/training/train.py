@@ -113,9 +113,16 @@ def train(
     path = None if folder is None else folder / CHECKPOINT
     state = _start(path, config, nets, plan, optimizer)
     run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
-    hashes = hash_inputs(x).unique()  # so that a guard recognizes the training data
-    made = {"history": _history(state, test), "notes": config, "seen": hashes}
-    model = Model(nets[0], _final(state, plan), loss.head, **made)
+    return _trained(nets[0], state, plan, config, path)
+
+
+def _trained(
+    net: nn.Module, state: State, plan: Plan, config: Mapping[str, Any], path: Path | None
+) -> Model:
+    """The model of a finished run, saved in place of its checkpoint."""
+    hashes = hash_inputs(plan.data[0]).unique()  # so that a guard recognizes the training data
+    made = {"history": _history(state, plan.validation), "notes": config, "seen": hashes}
+    model = Model(net, _final(state, plan), plan.loss.head, **made)
     if path is not None:
         model.save(path.parent)
         path.unlink(missing_ok=True)

@@ -103,12 +103,7 @@ def observe(
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first
         seen = [_dry_run(net, layers, first[0][:FEW]) for net in nets]
-        for member, other in enumerate(seen):
-            if other.widths != seen[0].widths:
-                raise NescioError(
-                    f"network {member} differs from network 0: it gives {other.widths}, that one "
-                    f"{seen[0].widths}; name layers= that all have alike"
-                )
+        _check_alike(seen)
         kept = batches.whole if inputs else None
         columns = _columns(seen, first, inputs=inputs and kept is None)
         room = Room(columns, batches.most, memory, None if folder is None else Path(folder))
@@ -128,17 +123,7 @@ def observe(
         mapped = room.on_disk and (room.bytes is not None or folder is not None or size > memory)
         if room.on_disk and not mapped:  # it turned out to be little
             found = {name: tensor.clone() for name, tensor in found.items()}
-    made = {
-        "network": type(nets[0].net).__name__,
-        "layers": [spot.name for spot in seen[0].network.places],
-        "pool": named(pool),
-        "output": named(seen[0].network.output),
-        "dtype": str(nets[0].dtype).removeprefix("torch."),
-        "linear": seen[0].linear if all(one.linear for one in seen) else None,
-        "data": digest(found["hashes"]),
-        "bytes": size,
-        "stored": "files" if mapped else "memory",
-    }
+    about = {**_about(seen, pool), "data": digest(found["hashes"]), "bytes": size}
     return Activations(
         logits=found["logits"],
         features={spot.name: found[LAYER + spot.name] for spot in seen[0].network.places},
@@ -146,10 +131,32 @@ def observe(
         inputs=_inputs(found) if kept is None else kept,
         **_last_layer(seen, found["logits"]),
         answers=[net.answer for net in nets],
-        about=made,
+        about={**about, "stored": "files" if mapped else "memory"},
         hashes=found["hashes"],
         checked=True,
     )
+
+
+def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
+    """How the networks were read, as JSON."""
+    first = seen[0].network
+    return {
+        "network": type(first.net).__name__,
+        "layers": [spot.name for spot in first.places],
+        "pool": named(pool),
+        "output": named(first.output),
+        "dtype": str(first.dtype).removeprefix("torch."),
+        "linear": seen[0].linear if all(one.linear for one in seen) else None,
+    }
+
+
+def _check_alike(seen: Sequence[Seen]) -> None:
+    for member, other in enumerate(seen):
+        if other.widths != seen[0].widths:
+            raise NescioError(
+                f"network {member} differs from network 0: it gives {other.widths}, that one "
+                f"{seen[0].widths}; name layers= that all have alike"
+            )
 
 
 def _named(x: Inputs) -> dict[str, Tensor]:

@@ -50,15 +50,7 @@ def compare_errors(
     if ood is not None:
         raise NescioError('the task "errors" reads no OOD data; leave ood out')
     more = {"progress": progress, **options}
-    source = subjects
-    if isinstance(subjects, Mapping):
-        if len(subjects) != 1:
-            raise NescioError(
-                'the task "errors" reads one network, whose errors are found; got '
-                f"{', '.join(subjects) or 'none'}: compare each by itself, or give a list of "
-                "networks for their mean"
-            )
-        (source,) = subjects.values()
+    source = _only(subjects)
     test, fitted, held = (
         None if given is None else observe_given(source, where, given, **more)
         for where, given in ((name, data), ("train", train), ("validation", validation))
@@ -137,6 +129,19 @@ def _rows(values: Mapping[str, Array], wrong: Array, data: str, **how: Any) -> I
                 less = vars(Interval(gap.value, gap.low, gap.high))
                 yield Row(subject=subject, data=data, metric=f"{metric}{LESS}", **less)
                 yield Row(subject=subject, data=data, metric=f"{metric}_p_value", value=gap.p)
+
+
+def _only(subjects: Any) -> Any:
+    if not isinstance(subjects, Mapping):
+        return subjects
+    if len(subjects) != 1:
+        raise NescioError(
+            'the task "errors" reads one network, whose errors are found; got '
+            f"{', '.join(subjects) or 'none'}: compare each by itself, or give a list of networks "
+            "for their mean"
+        )
+    (source,) = subjects.values()
+    return source
 
 
 def _reads_score(value: Any) -> bool:
