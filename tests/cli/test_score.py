@@ -248,7 +248,7 @@ def test_bad_calls_say_what_to_do(
 ) -> None:
     whole = guard.read_bytes()
     (home / "cut.safetensors").write_bytes(whole[: len(whole) // 2])
-    newer = whole.replace(b'\\"format\\": 1', b'\\"format\\": 9')
+    newer = whole.replace(b'\\"format\\": 2', b'\\"format\\": 9')
     (home / "newer.safetensors").write_bytes(newer)
     np.save(home / "scores.npy", np.arange(100.0))
     (home / "lone.jsonl").write_text("{}\n")

@@ -268,7 +268,8 @@ def _slices(x: Any, y: Any, size: int) -> tuple[Callable[[], Raw], int]:
     elif not _is_array(x):
         x = as_tensor(x, "inputs")
     if getattr(x, "ndim", 2) < 1 or not len(x):
-        raise NescioError(f"inputs are empty, shape {shape_of(x)}")
+        shape = shape_of(x) if isinstance(x, Bundle) else tuple(x.shape)
+        raise NescioError(f"inputs are empty, shape {shape}; give at least one sample")
     labels = None if y is None else as_tensor(y, "labels")
     if labels is not None and labels.ndim and len(labels) != len(x):
         raise NescioError(f"{len(x)} inputs but {len(labels)} labels; one per sample")

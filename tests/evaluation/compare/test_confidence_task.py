@@ -324,9 +324,9 @@ NOISE = uniform((2,))
         (({}, (X, Y), {"out": OUT}), {}, "no predictor and no detector"),
         ((NET, (X, Y), {}), {}, "there are no OOD data"),
         ((NET, (X, Y), OUT), {}, "OOD data come by name"),
-        ((NET, (X[:0], Y[:0]), {"out": OUT}), {}, "in-distribution data are empty"),
+        ((NET, (X[:0], Y[:0]), {"out": OUT}), {}, r"inputs are empty, shape \(0, 2\)"),
         ((NET, (X, Y), {"out": OUT[:0]}), {}, "OOD data 'out' are empty"),
-        ((NET, (X, Y[:5]), {"out": OUT}), {}, "12 inputs but targets of shape"),
+        ((NET, (X, Y[:5]), {"out": OUT}), {}, "12 inputs but 5 labels"),
         ((NET, (X, Y + 1), {"out": OUT}), {}, r"labels must lie in 0\.\.1"),
         ((NET, (X, None), {"out": OUT}), {}, "predictors need labels"),
         (
