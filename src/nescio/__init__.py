@@ -1,5 +1,6 @@
 """nescio: when a network does not know, and a proof where there is one."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nescio import attacks as attacks
@@ -7,7 +8,6 @@ from nescio import calibration as calibration
 from nescio import conformal as conformal
 from nescio import data as data
 from nescio import detectors as detectors
-from nescio import evaluation as evaluation
 from nescio import losses as losses
 from nescio import metrics as metrics
 from nescio import models as models
@@ -25,14 +25,6 @@ from nescio.core.results import Results as Results
 from nescio.detectors.activations import Activations as Activations
 from nescio.detectors.observe import observe as observe
 from nescio.detectors.observe import scorer as scorer
-from nescio.evaluation.audit.audit import Audit as Audit
-from nescio.evaluation.audit.audit import audit as audit
-from nescio.evaluation.compare import Absent as Absent
-from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
-from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
-from nescio.evaluation.compare import Comparison as Comparison
-from nescio.evaluation.compare import compare as compare
-from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.guards import Guard as Guard
 from nescio.guards import guard as guard
 from nescio.models.model import Model as Model
@@ -45,13 +37,28 @@ from nescio.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from nescio import evaluation as evaluation
     from nescio import geometry as geometry
+    from nescio.evaluation.audit.audit import Audit as Audit
+    from nescio.evaluation.audit.audit import audit as audit
+    from nescio.evaluation.compare import Absent as Absent
+    from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
+    from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
+    from nescio.evaluation.compare import Comparison as Comparison
+    from nescio.evaluation.compare import compare as compare
+    from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
+
+LATER = (  # of `nescio.evaluation`, loaded when it is first asked for, as `nescio.geometry` is
+    "Absent AdversarialNoise AdversarialSamples Audit Comparison audit compare leave_classes_out"
+).split()
 
 
 def __getattr__(name: str) -> Any:
-    """`nescio.geometry` is loaded when it is first asked for."""
-    if name != "geometry":
+    if name not in ("evaluation", "geometry", *LATER):
         raise AttributeError(f"module 'nescio' has no attribute {name!r}")
-    from importlib import import_module
+    room = import_module(f"nescio.{'evaluation' if name in LATER else name}")
+    return getattr(room, name) if name in LATER else room
 
-    return import_module("nescio.geometry")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "evaluation", "geometry", *LATER})

@@ -2,6 +2,9 @@
 
 from nescio.evaluation.audit.audit import Audit as Audit
 from nescio.evaluation.audit.audit import audit as audit
+from nescio.evaluation.compare import Absent as Absent
+from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
+from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
