@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from nescio.evaluation.compare import compare as compare
     from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 
-LATER = (  # of `nescio.evaluation`, loaded when it is first asked for, as `nescio.geometry` is
-    "Absent AdversarialNoise AdversarialSamples Audit Comparison audit compare leave_classes_out"
-).split()
+# Of `nescio.evaluation`, which is loaded when it is first asked for, as `nescio.geometry` is.
+LATER = {"Absent", "AdversarialNoise", "AdversarialSamples", "Audit", "Comparison"}
+LATER |= {"audit", "compare", "leave_classes_out"}
 
 
 def __getattr__(name: str) -> Any:
