@@ -580,15 +580,14 @@ def test_where_all_scores_tie_that_is_what_it_says():
     assert not made.rules[0].coverage.holds
 
 
-def test_rows_in_a_list_and_tables_by_name_are_decided():
-    x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
-    net = nets.mlp(2, 2)
-    guard = nescio.guard(net, (x, (x[:, 0] > 0).long()), risk=0.9, false_alarm=0.1, progress=False)
-    x = x[:20]
+def test_rows_in_a_list_and_tables_by_name_are_decided(guard):
+    x, _ = blobs(20, 5)
     whole = guard(x).decision
     assert torch.equal(guard(list(x)).decision, whole)
     with pytest.raises(NescioError, match="truth values"):
         guard(list(x > 0))
-    named = replace(guard, notes={**guard.notes, "columns": ["a", "b"]})
-    table = nescio.data.Table({"b": x[:, 1].numpy(), "id": x[:, 0].numpy(), "a": x[:, 0].numpy()})
+    names = ["a", "b", "c", "d"]
+    named = replace(guard, notes={**guard.notes, "columns": names})
+    columns = {name: x[:, index].numpy() for index, name in enumerate(names)}
+    table = nescio.data.Table({"id": columns["a"], **dict(reversed(columns.items()))})
     assert torch.equal(named(table).decision, whole)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,7 @@ ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four pe
 RAYS = 200  # of each kind that are followed to infinity
 STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
+Labels: TypeAlias = Literal["needed", "optional", "unread"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,9 @@ def audit(
     _check(predictors, ood, alphas, rays)
     read = partial(_read, tokens=_read_tokens(predictors))
     x, y = read(data, "test data")
-    trained = None if train is None else read(train, "training data", keep_bytes=True)
+    trained = (
+        None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
+    )
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), _validation(validation, x, read), seed=seed)
@@ -181,7 +184,7 @@ def audit(
     attack = attack_on(known, attack_steps, attack_radius, seed) if ranged else None
     alphas = tuple(alphas) if ranged else ()
     noisy, far = [] if attack is None else [attack.data], [far_set(a, len(x)) for a in alphas[-1:]]
-    given = ood_sets(ood or {}, x, [*noisy, *far], lambda one, name: read(one, name, labels=False))
+    given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"))
     own = noise_sets(x, known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
     guard = guarded(name, first, held, trained, seed=seed, progress=progress)
@@ -227,13 +230,15 @@ def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
 
 
 def _read(
-    data: Any, name: str, *, tokens: bool, labels: bool = True, keep_bytes: bool = False
+    data: Any, name: str, *, tokens: bool, labels: Labels = "needed", keep_bytes: bool = False
 ) -> tuple[Any, Any]:
     """Inputs and labels in memory; numbers that have a range as floats."""
-    x, y = door.read(data, name=name, labels=labels and name == "test data", tokens=tokens)
+    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens)
     if isinstance(x, Tensor) and (has_range(x) or not tokens):
         x = as_inputs(x, name, keep_bytes=keep_bytes)
-    return x, None if y is None or not labels else as_targets(y, len(x), task="classification")
+    if y is None or labels == "unread":
+        return x, None
+    return x, as_targets(y, len(x), task="classification")
 
 
 def _validation(given: Any, x: Any, read: Any) -> Pair | None:
@@ -241,8 +246,6 @@ def _validation(given: Any, x: Any, read: Any) -> Pair | None:
         return None
     inputs, labels = read(given, "validation data")
     check_shape("validation inputs", inputs, x)
-    if labels is None:
-        raise NescioError("validation data must have labels: a pair (x, y), or a loader of pairs")
     return inputs, labels
 
 
