@@ -48,6 +48,15 @@ BENCHMARKS = (
     ),
     Benchmark(
         __name__,
+        f"far field of a LeNet on {RAYS:,} rays through images of which most pixels are 0",
+        peers=(Side(f"one float64 forward pass, {BLOCK} images at a time", "zeros_in_blocks"),),
+        ours="zeros_far_field",
+        quick={"rays": 256},
+        rounds=1,
+        note="Digits of 20 x 20 pixels in a frame of zeros: the windows of poolings tie there.",
+    ),
+    Benchmark(
+        __name__,
         f"first factor with 99.9 % confidence, {NOISE:,} rays, strided convolutions",
         peers=(
             Side(f"grid of {GRID} factors, float64", "grid_double"),
@@ -130,27 +139,39 @@ def growth() -> Numbers:
 
 
 def lenet_far_field(rays: int = RAYS) -> Numbers:
+    return _far_field(_noise(rays))
+
+
+def zeros_far_field(rays: int = RAYS) -> Numbers:
+    return _far_field(_framed(rays))
+
+
+def _far_field(x: "Tensor") -> Numbers:
     from nescio import geometry
 
     use_threads()
-    net, x = _lenet(), _noise(rays)
+    net = _lenet()
     geometry.far_field(net, *geometry.through_origin(x[:64]))
     return {"warm": seconds(lambda: geometry.far_field(net, *geometry.through_origin(x)))}
 
 
 def forward_in_blocks(rays: int = RAYS) -> Numbers:
-    return _forward(rays, BLOCK)
+    return _forward(_noise(rays), BLOCK)
+
+
+def zeros_in_blocks(rays: int = RAYS) -> Numbers:
+    return _forward(_framed(rays), BLOCK)
 
 
 def forward(rays: int = RAYS) -> Numbers:
-    return _forward(rays, rays)
+    return _forward(_noise(rays), rays)
 
 
-def _forward(rays: int, block: int) -> Numbers:
+def _forward(x: "Tensor", block: int) -> Numbers:
     import torch
 
     use_threads()
-    net, x = _lenet().double(), _noise(rays)
+    net = _lenet().double()
     with torch.inference_mode():
         net(x[:64])
         return {"warm": seconds(lambda: [net(part) for part in x.split(block)])}
@@ -271,3 +292,15 @@ def _noise(number: int) -> "Tensor":
 
     draw = torch.Generator().manual_seed(1)
     return torch.rand(number, 1, 28, 28, generator=draw, dtype=torch.float64)
+
+
+def _framed(number: int) -> "Tensor":
+    """The embedded digits, enlarged to 20 x 20, in a frame of zeros."""
+    from torch.nn import functional as F
+
+    import nescio
+
+    small, _ = nescio.data.digits(seed=0).train
+    images = F.interpolate(small.double(), (20, 20))
+    copies = -(-number // len(images))
+    return F.pad(images, (4, 4, 4, 4)).repeat(copies, 1, 1, 1)[:number]

@@ -56,7 +56,7 @@ def test_compare_of_a_network_that_returns_a_dictionary(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["compare", "--data", "x"], "these options need a NETWORK"),
+        (["compare", "--data", "x"], "--data: without a NETWORK"),
         (["compare", "NET"], "say what to test on"),
         (["compare", "NET", "--data", "test.npz"], "say what the network does not know"),
         (["compare", "NET", "--data", "test.npz", "--ood", "permuted"], "give --train"),
@@ -108,4 +108,4 @@ def test_compare_has_three_tasks(
     assert json.loads(saved)["task"] == "confidence", saved[:300]
     assert "no --ood" in nescio(*words, "--task", "errors", "--ood", "moved=other.npz").output
     assert "--tune goes with" in nescio(*words, "--task", "errors", "--tune", "uniform").output
-    assert "needs a NETWORK" in nescio("compare", "--task", "errors").output
+    assert "--task: without a NETWORK" in nescio("compare", "--task", "errors").output

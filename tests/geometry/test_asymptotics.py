@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import nescio
 from nescio.core import NescioError
@@ -234,3 +235,45 @@ def test_the_network_is_left_as_it_was():
     assert net[0].weight.dtype == torch.float32
     assert net[0].weight.requires_grad
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_windows_that_tie_where_pixels_are_zero_give_what_fractions_give() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(),
+        nn.Flatten(), nn.Linear(12, 3),
+    )  # fmt: skip
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.copy_((8 * weight).round() / 8)  # so that slopes and intercepts are equal
+    images = torch.zeros(6, 1, 10, 10)
+    images[:, :, 2:6, 3:8] = torch.rand(6, 1, 4, 5).mul(4).round() / 4
+    origin = torch.zeros(1, 1, 10, 10)
+    origin[..., 1, 1:4] = 0.25  # intercepts that differ where slopes are 0
+    for start in (torch.zeros_like(origin), origin):
+        found = far_field(net, start, images)
+        truth = far_field(net, start, images, exact=True)
+        assert (found.kind != "undecided").all()
+        torch.testing.assert_close(found.slope, truth.slope, rtol=0, atol=1e-12)
+        torch.testing.assert_close(found.intercept, truth.intercept, rtol=0, atol=1e-12)
+        torch.testing.assert_close(found.radius, truth.radius)
+
+
+def test_the_map_of_the_last_region_of_tied_windows_is_that_of_the_first() -> None:
+    class Pooled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([F.max_pool1d(x[:, None], 2)[:, 0], -x[:, :1]], dim=1)
+
+    found = far_field(Pooled(), torch.zeros(1, 2), torch.ones(1, 2), last_region=True)
+    assert found.last_region is not None
+    assert found.last_region.V[0, 0].tolist() == [1.0, 0.0]
+
+
+def test_a_constant_is_added_to_a_copy_in_inference_mode_too() -> None:
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x + 1.0, x], dim=1)
+
+    with torch.inference_mode():
+        found = far_field(Both(), torch.zeros(1, 2), torch.ones(1, 2))
+    assert found.intercept.tolist() == [[1.0, 1.0, 0.0, 0.0]]

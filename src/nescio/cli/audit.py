@@ -110,9 +110,8 @@ def audit(
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
         demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "seed")
-        chosen = {name: options.pop(name) for name in demo if name in options}
-        if any((weights, net_name, data_name, target, class_names, output, *options.values())):
-            raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
+        opt.without_network(*demo)
+        chosen = {name: options[name] for name in demo if name in options}
         from nescio.cli.demo import audit_digits
 
         findings = audit_digits(run=out, **chosen)

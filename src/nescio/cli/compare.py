@@ -97,12 +97,8 @@ def compare(
     make_folder(Path(out))  # before the work, not after it
     if network is None:
         of_demo = ("detector", "passes", "resamples", "seed")
-        chosen = {name: options.pop(name) for name in of_demo}
-        del options["pool"]
-        if options.pop("task") != "ood":
-            raise NescioError("--task needs a NETWORK: nescio compare mymodule:make_net ...")
-        if any((weights, net_name, data_name, class_names, *options.values())):
-            raise NescioError("these options need a NETWORK: nescio compare mymodule:make_net ...")
+        opt.without_network(*of_demo)
+        chosen = {name: options[name] for name in of_demo}
         from nescio.cli.demo import compare_digits
 
         result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.core import ParameterSource
+
+from nescio.core import NescioError
 
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
 COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
@@ -59,6 +62,23 @@ def note(text: str) -> None:
 def command_line() -> list[str]:
     """The command as it was typed."""
     return ["nescio", *sys.argv[1:]]
+
+
+def without_network(*demo: str) -> None:
+    """Refuse any option but those of the demo, and --out, where a command has no NETWORK."""
+    context = click.get_current_context()
+    given = [
+        max(one.opts, key=len)
+        for one in context.command.params
+        if isinstance(one, click.Option)
+        and one.name not in (*demo, "out")
+        and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise NescioError(
+            f"{', '.join(given)}: without a NETWORK a demo runs, which takes none of these; say "
+            f"which one: nescio {context.command.name} mymodule:make_net ..."
+        )
 
 
 def resumable(yes: bool = True) -> None:

@@ -70,8 +70,7 @@ def pieces(
     """
     make_folder(Path(out))  # before the work, not after it
     if network is None:
-        if weights or net_name or data_name or samples:
-            raise NescioError("these options need a NETWORK: nescio pieces mymodule:make_net ...")
+        opt.without_network("box", "merge", "color", "seed")
         result = picture_moons(seed=seed, **options)
     else:
         net = named_predictor(network, weights, net_name)

@@ -34,8 +34,9 @@ from nescio.geometry.tracing.instances import (
     together,
 )
 
-BYTES = 12 << 20  # of the widest layer of one block of rays: what stays near the processor
+BYTES = 8 << 20  # of the widest layer of one block of rays: what stays near the processor
 KINDS = ("one", "tie", "constant", "undecided")
+Gains = dict[Any, float]  # how much each affine layer of a network amplifies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,9 +129,10 @@ def far_field_of(
     instance: Instance, origin: Tensor, direction: Tensor, last_region: bool = False
 ) -> FarField:
     """The far field of one fixed network; origins and directions as `as_rays` gives them."""
-    size = max(1, BYTES // (16 * max(1, widest_layer(instance, origin[:1], direction[:1]))))
+    trial = _trial(instance, origin[:1], direction[:1])
+    size = max(1, BYTES // (16 * max(1, trial.widest)))
     parts = [
-        _block(instance, origin[rows], direction[rows], last_region)
+        _block(instance, origin[rows], direction[rows], last_region, trial.gains)
         for rows in blocks(len(origin), size)
     ]
     check_classes(parts[0][0].shape[1])
@@ -145,9 +147,9 @@ def far_field_of(
 
 
 def _block(
-    instance: Instance, origin: Tensor, direction: Tensor, last_region: bool
+    instance: Instance, origin: Tensor, direction: Tensor, last_region: bool, gains: Gains
 ) -> tuple[Tensor, ...]:
-    domain = Infinity(len(origin))
+    domain = Infinity(len(origin), gains)
     way = direction.clone().requires_grad_() if last_region else direction
     with torch.set_grad_enabled(last_region):
         out = instance.run(domain, domain.start(origin, way))
@@ -201,8 +203,10 @@ class Asymptotes(Domain):
     rounding can have done to p and q: a p that is not 0 but within its bound is undecided.
     """
 
-    def __init__(self, rays: int) -> None:
+    def __init__(self, rays: int, gains: Gains | None = None) -> None:
         super().__init__()
+        self.maps = 0  # affine layers so far
+        self.gains: Gains = {} if gains is None else gains
         self.radius = torch.zeros(rays, dtype=torch.float64)
         self.undecided = torch.zeros(rays, dtype=torch.bool)
 
@@ -216,13 +220,21 @@ class Asymptotes(Domain):
             return Part(out, error=part.error)
         if linear.terms > 1:
             self.undecided |= _canceled(part.coefs[0], out[0], linear)
-        gain = linear.magnitudes(torch.ones(1, *part.features, dtype=out.dtype)).amax()
-        size = _size(part.coefs)
+        gain, size = self._gain(part, linear), _size(part.coefs)
         bound = gain * (part.error + (linear.terms + 2) * EPSILON * size)
         if linear.constant is not None:
             largest = float(torch.as_tensor(linear.constant).abs().max())
             bound = bound + EPSILON * (largest + gain * size)
         return Part(out, error=bound)
+
+    def _gain(self, part: Part, linear: Linear) -> float:
+        """The largest output for inputs of at most 1; known for a network that ran before."""
+        self.maps += 1
+        layer = self.maps, part.features, linear.terms
+        if layer not in self.gains:
+            ones = torch.ones(1, *part.features, dtype=part.coefs.dtype)
+            self.gains[layer] = float(linear.magnitudes(ones).amax())
+        return self.gains[layer]
 
     def add(self, first: Part, second: Part) -> Part:
         out = super().add(first, second).coefs
@@ -245,13 +257,11 @@ class Asymptotes(Domain):
     def largest(self, parts: Sequence[Part]) -> Part:
         """The winner for large t."""
         bound = _worst(parts)
-        lines = [part.coefs for part in parts]
-        best = _winner(lines)
-        last, rivals = _rivals(best, lines, 2 * bound)
-        if rivals:  # equal slopes somewhere: the intercepts decide
-            best = _first_winner(lines)
-            last, _ = _rivals(best, lines, 2 * bound)
-            self.undecided |= _close(best, lines, 2 * bound)
+        lines = [_packed(part.coefs) for part in parts]
+        best = _first_winner(lines) if any(one.requires_grad for one in lines) else _winner(lines)
+        last, level = _rivals(best, lines, 2 * bound)
+        if int(level.amax()) > 1:  # others than the winner
+            self.undecided |= _close(best, lines, 2 * bound, level)
         torch.maximum(self.radius, last.reshape(len(last), -1).amax(1), out=self.radius)
         return self.made(Part(best, error=bound))
 
@@ -279,29 +289,34 @@ class Infinity(Deferred, Asymptotes):
 
 def widest_layer(instance: Instance, origin: Tensor, direction: Tensor) -> int:
     """The features of a network's widest layer, by a pass with one ray `(1, *features)`."""
+    return _trial(instance, origin, direction).widest
+
+
+def _trial(instance: Instance, origin: Tensor, direction: Tensor) -> Infinity:
+    """A pass with one ray, which shows how wide the layers are and how much they amplify."""
     trial = Infinity(1)
     instance.run(trial, trial.start(origin, direction))
-    return trial.widest
+    return trial
 
 
 @torch.no_grad()
 def _canceled(p: Tensor, out: Tensor, linear: Linear) -> Tensor:
     """Rows with a slope that may be 0 only because its sum, not all of zeros, was rounded."""
     doubtful = torch.zeros(len(out), dtype=torch.bool)
-    if torch.count_nonzero(out) == out.numel():
+    zero = out == 0
+    if not _any(zero):
         return doubtful
-    zero = (out == 0).reshape(len(out), -1)
-    rows = zero.any(1).nonzero()[:, 0]
-    terms = linear.magnitudes(p[rows].abs()).reshape(len(rows), -1) > 0
-    places = (zero[rows] & terms).nonzero().tolist()
+    zero &= linear.reached(p != 0)
+    if not _any(zero):
+        return doubtful
+    places = zero.reshape(len(out), -1).nonzero().tolist()
     weights: dict[int, Tensor] = {}
     for row, unit in places[:CHECKED]:  # added up again, without rounding
         if unit not in weights:
             weights[unit] = _weights(linear.function, p.shape[1:], unit)
-        values = p[rows[row]].flatten()
-        doubtful[rows[row]] |= fsum(_products(weights[unit], values)) != 0
+        doubtful[row] |= fsum(_products(weights[unit], p[row].flatten())) != 0
     for row, _ in places[CHECKED:]:
-        doubtful[rows[row]] = True
+        doubtful[row] = True
     return doubtful
 
 
@@ -326,17 +341,27 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
     return high, x - high
 
 
+def _packed(coefs: Tensor) -> Tensor:
+    """A window as numbers side by side, which are many times faster to read; a constant stays."""
+    return coefs if not any(coefs.stride()) else coefs.contiguous()
+
+
 def _winner(lines: Sequence[Tensor]) -> Tensor:
-    """Slope and intercept of the line with the largest slope."""
-    p, q = lines[0]
-    for slope, intercept in lines[1:]:
-        q = torch.where(slope > p, intercept, q)
-        p = torch.maximum(p, slope)
-    return torch.stack([p, q])
+    """The line that is the largest for large t: of the largest slope, then intercept."""
+    best = torch.empty(lines[-1].shape, dtype=lines[-1].dtype)
+    p, q = best
+    p.copy_(lines[0][0])
+    for slope, _ in lines[1:]:
+        torch.maximum(p, slope, out=p)
+    lowest = torch.full((), -torch.inf, dtype=p.dtype)
+    q.copy_(lowest)
+    for slope, intercept in lines:
+        torch.maximum(q, torch.where(slope == p, intercept, lowest), out=q)
+    return best
 
 
 def _first_winner(lines: Sequence[Tensor]) -> Tensor:
-    """The same where slopes are equal: by the intercept, then the first."""
+    """The same line; of equal ones the first, whose gradient it is."""
     p, q = lines[0]
     for slope, intercept in lines[1:]:
         higher = (slope > p) | ((slope == p) & (intercept > q))
@@ -345,30 +370,44 @@ def _first_winner(lines: Sequence[Tensor]) -> Tensor:
 
 
 @torch.no_grad()
-def _rivals(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> tuple[Tensor, bool]:
-    """When each winner took over for good, and whether another has the same slope."""
+def _rivals(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> tuple[Tensor, Tensor]:
+    """When each winner took over for good, and how many lines have its slope, or nearly."""
     p, q = best
-    near = bound[0].reshape(-1, *(1 for _ in p.shape[1:]))
-    last, level = torch.zeros_like(p), 0
+    near = _by_row(bound[0], p)
+    last, level = torch.zeros_like(p), torch.zeros(p.shape, dtype=torch.uint8)
     for slope, intercept in lines:
-        gap = p - slope
-        level += int(torch.count_nonzero(gap <= near))
-        took_over = (intercept - q).div_(gap.clamp_min_(TINY))
-        torch.maximum(last, took_over, out=last)
-    return last, level > p.numel()
+        gap, behind = p - slope, intercept - q
+        level += (gap <= near).view(torch.uint8)
+        torch.maximum(last, behind.div_(gap.clamp_min_(TINY)), out=last)
+    return last, level
 
 
 @torch.no_grad()
-def _close(best: Tensor, lines: Sequence[Tensor], bound: Tensor) -> Tensor:
-    """Rows with a window whose winner rounding leaves open."""
+def _close(best: Tensor, lines: Sequence[Tensor], bound: Tensor, level: Tensor) -> Tensor:
+    """Rows with a window whose winner rounding leaves open: nearly of equal slope or intercept."""
     p, q = best
-    steep, level = (b.reshape(-1, *(1 for _ in p.shape[1:])) for b in bound)
+    steep, flat = (_by_row(b, p) for b in bound)
     doubtful = torch.zeros(p.shape, dtype=torch.bool)
+    ties = torch.zeros_like(level)
     for slope, intercept in lines:
-        rise, ahead = p - slope, q - intercept
-        doubtful |= (rise != 0) & (rise <= steep)
-        doubtful |= (rise == 0) & (ahead != 0) & (ahead <= level)
+        tie, ahead = slope == p, q - intercept
+        ties += tie.view(torch.uint8)
+        doubtful |= tie.logical_and_(ahead != 0).logical_and_(ahead <= flat)
+    if not torch.equal(ties, level):
+        for slope, _ in lines:
+            rise = p - slope
+            doubtful |= (rise != 0) & (rise <= steep)
     return doubtful.reshape(len(p), -1).any(1)
+
+
+def _any(flags: Tensor) -> bool:
+    """Whether any is true, several times as fast as `any`."""
+    return bool(flags.view(torch.uint8).amax())
+
+
+def _by_row(numbers: Tensor, like: Tensor) -> Tensor:
+    """One number per row `(R,)`, to broadcast against `(R, *features)`."""
+    return numbers.reshape(-1, *(1 for _ in like.shape[1:]))
 
 
 def _worst(parts: Sequence[Part]) -> Tensor:

@@ -27,6 +27,7 @@ def _linear(func: Any, x: Traced, weight: Tensor, bias: Tensor | None = None) ->
         x,
         lambda flat: F.linear(flat, w),
         absolute=lambda flat: F.linear(flat, w.abs()),
+        counts=lambda flat: F.linear(flat, (w != 0).float()),
         terms=w.shape[1],
         constant=None if bias is None else as_constant(bias),
     )
@@ -71,9 +72,18 @@ def _convolution(
         x,
         lambda flat: func(flat, w, None, *args, **kwargs),
         absolute=lambda flat: func(flat, w.abs(), None, *args, **kwargs),
+        counts=lambda flat: _counted(func, flat, w != 0, *args, **kwargs),
         terms=w.numel() // min(w.shape[:2]),
         constant=constant,
     )
+
+
+def _counted(func: Any, flat: Tensor, used: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """How many terms of each output are not 0; of all channels at once where all weights count."""
+    groups = args[3] if len(args) > 3 else kwargs.get("groups", 1)
+    if groups == 1 and used.all():
+        flat, used = flat.amax(1, keepdim=True), used[:1, :1]
+    return func(flat, used.float(), None, *args, **kwargs)  # type: ignore[no-any-return]
 
 
 @handles("batch_norm")

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001 (every operation is called with the function and the arguments it stands for)
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
@@ -250,6 +251,7 @@ def _adaptive_max_pool(
     return _largest_of_places(x, torch.stack(places), out)
 
 
+@lru_cache(maxsize=256)
 def _windows(
     size: tuple[int, ...],
     kernel: tuple[int, ...],

@@ -36,6 +36,9 @@ class Linear:
 
     function: Function
     absolute: Function | None = field(default=None, kw_only=True)  # with the weights' magnitudes
+    counts: Function | None = field(
+        default=None, kw_only=True
+    )  # of weights that are not 0, float32
     terms: int = field(default=1, kw_only=True)  # how many products one output sums
     constant: Tensor | float | None = field(default=None, kw_only=True)
 
@@ -47,6 +50,10 @@ class Linear:
     def magnitudes(self, x: Tensor) -> Tensor:
         """The function with positive weights, without the constant."""
         return (self.absolute or self.function)(x)
+
+    def reached(self, nonzero: Tensor) -> Tensor:
+        """Which outputs have a term that is not 0, given which inputs are not."""
+        return (self.counts or self.magnitudes)(nonzero.float()) > 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,8 @@ class Domain:
         """A linear function of each sample, plus a constant."""
         out = linear.function(part.coefs.flatten(0, 1)).unflatten(0, part.coefs.shape[:2])
         if linear.constant is not None:
-            out = plus_constant(out, linear.constant)
+            own = out.untyped_storage().data_ptr() != part.coefs.untyped_storage().data_ptr()
+            out = plus_constant(out if own else out.clone(), linear.constant)
         return self.made(Part(out, part.version))
 
     def add(self, first: Part, second: Part) -> Part:
@@ -139,12 +147,15 @@ def units(coefs: Tensor) -> Tensor:
 
 
 def plus_constant(coefs: Tensor, constant: Tensor | float) -> Tensor:
-    """`coefs` with a constant that broadcasts against the features added, in place if it can be."""
+    """`coefs` with a constant that broadcasts against the features added, in place if it can be.
+
+    They are new: nothing else reads them.
+    """
     constant = torch.as_tensor(constant, dtype=coefs.dtype)
     shape = np.broadcast_shapes(coefs.shape[1:], constant.shape)
     if shape != coefs.shape[1:]:
         coefs = coefs.expand(len(coefs), *shape)
-    if coefs.requires_grad or not coefs.is_contiguous() or coefs._base is not None:
+    if coefs.requires_grad or not coefs.is_contiguous():
         coefs = coefs.clone()
     coefs[-1] += constant
     return coefs
