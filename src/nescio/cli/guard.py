@@ -18,6 +18,7 @@ from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import guard as make_guard
+from nescio.guards.guarantees import coverage_rows
 from nescio.guards.rules import Rule
 from nescio.models.model import describe
 
@@ -163,4 +164,5 @@ def _group(rule: Rule) -> dict[str, Any]:
         "errors": rule.coverage.errors,
         "risk_at_most": rule.coverage.bound,
         "failure_score_at_most": rule.coverage.threshold,
+        "coverage_at_risk": dict(coverage_rows(rule)),
     }

@@ -5,9 +5,9 @@ network or a detector was fitted on are refused, where this can be known.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nescio import calibration as calibrations
 from nescio import metrics
 from nescio.calibration import Map
-from nescio.conformal import needed, threshold
+from nescio.conformal import threshold
 from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
@@ -36,14 +36,15 @@ from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
 from nescio.detectors.observe.network import Network, networks
-from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
-from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
+from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
+from nescio.guards.guarantees import warn_about
+from nescio.guards.largest_coverage import check_shares
+from nescio.guards.rules import Rule, fit_rule
+from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member
 from nescio.nets import Output
 
-TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
-ENOUGH = 1000  # samples for that, at most
-FITTING = 0.3  # share for the detector, where there is no training data
+MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
 
 
@@ -101,15 +102,27 @@ def guard(
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
     samples, layers = _observed(members, calibration, layers, "calibration", **options)
-    labels = _labels(samples)
     trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
-    if not repeats:
-        refuse_known(samples, trained, source, (detector, failure))
+    groups, dropped = _groups(by, samples.samples), 0
+    if (
+        not repeats
+        and (kept := unknown_to(samples, trained, source, (detector, failure))) is not None
+    ):
+        dropped, samples = samples.samples - len(kept), samples[kept]
+        groups = None if groups is None else groups[kept]
+    labels = _labels(samples)
     fitting = trained is None and not isinstance(detector, Detector)
-    parts = split(samples.samples, fitting=fitting, false_alarm=false_alarm, seed=seed)
-    tuning, tuning_labels = samples[parts.tuning], labels[parts.tuning]
+    choosing = detector is None and failure is None and samples.samples >= MANY
+    parts = split(
+        samples.samples,
+        fitting=fitting,
+        tuning=choosing or not describes(calibration_map),
+        false_alarm=false_alarm,
+        seed=seed,
+    )
+    tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, (tuning, tuning_labels))
+    fitted, failure_score = _detectors(detector, failure, base, tuning)
     bare = Guard(
         detector=fitted,
         failure=failure_score,
@@ -127,10 +140,12 @@ def guard(
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
         notes=_notes(samples, trained, parts)
-        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
+        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats, "dropped": dropped},
     )
-    bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
-    complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
+    described = describes(calibration_map)  # it decides nothing, so all samples may fit it
+    rows = torch.arange(samples.samples) if described else parts.tuning
+    bare = replace(bare, map=_map(calibration_map, bare, samples[rows], labels[rows]))
+    complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
 
@@ -158,15 +173,16 @@ def _complete(
     miscoverage: float | None,
 ) -> Guard:
     """The guard with its rules and prediction sets, from samples that tuned nothing."""
-    shown = samples[parts.guarantees]
-    numbers, rules = _rules(bare, (samples[parts.tuning], shown), labels, parts, groups)
+    shown, labels = samples[parts.guarantees], labels[parts.guarantees]
+    groups = None if groups is None else groups[parts.guarantees]
+    numbers, rules = _rules(bare, shown, labels, groups)
     found = replace(bare, rules=rules, groups=numbers)
     if miscoverage is None:
         return found
-    by = groups[parts.guarantees] if groups is not None else found.by
+    by = groups if groups is not None else found.by
     options: dict[str, Any] = {"miscoverage": miscoverage, "by": by, "never_empty": True}
-    sets = threshold(found.prediction(shown), labels[parts.guarantees], **options)
-    return replace(found, sets=sets)
+    deciding, _ = found.predictions(shown)
+    return replace(found, sets=threshold(deciding, labels, **options))
 
 
 def _layers_to_read(
@@ -184,67 +200,6 @@ def _layers_to_read(
     if nets and layers is None:
         return lambda x: watched_layers(nets[0], x, pool=pool, output=output), pool
     return layers, pool
-
-
-def refuse_known(
-    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Any]
-) -> None:
-    """Refuse calibration inputs that something was trained or fitted on, by their hashes.
-
-    source: the model, or models and modules in a list. fitted: detectors that were given.
-    """
-    if samples.hashes is None:
-        return
-    known = [("the training data given", None if train is None else train.hashes)]
-    known += [("the data the model was trained on", seen) for seen in _seen(source)]
-    for one in fitted:
-        if isinstance(one, Detector):
-            known.append((f"the data the detector {one.name} was fitted on", one.fitted_on))
-    for where, hashes in known:
-        count = 0 if hashes is None else int(torch.isin(samples.hashes, hashes.cpu()).sum())
-        if count:
-            raise NescioError(
-                f"{count} of {samples.samples} calibration inputs are among {where}; a network is "
-                "more confident there, so no guarantee would hold. Calibrate on other data, or "
-                "give repeats=True (--repeats) where equal inputs are separate samples, as in "
-                "tables of few values"
-            )
-
-
-def _seen(source: Any) -> Iterator[Tensor]:
-    """Hashes of the inputs that each of the models was trained on, where they are known."""
-    if isinstance(source, (list, tuple)):
-        for part in source:
-            yield from _seen(part)
-    elif isinstance(found := getattr(source, "seen", None), Tensor):
-        yield found
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Indices of the calibration samples, in three parts that share none."""
-
-    fitting: Tensor  # fit the detector; empty where `train` or a fitted detector is given
-    tuning: Tensor  # tune what the guarantees are about
-    guarantees: Tensor  # show them
-
-
-def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Split:
-    """A random split; an error says how many samples the false-alarm rate asks for."""
-    shares = (FITTING if fitting else 0.0, TUNING)
-    first, second = (round(share * samples) for share in shares)
-    second = min(second, ENOUGH)
-    least = needed(false_alarm)
-    if samples - first - second < least:
-        whole = -(-least // (1 - sum(shares)))
-        raise NescioError(
-            f"{samples} calibration samples are too few for false_alarm={false_alarm:g}: its "
-            f"p-values need {least} that tune nothing, so about {whole + 2:.0f} in all; give more, "
-            "or a larger false_alarm" + ("; with train= fewer are needed" if fitting else "")
-        )
-    order = torch.randperm(samples, generator=generator(seed, "guard"))
-    ends = order[:first], order[first : first + second], order[first + second :]
-    return Split(*(part.sort().values for part in ends))
 
 
 def _copies(source: Any, batch_size: int) -> list[Member]:
@@ -303,14 +258,14 @@ def _detectors(
     detector: Fitted | None,
     failure: Fitted | None,
     base: Activations | None,
-    tuning: tuple[Activations, Tensor],
+    tuning: tuple[Activations, Tensor] | None,
 ) -> tuple[Detector, Detector | None]:
-    """The detector of OOD inputs and the failure score."""
+    """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
     failure_score = None if failure is None else _fitted(failure, base)
     if detector is not None:
         return _fitted(detector, base), failure_score
     assert base is not None
-    return default_detector(base, tuning[0]), failure_score or default_failure(base, *tuning)
+    return default_detector(base), failure_score or default_failure(base, tuning)
 
 
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
@@ -341,42 +296,30 @@ def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
 
 
 def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> Map | None:
-    """The calibration of probabilities; none where the tuning samples hold no error."""
+    """The calibration of probabilities; none where these samples hold no error."""
     if name is None:
         return None
-    prediction = bare.prediction(tuning)
+    prediction, _ = bare.predictions(tuning)
     if (prediction.member_log_probs.argmax(-1) == labels).all():
         return None
     return calibrations.fit(name, prediction, labels)
 
 
 def _rules(
-    bare: Guard,
-    activations: tuple[Activations, Activations],
-    labels: Tensor,
-    parts: Split,
-    groups: Tensor | None,
+    bare: Guard, activations: Activations, labels: Tensor, groups: Tensor | None
 ) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
     """The numbers of the groups, and the rules of each."""
-    indices = parts.tuning, parts.guarantees
-    tuning, samples = (
-        read_samples(bare, part, labels[index])
-        for part, index in zip(activations, indices, strict=True)
-    )
+    samples = read_samples(bare, activations, labels)
     options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
     if bare.by is None:
-        return (0,), (fit_rule("", tuning, samples, **options),)
-    if groups is None:
-        tuning_groups, sample_groups = (bare.prediction(part).labels for part in activations)
-    else:
-        tuning_groups, sample_groups = (groups[index] for index in indices)
-    numbers, rules = sample_groups.unique().tolist(), []
+        return (0,), (fit_rule("", samples, **options),)
+    groups = bare.predictions(activations)[0].labels if groups is None else groups
+    numbers = groups.unique().tolist()
     named = bare.names if bare.by == CLASS and bare.names else None
-    for number in numbers:
-        same = tuning_groups == number
-        grid = tuning[same] if same.any() else tuning  # it may come from any other samples
-        name = named[number] if named else str(number)
-        rules.append(fit_rule(name, grid, samples[sample_groups == number], **options))
+    rules = (
+        fit_rule(named[number] if named else str(number), samples[groups == number], **options)
+        for number in numbers
+    )
     return tuple(numbers), tuple(rules)
 
 
@@ -403,9 +346,15 @@ def watched_layers(
     return [early, None]
 
 
-def default_detector(train: Activations, tuning: Activations) -> Detector:
-    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule."""
+def default_detector(train: Activations) -> Detector:
+    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule.
+
+    Some of the training samples, which fit neither, give the p-values: no calibration sample does.
+    """
     train.layer()  # where there are no features, it says what to do
+    order = torch.randperm(train.samples, generator=generator(0, "p-values"))
+    count = min(ENOUGH, round(TUNING * train.samples))
+    tuning, train = (train[rows.sort().values] for rows in (order[:count], order[count:]))
     early = next(iter(train.features))
     if not is_labeled(train):  # the network's own labels will do
         train = replace(train, labels=train.mean().logits[0].argmax(1))
@@ -414,7 +363,9 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
     return combined([neighbors, mahalanobis(train, layers=early)], tuning)
 
 
-def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
+def default_failure(
+    train: Activations, tuning: tuple[Activations, Tensor] | None
+) -> Detector | None:
     """The failure score that is recommended; none where the log-odds are clearly better.
 
     Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
@@ -423,11 +374,14 @@ def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> 
     if not is_labeled(train):
         return None
     made = recommended(some(train))
-    answers = Categorical(tuning.logits.double())
+    if tuning is None:
+        return made
+    samples, labels = tuning
+    answers = Categorical(samples.logits.double())
     wrong = (answers.labels != labels.to(answers.device)).cpu()
     if not wrong.any() or wrong.all():
         return made
-    plain, better = log_odds(answers).cpu(), made(tuning).cpu()
+    plain, better = log_odds(answers).cpu(), made(samples).cpu()
     found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
     return None if found["aurc"].low > 0 else made
 
