@@ -16,8 +16,8 @@ import nescio
 from nescio import Activations, NescioError, detectors, nets
 from nescio.core import RepeatedInputsWarning
 from nescio.guards import DECISIONS, RULES, about
-from nescio.guards.guarantees import rate_interval
 from nescio.guards.guard import default_failure, watched_layers
+from nescio.guards.rules import rate_interval
 
 CLASSES, WIDTH = 3, 4
 

@@ -5,14 +5,13 @@ import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from nescio.conformal.score_limits import allowed
 from nescio.core import FewSamplesWarning, RepeatedInputsWarning
 from nescio.guards.decisions import text_table
 from nescio.guards.largest_coverage import fewest
+from nescio.guards.rules import Rule, rate_interval
 
 if TYPE_CHECKING:
     from nescio.guards.decide import Guard
-    from nescio.guards.rules import Rule
 
 SHIFT = (
     "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
@@ -112,7 +111,7 @@ def _repeated(guard: "Guard") -> list[str]:
     ]
 
 
-def _why_not(guard: "Guard", rule: "Rule") -> str:
+def _why_not(guard: "Guard", rule: Rule) -> str:
     """Why nothing is answered in a group."""
     found = rule.coverage
     where = f"In group {rule.group}" if rule.group else "Here"
@@ -140,33 +139,13 @@ def _why_not(guard: "Guard", rule: "Rule") -> str:
     return f"{said} Only from {total:,} samples on could fewer and more confident answers be tried."
 
 
-def _other_risks(rule: "Rule") -> str:
+def _other_risks(rule: Rule) -> str:
     """What other risks would answer, as a sentence."""
-    rows = coverage_rows(rule)
+    rows = rule.at_risks()
     if not rows:
         return ""
     shares = [f"{_percent(risk)} answers {share:.1%}" for risk, share in rows]
     return f" A risk of {', of '.join(shares)} of the samples (each risk shown by itself)."
-
-
-def coverage_rows(rule: "Rule") -> list[tuple[float, float]]:
-    """Risks and the coverage of each: from the first that answers to the first that answers all."""
-    shares = [
-        share * rule.coverage.samples / len(rule.scores) for _, share in rule.coverage.at_risks
-    ]
-    rows = [(risk, share) for (risk, _), share in zip(rule.coverage.at_risks, shares, strict=True)]
-    rows = [row for row in rows if row[1] > 0]
-    full = next((i for i, (_, share) in enumerate(rows) if share == max(shares)), 0)
-    return rows[: full + 1]
-
-
-def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
-    """Where the false-alarm rate of one calibration set lies, in 95 of 100: a beta law."""
-    from scipy.special import betaincinv
-
-    over = allowed(samples, false_alarm)
-    low, high = betaincinv(over, samples + 1 - over, [0.025, 0.975]).tolist()
-    return low, high
 
 
 def table(guard: "Guard") -> str:
@@ -181,7 +160,7 @@ def table(guard: "Guard") -> str:
     larger = [
         [rule.group or "all", _percent(risk), f"{share:.1%}"]
         for rule in guard.rules
-        for risk, share in coverage_rows(rule)
+        for risk, share in rule.at_risks()
     ]
     more = (
         ["", text_table(("group", "at a risk of", "would be answered"), larger)] if larger else []

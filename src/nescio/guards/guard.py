@@ -5,7 +5,7 @@ network or a detector was fitted on are refused, where this can be known.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import takewhile
@@ -96,30 +96,23 @@ def guard(
       as training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
+    check_shares(**wish)
     members = _copies(source, batch_size)
     nets = tuple(member.net for member in members)
-    layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
-    options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
-    samples, layers = _observed(members, calibration, layers, "calibration", **options)
-    trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
-    groups, dropped = _groups(by, samples.samples), 0
-    if (
-        not repeats
-        and (kept := unknown_to(samples, trained, source, (detector, failure))) is not None
-    ):
-        dropped, samples = samples.samples - len(kept), samples[kept]
-        groups = None if groups is None else groups[kept]
+    reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
+    data = {"calibration": calibration, "train": train}
+    samples, trained = _read(members, data, (detector, failure), reading, progress)
+    groups, given = _groups(by, samples.samples), samples.samples
+    if not repeats and samples.hashes is not None:
+        new = unknown_to(samples.hashes, _known(trained, source, (detector, failure)))
+        samples, groups = _rows(samples, new), None if groups is None else groups[new]
     labels = _labels(samples)
     fitting = trained is None and not isinstance(detector, Detector)
-    choosing = detector is None and failure is None and samples.samples >= MANY
-    parts = split(
-        samples.samples,
-        fitting=fitting,
-        tuning=choosing or not describes(calibration_map),
-        false_alarm=false_alarm,
-        seed=seed,
-    )
+    count = samples.samples
+    choosing = detector is None and failure is None and count >= MANY
+    needs = {"fitting": fitting, "tuning": choosing or not describes(calibration_map)}
+    parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
     fitted, failure_score = _detectors(detector, failure, base, tuning)
@@ -129,22 +122,21 @@ def guard(
         map=None,
         rules=(),
         groups=(),
+        **wish,
         head=members[0].head if members else categorical(),
         nets=nets,
-        false_alarm=false_alarm,
-        risk=risk,
-        confidence=confidence,
         by=CLASS if isinstance(by, str) else None if by is None else "groups",
         names=_names(names, samples.classes),
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(samples, trained, parts)
-        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats, "dropped": dropped},
+        notes={
+            **_notes(samples, trained, parts),
+            **{"layers": list(fitted.layers), "seed": seed},
+            **{"repeats": repeats, "dropped": given - count},
+        },
     )
-    described = describes(calibration_map)  # it decides nothing, so all samples may fit it
-    rows = torch.arange(samples.samples) if described else parts.tuning
-    bare = replace(bare, map=_map(calibration_map, bare, samples[rows], labels[rows]))
+    bare = replace(bare, map=_map(calibration_map, bare, samples, labels, parts))
     complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
@@ -185,6 +177,26 @@ def _complete(
     return replace(found, sets=threshold(deciding, labels, **options))
 
 
+def _read(
+    members: Sequence[Member],
+    data: Mapping[str, Any],
+    given: tuple[Any, Any],
+    options: Mapping[str, Any],
+    progress: bool | None,
+) -> tuple[Activations, Activations | None]:
+    """Activations of the calibration data and, where there are some, of the training data."""
+    nets = [member.net for member in members]
+    layers, pool = _layers_to_read(
+        nets, *given, options["layers"], options["pool"], options["output"]
+    )
+    own = {**options, "pool": pool, "progress": progress}
+    own.pop("layers")
+    samples, layers = _observed(members, data["calibration"], layers, "calibration", **own)
+    if data["train"] is None:
+        return samples, None
+    return samples, _observed(members, data["train"], layers, "train", **own)[0]
+
+
 def _layers_to_read(
     nets: Sequence[nn.Module],
     detector: Fitted | None,
@@ -200,6 +212,35 @@ def _layers_to_read(
     if nets and layers is None:
         return lambda x: watched_layers(nets[0], x, pool=pool, output=output), pool
     return layers, pool
+
+
+def _known(
+    train: Activations | None, source: Any, fitted: Sequence[Any]
+) -> Iterator[tuple[str, Tensor | None]]:
+    """Hashes of inputs that something was trained or fitted on, with words for where they are.
+
+    source: the model, or models and modules in a list. fitted: detectors that were given.
+    """
+    yield "the training data given", None if train is None else train.hashes
+    for seen in _seen(source):
+        yield "the data the model was trained on", seen
+    for one in fitted:
+        if isinstance(one, Detector):
+            yield f"the data the detector {one.name} was fitted on", one.fitted_on
+
+
+def _seen(source: Any) -> Iterator[Tensor]:
+    """Hashes of the inputs that each of the models was trained on, where they are known."""
+    if isinstance(source, (list, tuple)):
+        for part in source:
+            yield from _seen(part)
+    elif isinstance(found := getattr(source, "seen", None), Tensor):
+        yield found
+
+
+def _rows(samples: Activations, chosen: Tensor) -> Activations:
+    """The chosen samples; no copy where these are all."""
+    return samples if len(chosen) == samples.samples else samples[chosen]
 
 
 def _copies(source: Any, batch_size: int) -> list[Member]:
@@ -295,11 +336,15 @@ def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> Map | None:
-    """The calibration of probabilities; none where these samples hold no error."""
+def _map(
+    name: str | None, bare: Guard, samples: Activations, labels: Tensor, parts: Split
+) -> Map | None:
+    """The calibration of probabilities; none where its samples hold no error."""
     if name is None:
         return None
-    prediction, _ = bare.predictions(tuning)
+    if not describes(name):  # what it changes is guaranteed on other samples
+        samples, labels = samples[parts.tuning], labels[parts.tuning]
+    prediction, _ = bare.predictions(samples)
     if (prediction.member_log_probs.argmax(-1) == labels).all():
         return None
     return calibrations.fit(name, prediction, labels)

@@ -94,7 +94,7 @@ def _walk(scores: Array, total: Array, reach: Array, risk: float, confidence: fl
     first = first_rank(samples, risk, confidence)
     bounds = upper_bound(total, np.arange(1, samples + 1), confidence)
     failed = np.flatnonzero(bounds[first - 1 :] > risk)
-    passed = first - 1 + int(failed[0]) if len(failed) else samples  # so many may be answered
+    passed = first - 1 + int(failed[0]) if len(failed) else samples  # may be answered
     threshold, answered = (math.inf, samples) if passed == samples else (-math.inf, passed + 1)
     counts = np.searchsorted(scores, reach[first:passed], side="right")  # up to each threshold
     within = np.flatnonzero(counts <= passed)
@@ -114,8 +114,8 @@ def _walk(scores: Array, total: Array, reach: Array, risk: float, confidence: fl
 def first_rank(samples: int, risk: float, confidence: float) -> int:
     """How many of the samples the first test answers.
 
-    It begins well below the coverage that may be reached, but with so many samples that a few
-    errors by chance do not end it; and not with one sample more than these errors need. With few
+    It begins well below the coverage that may be reached, with enough samples that a few errors
+    by chance do not end it; and not with one sample more than these errors need. With few
     samples: the fewest that can show the risk at all, or all of them.
     """
     most = min(FIRST * samples, max(SMALL * samples, fewest(risk, confidence, SPARE)))

@@ -51,6 +51,16 @@ class Rule:
         """(1 + #{calibration scores at least as large, up to rounding}) / (n + 1), `(N,)`."""
         return p_values(self.scores, score - rounding(score))
 
+    def at_risks(self) -> list[tuple[float, float]]:
+        """Where nothing is answered: larger risks, and the coverage that each would have.
+
+        From the first risk that answers something to the first that answers as much as any.
+        """
+        scale = self.coverage.samples / len(self.scores)  # the others are OOD
+        rows = [(risk, scale * share) for risk, share in self.coverage.at_risks if share > 0]
+        shares = [share for _, share in rows]
+        return rows[: shares.index(max(shares)) + 1] if rows else []
+
     def deciding(self, score: Tensor, failure_score: Tensor) -> Tensor:
         """Which rule decides about each input, `(N,)`: an index into RULES."""
         unsure = "failure_score" if self.coverage.holds else "no guarantee"
@@ -91,3 +101,12 @@ def fit_rule(
         room=rounding(in_dist.failure_score),
     )
     return Rule(group, scores, limit, coverage)
+
+
+def rate_interval(samples: int, false_alarm: float) -> tuple[float, float]:
+    """Where the false-alarm rate of one calibration set lies, in 95 of 100: a beta law."""
+    from scipy.special import betaincinv
+
+    over = allowed(samples, false_alarm)
+    low, high = betaincinv(over, samples + 1 - over, [0.025, 0.975]).tolist()
+    return low, high

@@ -1,16 +1,13 @@
 """Which calibration samples serve what: training samples are left out, the others are split."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.conformal import needed
 from nescio.core import NescioError, generator
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
 
 FITTING = 0.3  # share that fits the detector, where there is no training data
 TUNING = 0.2  # share that tunes what decides, where something does
@@ -45,41 +42,20 @@ def split(samples: int, *, fitting: bool, tuning: bool, false_alarm: float, seed
     return Split(*(part.sort().values for part in ends))
 
 
-def unknown_to(
-    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Any]
-) -> Tensor | None:
-    """Rows of the calibration samples that nothing was trained or fitted on, by their hashes.
+def unknown_to(hashes: Tensor, known: Iterable[tuple[str, Tensor | None]]) -> Tensor:
+    """Rows of the calibration inputs that are not among known inputs, all by their hashes.
 
-    None: all of them. A few others are left out; from the share `KNOWN` on it is an error.
-    source: the model, or models and modules in a list. fitted: detectors that were given.
+    A few known ones are left out; from the share `KNOWN` on it is an error.
     """
-    if samples.hashes is None:
-        return None
-    known = [("the training data given", None if train is None else train.hashes)]
-    known += [("the data the model was trained on", seen) for seen in _seen(source)]
-    for one in fitted:
-        if isinstance(one, Detector):
-            known.append((f"the data the detector {one.name} was fitted on", one.fitted_on))
-    new = torch.ones(samples.samples, dtype=torch.bool)
-    for where, hashes in known:
-        found = (
-            torch.zeros_like(new) if hashes is None else torch.isin(samples.hashes, hashes.cpu())
-        )
-        new &= ~found
-        if found.sum() >= KNOWN * samples.samples:
+    new = torch.ones(len(hashes), dtype=torch.bool)
+    for where, others in known:
+        both = torch.isin(hashes, others.cpu()) if others is not None else ~torch.ones_like(new)
+        if both.sum() >= KNOWN * len(hashes):
             raise NescioError(
-                f"{int(found.sum())} of {samples.samples} calibration inputs are among {where}; a "
+                f"{int(both.sum())} of {len(hashes)} calibration inputs are among {where}; a "
                 "network is more confident there, so no guarantee would hold. Calibrate on other "
                 "data, or give repeats=True (--repeats) where equal inputs are separate samples, "
                 "as in tables of few values"
             )
-    return None if new.all() else new.nonzero()[:, 0]
-
-
-def _seen(source: Any) -> Iterator[Tensor]:
-    """Hashes of the inputs that each of the models was trained on, where they are known."""
-    if isinstance(source, (list, tuple)):
-        for part in source:
-            yield from _seen(part)
-    elif isinstance(found := getattr(source, "seen", None), Tensor):
-        yield found
+        new &= ~both
+    return new.nonzero()[:, 0]
