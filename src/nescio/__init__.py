@@ -47,18 +47,20 @@ if TYPE_CHECKING:
     from nescio.evaluation.compare import Comparison as Comparison
     from nescio.evaluation.compare import compare as compare
     from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
+    from nescio.guards.score import score as score
 
-# Of `nescio.evaluation`, which is loaded when it is first asked for, as `nescio.geometry` is.
-LATER = {"Absent", "AdversarialNoise", "AdversarialSamples", "Audit", "Comparison"}
-LATER |= {"audit", "compare", "leave_classes_out"}
+# What is loaded when it is first asked for, and where it is.
+LATER = dict.fromkeys(("Absent", "AdversarialNoise", "AdversarialSamples", "Audit"), "evaluation")
+LATER |= dict.fromkeys(("Comparison", "audit", "compare", "leave_classes_out"), "evaluation")
+LATER |= {"score": "guards.score", "evaluation": "", "geometry": ""}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("evaluation", "geometry", *LATER):
+    if name not in LATER:
         raise AttributeError(f"module 'nescio' has no attribute {name!r}")
-    room = import_module(f"nescio.{'evaluation' if name in LATER else name}")
-    return getattr(room, name) if name in LATER else room
+    room = import_module(f"nescio.{LATER[name] or name}")
+    return getattr(room, name) if LATER[name] else room
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "evaluation", "geometry", *LATER})
+    return sorted({*globals(), *LATER})
