@@ -28,7 +28,7 @@ from nescio.core import (
     log_odds,
     shape_of,
 )
-from nescio.data import Table, door
+from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import place
@@ -36,6 +36,7 @@ from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
+from nescio.nets import columns_of
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -93,14 +94,20 @@ class Watched:
 
 
 def read_inputs(
-    x: Any, known: Range | None, *, tokens: bool, columns: Sequence[str] = ()
+    x: Any,
+    known: Range | None,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[Inputs]:
     """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays.
 
-    columns: of a guard fitted on a table; another table gives them by name, in any order.
+    columns: the encoding of tables. names: of the columns of a guard fitted on a table of numbers;
+    another table gives them by name, in any order.
     """
-    if columns and isinstance(x, Table):
-        x = x.only(*columns)
+    if names and columns is None and is_frame(x):
+        x = read_table(x).only(*names)
     if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
         rows = [np.shape(row) == known.shape for row in x]
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
@@ -108,7 +115,7 @@ def read_inputs(
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
         _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
-    options = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None:
             _check_shape(shape_of(batch), known)
@@ -209,9 +216,12 @@ class Guard:
                 "this guard was made from activations and has no network; use guard.decide, or "
                 "make it from the network: nescio.guard(net, ...)"
             )
-        tokens = Network(self.nets[0]).reads_tokens
         batches: Iterable[Inputs] = read_inputs(
-            x, self.range, tokens=tokens, columns=self.notes.get("columns", ())
+            x,
+            self.range,
+            tokens=Network(self.nets[0]).reads_tokens,
+            columns=columns_of(self.nets[0]),
+            names=self.notes.get("columns", ()),
         )
         belongs = None
         if self.by == "groups" or groups is not None:

@@ -22,6 +22,7 @@ from nescio.nets import (
     Output,
     at_rest,
     called,
+    columns_of,
     entering,
     reads_tokens,
     refusing_shapes,
@@ -120,7 +121,8 @@ class MCDropout:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
-        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
+        columns = columns_of(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens, columns=columns)
         parts = []
         for net in self.nets:
             with at_rest(net), refusing_shapes(x):

@@ -5,6 +5,8 @@ from nescio.nets.convolutional import lenet as lenet
 from nescio.nets.convolutional import resnet as resnet
 from nescio.nets.convolutional import small_cnn as small_cnn
 from nescio.nets.factory import Standardize as Standardize
+from nescio.nets.factory import columns_of as columns_of
+from nescio.nets.factory import encoded as encoded
 from nescio.nets.factory import network as network
 from nescio.nets.factory import standardized as standardized
 from nescio.nets.mlp import bayesian_mlp as bayesian_mlp

@@ -325,7 +325,7 @@ NOISE = uniform((2,))
         ((NET, (X, Y), {}), {}, "there are no OOD data"),
         ((NET, (X, Y), OUT), {}, "OOD data come by name"),
         ((NET, (X[:0], Y[:0]), {"out": OUT}), {}, r"inputs are empty, shape \(0, 2\)"),
-        ((NET, (X, Y), {"out": OUT[:0]}), {}, "OOD data 'out' are empty"),
+        ((NET, (X, Y), {"out": OUT[:0]}), {}, "OOD data 'out': inputs are empty"),
         ((NET, (X, Y[:5]), {"out": OUT}), {}, "12 inputs but 5 labels"),
         ((NET, (X, Y + 1), {"out": OUT}), {}, r"labels must lie in 0\.\.1"),
         ((NET, (X, None), {"out": OUT}), {}, "predictors need labels"),
@@ -342,7 +342,7 @@ NOISE = uniform((2,))
         ),
         ((NET, (X, Y), {"out": NOISE}), {}, r"endless; say how many inputs to take"),
         ((NET, (X, Y), {"out": (NOISE, 0)}), {}, "a whole number from 1 up, got 0"),
-        ((NET, (X, Y), {"out": (OUT, Y)}), {}, "must be inputs without labels"),
+        ((NET, (X, Y), {"out": (OUT, Y)}), {}, "4 inputs but 12 labels"),
         ((NET, (X, Y), {"out": OUT * math.nan}), {}, "OOD data 'out' contain NaN"),
         ((NET, (X, Y), {"test": OUT}), {}, "the name 'test' is taken"),
         (

@@ -16,7 +16,16 @@ from nescio.detectors.observe.layers import Place, Pool, check_pool, place, pool
 from nescio.models import Member
 from nescio.models import networks as members_of
 from nescio.models.model import check_logits
-from nescio.nets import Output, at_rest, called, entering, reads_tokens, refusing_shapes, selected
+from nescio.nets import (
+    Output,
+    at_rest,
+    called,
+    columns_of,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+)
 from nescio.nets.modes import QuickImages
 
 if TYPE_CHECKING:
@@ -59,7 +68,8 @@ class Network:
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
-        return {"dtype": kind, "tokens": reads_tokens(self.net)}
+        columns = columns_of(self.net)
+        return {"dtype": kind, "tokens": reads_tokens(self.net), "columns": columns}
 
     def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
