@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nescio.core import NescioError, NescioWarning, digest, in_order
+from nescio.core import NescioError, NescioWarning, digest, in_order, owned
 from nescio.core.running import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, open_stream
@@ -95,6 +95,13 @@ def score(
     stream, out = _stream(source, columns), Path(out)
     _check(guard, stream, batch_bytes)
     format_of(out)
+    with owned(out):
+        return _written(guard, stream, out, batch_bytes, resume, progress)
+
+
+def _written(
+    guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
+) -> Summary:
     size = max(1, batch_bytes // stream.sample_bytes)
     size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}

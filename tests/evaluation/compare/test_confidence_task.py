@@ -343,7 +343,7 @@ NOISE = uniform((2,))
         ((NET, (X, Y), {"out": NOISE}), {}, r"endless; say how many inputs to take"),
         ((NET, (X, Y), {"out": (NOISE, 0)}), {}, "a whole number from 1 up, got 0"),
         ((NET, (X, Y), {"out": (OUT, Y)}), {}, "4 inputs but 12 labels"),
-        ((NET, (X, Y), {"out": OUT * math.nan}), {}, "OOD data 'out' contain NaN"),
+        ((NET, (X, Y), {"out": OUT * math.nan}), {}, "OOD data 'out': .* contain NaN"),
         ((NET, (X, Y), {"test": OUT}), {}, "the name 'test' is taken"),
         (
             (NET, (X, Y), {"adv": AdversarialSamples(3), "adv, misclassified": OUT}),
