@@ -178,7 +178,7 @@ def learn_columns(
     ten ordinal, more continuous; `notes` says so. A proposal that looks like a mistake (a text that
     nearly every row has for itself) is refused. levels: of ordinal and categorical columns, in
     order; others have those of the table, numbers rising and text in alphabetical order.
-    ids: columns that tell rows apart and are no inputs. A column without a kind that differs in
+    ids: columns that tell rows apart and are not inputs. A column without a kind that differs in
     all of at least 20 rows is taken for one, with a warning, if it holds text, counts the rows or
     has the name of an id. most: levels of a categorical column, the most frequent ones; the
     rarer ones are encoded as unseen, as are those that come later.

@@ -15,7 +15,7 @@ MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a first row holds names: one is no number, or they are 0, 1, 2, ... in order.
+    """Whether a first row holds names: one is not a number, or they are 0, 1, 2, ... in order.
 
     So pandas writes columns without names; with its index a column without a name comes first.
     A row of one 0 is a number.
