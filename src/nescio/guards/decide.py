@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from nescio.core import (
 from nescio.data import Table, door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
@@ -209,10 +210,8 @@ class Guard:
                 "this guard was made from activations and has no network; use guard.decide, or "
                 "make it from the network: nescio.guard(net, ...)"
             )
-        tokens = Network(self.nets[0]).reads_tokens
-        batches: Iterable[Inputs] = read_inputs(
-            x, self.range, tokens=tokens, columns=self.notes.get("columns", ())
-        )
+        tokens, columns = self._watching[0].reads_tokens, self.notes.get("columns", ())
+        batches: Iterable[Inputs] = read_inputs(x, self.range, tokens=tokens, columns=columns)
         belongs = None
         if self.by == "groups" or groups is not None:
             batches = list(batches)
@@ -290,16 +289,18 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
-    def _watch(self, x: Inputs) -> Iterator[Watched]:
-        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+    @cached_property
+    def _watching(self) -> list[Network]:
+        """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        watching = [
-            replace(
-                reader(member, about.get("output"), about.get("pool", "mean")),
-                places=[place(name, member.net) for name in self.layers],
-            )
-            for member in self.members
+        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        return [
+            replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
+            for net in nets
         ]
+
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size."""
         sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
@@ -307,7 +308,7 @@ class Guard:
             rows = torch.arange(start, start + len(part), device=x.device)
             finite = _finite(part)
             in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
-            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
             finite[finite.clone()] = good
             yield Watched(rows, finite, in_range & finite, found)
 
