@@ -10,6 +10,8 @@ from nescio.core.errors import NescioWarning as NescioWarning
 from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
+from nescio.core.errors import quiet as quiet
+from nescio.core.errors import warn as warn
 from nescio.core.files import DamagedError as DamagedError
 from nescio.core.files import NewerError as NewerError
 from nescio.core.files import Saved as Saved

@@ -1,6 +1,5 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,6 +27,7 @@ from nescio.core import (
     as_tensor,
     log_odds,
     shape_of,
+    warn,
 )
 from nescio.data import Table, door
 from nescio.detectors import Detector
@@ -400,7 +400,7 @@ class Guard:
             (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
         ):
             if count := int(which.sum()):
-                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
+                warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
