@@ -24,11 +24,11 @@ from nescio.core import (
     as_targets,
     check_labels,
     from_json,
+    load_manifest,
     quiet,
-    read_json,
+    save_manifest,
     to_json,
     unknown,
-    write_json,
 )
 from nescio.data.corruptions import Shifted
 from nescio.evaluation.answers import SAMPLES, Seen, quality
@@ -151,12 +151,12 @@ class ShiftCurves:
 
     def save(self, path: str | Path) -> None:
         """Write the numbers as JSON."""
-        write_json(Path(path), {"kind": KIND, **to_json(self)})
+        save_manifest(Path(path), {"kind": KIND, **to_json(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> "ShiftCurves":
         """Read what `save` wrote."""
-        return from_json(cls, read_json(path, KIND), str(path))
+        return from_json(cls, load_manifest(Path(path), KIND), str(path))
 
 
 @torch.no_grad()

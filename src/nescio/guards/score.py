@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, digest, in_order, quiet
+from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core.running import progress as bar
 from nescio.data import door
 from nescio.data.readers import Stream, array_stream, open_stream
@@ -88,6 +88,13 @@ def score(
     stream, out = _stream(source), Path(out)
     _check(guard, stream, batch_bytes)
     format_of(out)
+    with owned(out):
+        return _written(guard, stream, out, batch_bytes, resume, progress)
+
+
+def _written(
+    guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
+) -> Summary:
     size = max(1, batch_bytes // stream.sample_bytes)
     size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}

@@ -17,7 +17,7 @@ from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
-from nescio.models.predictor import Predictor, as_head, check_passes, plain, save_settings
+from nescio.models.predictor import Predictor, as_head, check_passes, save_predictor
 from nescio.nets import (
     Copies,
     Output,
@@ -97,11 +97,13 @@ class MCDropout:
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how its members are drawn."""
-        model: Any = self.inner
-        model = plain(model, head=self.head) if isinstance(model, nn.Module) else model
-        model.save(folder)
+        return save_predictor(folder, self)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How its members are drawn, as its file says it."""
         options = {"passes": self.passes, "seed": self.seed}
-        return save_settings(folder, sampler="mc_dropout", sampling=options)
+        return {"sampler": "mc_dropout", "sampling": options}
 
     def __call__(self, x: Any) -> Prediction:
         outputs = self.outputs(x)

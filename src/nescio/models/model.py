@@ -21,13 +21,14 @@ from nescio.core import (
     save_tensors,
     write_json,
 )
-from nescio.core.files import MODEL
+from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
 from nescio.data import door
 from nescio.nets import copied, entering, reads_tokens, refusing_shapes, unwrapped
 from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
 
+READABLE = "manifest.json"  # a copy of what the file of a model says, for people
 CLASSES = categorical()  # of a bare network: its outputs are class logits
 
 
@@ -183,10 +184,30 @@ class Model:
         return replace(self, tensors=moved)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
+        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`.
+
+        The folder then holds this model alone: how an earlier one was calibrated is removed.
+        """
+        path = self.write(folder)
+        path.with_name(PREDICTOR).unlink(missing_ok=True)
+        return path
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the files of `save`, and leave the predictor in the folder as it is."""
         path = Path(folder) / MODEL
+        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
+        logs = {} if self.history is None else vars(self.history)
+        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
+        tensors |= {} if self.seen is None else {"seen": self.seen}
+        save_tensors(path, tensors, self.manifest)
+        write_json(path.with_name(READABLE), self.manifest)
+        return path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What its file says beside the tensors; JSON."""
         history = self.history or History(torch.empty(0))
-        manifest = {
+        return {
             "kind": "model",
             "members": self.members,
             **describe(self.net),
@@ -194,13 +215,6 @@ class Model:
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
-        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
-        logs = {} if self.history is None else vars(self.history)
-        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
-        tensors |= {} if self.seen is None else {"seen": self.seen}
-        save_tensors(path, tensors, manifest)
-        write_json(path.with_name("manifest.json"), manifest)
-        return path
 
 
 @readers.named("model")

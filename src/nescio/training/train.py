@@ -22,15 +22,17 @@ from nescio.core import (
     load_manifest,
     make_folder,
     only_tensor,
+    owned,
     schedule_named,
     seeded,
+    write_json,
 )
 from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data import door
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models.model import History, Model
+from nescio.models.model import READABLE, History, Model
 from nescio.nets import reads_tokens, refusing_shapes, standardized
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
@@ -103,16 +105,30 @@ def train(
     nets = _fitting(nets, (x, y), test, loss.head, standardize)
     augments = check_augments(augment, x.shape[1:])
     config["augment"] = [step.description for step in augments]
-    folder = None if run is None else make_folder(Path(run))
-    if folder is not None:  # reading all the data is not free, so only where it is needed
+    if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*test) if test else None}
-        if (folder / MODEL).exists():
-            return _finished(folder, config, nets[0], x.device)
     plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
+    if run is None:
+        return _run(plan, config, nets, None, checkpoint_seconds, progress)
+    with owned(make_folder(Path(run))):
+        return _run(plan, config, nets, Path(run), checkpoint_seconds, progress)
+
+
+def _run(
+    plan: Plan,
+    config: Mapping[str, Any],
+    nets: list[nn.Module],
+    folder: Path | None,
+    seconds: float,
+    progress: bool | None,
+) -> Model:
+    """Train, or resume in the folder of a run, or read what a finished run left there."""
+    if folder is not None and (folder / MODEL).exists():
+        return _finished(folder, config, nets[0], plan.data[0].device)
     path = None if folder is None else folder / CHECKPOINT
-    state = _start(path, config, nets, plan, optimizer)
-    run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
+    state = _start(path, config, nets, plan, config["optimizer"])
+    run_loop(state, plan, Saver(path, config, seconds), progress)
     return _trained(nets[0], state, plan, config, path)
 
 
@@ -124,7 +140,7 @@ def _trained(
     made = {"history": _history(state, plan.validation), "notes": config, "seen": hashes}
     model = Model(net, _final(state, plan), plan.loss.head, **made)
     if path is not None:
-        model.save(path.parent)
+        model.write(path.parent)
         path.unlink(missing_ok=True)
     return model
 
@@ -261,6 +277,9 @@ def _finished(
     check_same_run(folder / MODEL, manifest.get("notes", {}), config)
     inner = net[1] if config["standardize"] else net  # type: ignore[index]
     model: Model = load(folder / MODEL, kind="model", net=inner)
+    if not (folder / READABLE).exists():  # a kill came just before it
+        write_json(folder / READABLE, model.manifest)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     return model.to(device)
 
 
