@@ -63,7 +63,7 @@ def mc_dropout(
         inner = returning(net, output)
         return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
-        raise NescioError("a model has a head of its own; leave head= out, or give its network")
+        raise NescioError("a model has its own head; leave head= out, or give its network")
     return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
 
 
