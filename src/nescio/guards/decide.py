@@ -1,8 +1,8 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,16 @@ from nescio.core import (
     as_tensor,
     log_odds,
     shape_of,
+    warn,
 )
 from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
-from nescio.nets import columns_of
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -219,8 +219,8 @@ class Guard:
         batches: Iterable[Inputs] = read_inputs(
             x,
             self.range,
-            tokens=Network(self.nets[0]).reads_tokens,
-            columns=columns_of(self.nets[0]),
+            tokens=self._watching[0].reads_tokens,
+            columns=self._watching[0].columns,
             names=self.notes.get("columns", ()),
         )
         belongs = None
@@ -300,16 +300,18 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
-    def _watch(self, x: Inputs) -> Iterator[Watched]:
-        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+    @cached_property
+    def _watching(self) -> list[Network]:
+        """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        watching = [
-            replace(
-                reader(member, about.get("output"), about.get("pool", "mean")),
-                places=[place(name, member.net) for name in self.layers],
-            )
-            for member in self.members
+        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        return [
+            replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
+            for net in nets
         ]
+
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size."""
         sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
@@ -317,7 +319,7 @@ class Guard:
             rows = torch.arange(start, start + len(part), device=x.device)
             finite = _finite(part)
             in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
-            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
             finite[finite.clone()] = good
             yield Watched(rows, finite, in_range & finite, found)
 
@@ -409,7 +411,7 @@ class Guard:
             (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
         ):
             if count := int(which.sum()):
-                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
+                warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:

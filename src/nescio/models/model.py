@@ -1,7 +1,6 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +24,15 @@ from nescio.core import (
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
 from nescio.data import Columns, door
-from nescio.nets import columns_of, encoded, entering, reads_tokens, refusing_shapes
+from nescio.nets import (
+    columns_of,
+    copied,
+    encoded,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    unwrapped,
+)
 from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
 
@@ -62,7 +69,7 @@ class Member:
 def networks(source: Any) -> list[Member]:
     """The networks of a module or a predictor, one per member of its predictions."""
     if isinstance(source, nn.Module):
-        return [Member(net=source)]
+        return [Member(net=unwrapped(source))]
     answer = getattr(source, "networks", None)
     if not callable(answer):
         raise NescioError(
@@ -172,7 +179,7 @@ class Model:
         """One network as an ordinary module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
-        net = deepcopy(self.net).to(device=self.device, dtype=self.dtype)
+        net = copied(self.net).to(device=self.device, dtype=self.dtype)
         own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
         with torch.no_grad():
             for name, tensor in self.tensors.items():
@@ -256,7 +263,7 @@ def describe(net: nn.Module) -> dict[str, Any]:
 
 def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
     """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
-    inner = net if net is not None else rebuild(manifest["net"])
+    inner = unwrapped(net) if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:
         raise NescioError(
             "the network was changed after nescio made it, so it cannot be rebuilt from its "
