@@ -10,6 +10,8 @@ from nescio.core.errors import NescioWarning as NescioWarning
 from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
+from nescio.core.errors import quiet as quiet
+from nescio.core.errors import warn as warn
 from nescio.core.files import DamagedError as DamagedError
 from nescio.core.files import NewerError as NewerError
 from nescio.core.files import Saved as Saved
@@ -66,6 +68,7 @@ from nescio.core.running import Advance as Advance
 from nescio.core.running import in_order as in_order
 from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
+from nescio.core.running import workers as workers
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named

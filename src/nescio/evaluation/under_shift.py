@@ -1,7 +1,6 @@
 """Accuracy, calibration and guards along shifts of increasing strength."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from nescio.core import (
     DataSet,
     NescioError,
     Prediction,
-    RangeWarning,
     Regression,
     Results,
     Row,
@@ -27,6 +25,7 @@ from nescio.core import (
     check_labels,
     from_json,
     load_manifest,
+    quiet,
     save_manifest,
     to_json,
     unknown,
@@ -278,8 +277,7 @@ def _coverage(found: Tensor) -> Numbers:
 
 def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tensor:
     """The decision and whether the label is wrong, `(N, 2)`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RangeWarning)
+    with quiet():
         found = guard(x)
     return torch.stack([found.decision.cpu(), (found.label.cpu() != truth).long()], dim=1)
 

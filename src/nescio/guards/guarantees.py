@@ -1,11 +1,10 @@
 """What a guard guarantees, in words and as a table, each with what it assumes."""
 
 import math
-import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from nescio.core import FewSamplesWarning, RepeatedInputsWarning
+from nescio.core import FewSamplesWarning, RepeatedInputsWarning, warn
 from nescio.guards.decisions import text_table
 from nescio.guards.largest_coverage import fewest
 from nescio.guards.rules import Rule, rate_interval
@@ -34,14 +33,14 @@ def guarantees(guard: "Guard") -> tuple[str, ...]:
 def warn_about(guard: "Guard") -> None:
     """Warn where a new guard was calibrated on copies, or will abstain on every input."""
     for text in _dropped(guard):
-        warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+        warn(text, RepeatedInputsWarning, stacklevel=3)
     if not guard.notes["repeats"]:
         for text in _repeated(guard):
-            warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+            warn(text, RepeatedInputsWarning, stacklevel=3)
     if not any(rule.coverage.holds for rule in guard.rules):
         more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
         text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
-        warnings.warn(text, FewSamplesWarning, stacklevel=3)
+        warn(text, FewSamplesWarning, stacklevel=3)
 
 
 def _ood(guard: "Guard") -> str:

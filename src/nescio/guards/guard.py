@@ -6,7 +6,6 @@ network or a detector was fitted on are refused, where this can be known.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -34,7 +33,7 @@ from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
+from nescio.detectors.observe.layers import Call, Pool, last_linear
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
 from nescio.guards.guarantees import warn_about
@@ -42,7 +41,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member
-from nescio.nets import Output
+from nescio.nets import Output, copied
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
@@ -119,16 +118,10 @@ def guard(
     bare = Guard(
         detector=fitted,
         failure=failure_score,
-        map=None,
-        rules=(),
-        groups=(),
         **wish,
+        **_unfitted(samples, by, names),
         head=members[0].head if members else categorical(),
         nets=nets,
-        by=CLASS if isinstance(by, str) else None if by is None else "groups",
-        names=_names(names, samples.classes),
-        range=None if samples.inputs is None else learn_range(samples.inputs),
-        hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
         notes={
             **_notes(samples, trained, parts),
@@ -140,6 +133,19 @@ def guard(
     complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
+
+
+def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """What a guard holds before its map and its rules are fitted."""
+    return {
+        "map": None,
+        "rules": (),
+        "groups": (),
+        "by": CLASS if isinstance(by, str) else None if by is None else "groups",
+        "names": _names(names, samples.classes),
+        "range": None if samples.inputs is None else learn_range(samples.inputs),
+        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
+    }
 
 
 def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
@@ -250,7 +256,7 @@ def _copies(source: Any, batch_size: int) -> list[Member]:
     members = [] if source is None else networks(source)
     if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
+    return [replace(member, net=copied(member.net).eval()) for member in members]
 
 
 def _observed(
@@ -380,12 +386,12 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
-    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:
         return [None]
     try:
-        Network(net, output, pool, [place(early, net)])(x[:2])
+        Network(net, output, pool, [early])(x[:2])
     except NescioError:  # sequences, whose features are not pooled like maps
         return [None]
     return [early, None]

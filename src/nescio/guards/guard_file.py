@@ -30,7 +30,7 @@ from nescio.detectors.observe.network import Network, networks, reader
 from nescio.guards.decide import Guard, Range
 from nescio.guards.largest_coverage import Coverage
 from nescio.guards.rules import Rule
-from nescio.models.model import describe, rebuilt
+from nescio.models.model import describe, rebuilt, with_encoding
 
 KIND = "guard"
 COUNTS = ("samples", "answered", "errors", "needed", "at_risks")
@@ -157,9 +157,10 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
         return [
             _filled(saved, member, None if net is None else net()) for member in range(len(wanted))
         ]
-    found = [member.net for member in networks(net)]
-    if len(found) != len(wanted):
-        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(found)} were given")
+    given = [member.net for member in networks(net)]
+    if len(given) != len(wanted):
+        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(given)} were given")
+    found = (with_encoding(one, own) for one, own in zip(wanted, given, strict=True))
     copies = [deepcopy(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
         if weights_digest(copy) != one["digest"]:

@@ -19,14 +19,17 @@ from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
 from nescio.models.predictor import Predictor, as_head, check_passes, save_predictor
 from nescio.nets import (
+    Copies,
     Output,
-    at_rest,
     called,
+    columns_of,
     entering,
+    is_scripted,
     reads_tokens,
     refusing_shapes,
     returning,
     selected,
+    sharing,
 )
 from nescio.nets.modes import MaskPerPass
 
@@ -61,7 +64,7 @@ def mc_dropout(
         inner = returning(net, output)
         return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
-        raise NescioError("a model has a head of its own; leave head= out, or give its network")
+        raise NescioError("a model has its own head; leave head= out, or give its network")
     return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
 
 
@@ -78,6 +81,12 @@ class MCDropout:
     def nets(self) -> tuple[nn.Module, ...]:
         """The networks, each of which gives `passes` members."""
         return tuple(member.net for member in networks(self.inner))
+
+    @cached_property
+    def _copies(self) -> tuple[Copies[nn.Module], ...]:
+        """What is called: two threads never share a layer."""
+        fixed = not isinstance(self.inner, nn.Module)
+        return tuple(Copies(net, sharing, fixed=fixed) for net in self.nets)
 
     def networks(self) -> list[Member]:
         """Each network once for each pass, with the masks of the pass."""
@@ -107,8 +116,8 @@ class MCDropout:
         first = next(self.nets[0].parameters())
         x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
         parts = []
-        for net in self.nets:
-            with at_rest(net):
+        for copies in self._copies:
+            with copies.lent() as net:
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
@@ -122,10 +131,11 @@ class MCDropout:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
-        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
+        columns = columns_of(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens, columns=columns)
         parts = []
-        for net in self.nets:
-            with at_rest(net), refusing_shapes(x):
+        for copies in self._copies:
+            with copies.lent() as net, refusing_shapes(x):
                 ready = entering(x, first.device, first.dtype, tokens=tokens)
                 samples, together = self._sizes(net, ready)
                 chunks = [self._passes(net, part, together) for part in ready.split(samples)]
@@ -144,6 +154,11 @@ class MCDropout:
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
         if not mode.drawn:
+            if is_scripted(net):
+                raise NescioError(
+                    "the dropout of a TorchScript network cannot be reached; give the nn.Module it "
+                    "was made from"
+                )
             raise NescioError(
                 "no dropout layer with p > 0 drew a mask, so all passes would be the same; "
                 "add nn.Dropout layers, or use an ensemble"
