@@ -7,6 +7,7 @@ seconds, and seconds per pass, without attack and rays, and with the defaults.
 import argparse
 import json
 import time
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ class ResNet18(nn.Module):
         self.stages = nn.Sequential(
             *(
                 nn.Sequential(Block(a, b, 1 if n == 0 else 2), Block(b, b, 1))
-                for n, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False))
+                for n, (a, b) in enumerate(pairwise(sizes))
             )
         )
         self.fc = nn.Linear(8 * width, CLASSES)

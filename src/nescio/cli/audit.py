@@ -62,7 +62,9 @@ PARAMETERS = [
     option("--attack-radius", "How far the attack may go, as a share of the data's range.  "
         "[default: 0.3 for images, 0.05 for vectors]", type=float),
     option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
-        "out.", default=200, type=opt.COUNT),
+        "out.  [default: 200, fewer for a large network]", type=opt.COUNT),
+    option("--thorough", "Read all samples in every part of the audit, where for a large network "
+        "some are drawn.", is_flag=True),
     opt.out_folder("nescio-audit"),
     opt.SEED,
 ]
@@ -109,7 +111,7 @@ def audit(
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
-        demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "seed")
+        demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "thorough", "seed")
         opt.without_network(*demo)
         chosen = {name: options[name] for name in demo if name in options}
         from nescio.cli.demo import audit_digits

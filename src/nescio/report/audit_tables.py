@@ -83,6 +83,7 @@ def sections(found: Findings) -> list[Section]:
         separation_section(found),
         far_section(found),
         Section(title="Does not apply", remarks=_not_applicable(found)),
+        Section(title="Samples that were drawn", remarks=_drawn(found)),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
 
@@ -92,6 +93,27 @@ def _not_applicable(found: Findings) -> list[tuple[str, str]]:
     reasons = dict.fromkeys(found.not_applicable.values())
     by_reason = {w: [s for s, why in found.not_applicable.items() if why == w] for w in reasons}
     return [(", ".join(names), why) for why, names in by_reason.items()]
+
+
+NOT_FOLLOWED = (
+    "the factors to a confidence are left out, because rays through a deep or large network bend "
+    "too often; thorough=True (--thorough) looks for them"
+)
+DRAWN = {
+    "noise": "noise", "ood": "each OOD set", "scaled": "scaled inputs", "shift": "the shift",
+    "guard": "the guard on each OOD set", "attack": "attacked inputs", "rays": "rays of each kind",
+}  # fmt: skip
+
+
+def _drawn(found: Findings) -> list[tuple[str, str]]:
+    """What was read of a large network's samples, and how to read all."""
+    cost = found.cost
+    if cost is None:
+        return []
+    parts = ", ".join(f"{DRAWN[part]} {count:,}" for part, count in cost.drawn.items())
+    size = f"One sample takes {cost.multiplications / 1e6:,.0f} million multiplications"
+    said = f"{size}, so that the audit reads some samples in these parts, at most: {parts}"
+    return [("large network", f"{said}. thorough=True (--thorough) reads all")]
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
@@ -214,18 +236,20 @@ def far_section(found: Findings) -> Section:
         for name, part in parts.items()
         if part is not None and part.skipped
     ]
+    deep = [n for n, rays in followed(found).items() if not any(p.factor for p in rays.values())]
+    remarks += [(name, NOT_FOLLOWED) for name in deep]
     note = FAR_NOTE if tables else ""
     title = "Infinitely far away"
     return Section(title=title, note=note, tables=tables, remarks=remarks, late=True)
 
 
 def _far_cells(part: RayFindings) -> list[str]:
-    levels = [part.factor[level].quantiles for level in ("0.95", "0.999")]
+    levels = [part.factor.get(level) for level in ("0.95", "0.999")]
     return [
         f"{_percent(part.certain, 0)} %",
         f"{_percent(part.mean_limit_confidence)} %",
         short(_median(part.radius)),
-        *(_factor(_median(values), part.start) for values in levels),
+        *("-" if one is None else _factor(_median(one.quantiles), part.start) for one in levels),
     ]
 
 

@@ -8,7 +8,7 @@ from nescio import data, metrics
 from nescio.data.corruptions import rotation
 from nescio.data.ranges import units_of
 from nescio.evaluation.audit import hold, shifted
-from nescio.evaluation.audit.ood_section import SHIFTED, turned
+from nescio.evaluation.audit.ood_section import turned
 from nescio.models import plain
 
 
@@ -31,7 +31,7 @@ def test_vectors_are_scaled_and_samples_are_bounded() -> None:
     held = hold((x, y), (x[:1] + 9, y[:1]), seed=0)
     found, _ = shifted({"net": plain(net)}, {}, held)
     assert found.shift == "feature_scaling"
-    assert found.samples == SHIFTED == 500
+    assert found.samples == 500
     accuracy = found.curve("net", "accuracy")
     assert accuracy[0] < accuracy[-1] == pytest.approx(1.0, abs=0.02)
     small = hold((x[:100], y[:100]), (x[:1] + 9, y[:1]), seed=0)

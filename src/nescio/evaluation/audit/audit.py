@@ -26,6 +26,7 @@ from nescio.core import (
 from nescio.core.running import Advance, progress
 from nescio.data import Columns, door
 from nescio.evaluation.answers import Seen, quality, see
+from nescio.evaluation.audit.cost import Job
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
 from nescio.evaluation.audit.guard_section import Guarded, guarded
 from nescio.evaluation.audit.held_out import Held, hold, out_of_range
@@ -60,7 +61,6 @@ from nescio.nets import reads_tokens
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
-RAYS = 200  # of each kind that are followed to infinity
 STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
 Labels: TypeAlias = Literal["needed", "optional", "unread"]
@@ -148,9 +148,10 @@ def audit(
     validation: Any = None,
     ood: Mapping[str, Any] | None = None,
     alphas: Sequence[float] = ALPHAS,
-    rays: int = RAYS,
+    rays: int | None = None,
     attack_steps: int = STEPS,
     attack_radius: float | None = None,
+    thorough: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -165,9 +166,10 @@ def audit(
     the test data does. ood: other inputs by name, for example `{"letters": z}`; uniform noise
     and permuted pixels are always there.
     alphas: factors on the test inputs. rays: how many of each kind to follow to infinity, exactly;
-    0 leaves the far field out. attack_steps: of gradient ascent on the confidence, from noise; 0
-    leaves the attack out. attack_radius: how far it may go, as a share of the range of the data;
-    0.3 for images, 0.05 for vectors.
+    0 leaves the far field out; by default 200, fewer for a large network. attack_steps: of gradient
+    ascent on the confidence, from noise; 0 leaves the attack out. attack_radius: how far it may go,
+    as a share of the range of the data; 0.3 for images, 0.05 for vectors. thorough: read all
+    samples in every part, where for a large network some are drawn.
     """
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
@@ -182,19 +184,32 @@ def audit(
     check_shape("training inputs", known, x)
     held = hold((x, y), _validation(validation, x, read), seed=seed)
     ranged = has_range(x)
-    attack = attack_on(known, attack_steps, attack_radius, seed) if ranged else None
     alphas = tuple(alphas) if ranged else ()
-    noisy, far = [] if attack is None else [attack.data], [far_set(a, len(x)) for a in alphas[-1:]]
-    given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"))
-    own = noise_sets(x, known, seed) if ranged else {}
+    job = Job(predictors=predictors, x=x, sets=len(ood or {}), alphas=len(alphas),
+              steps=attack_steps * ranged, rays=rays if ranged else 0)  # fmt: skip
+    draws = job.draws(thorough=thorough)
+    job.told(draws, show=progress)
+    reach = {"count": draws.attack, "seed": seed}
+    attack = attack_on(known, attack_steps, attack_radius, **reach) if ranged else None
+    some = draws.of("scaled", x, seed)
+    noisy = [] if attack is None else [attack.data]
+    far = [far_set(a, len(some)) for a in alphas[-1:]]
+    drawn = partial(draws.of, "ood", seed=seed)
+    given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
+    own = noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
     guard = guarded(name, first, held, trained, seed=seed, progress=progress)
-    plan = _Plan(held, guard, own, given, attack, alphas, _rays(x, rays * ranged, seed), seed)
+    rays_ = _rays(x, draws.rays * ranged, seed)
+    plan = _Plan(held, guard, own, given, attack, alphas, some, rays_, draws.follow, seed)
     found, attacked = plan.run(predictors, progress)
     tried = {**given, **own, **attacked}
-    tried |= {one.name: (one, sets.scaling()(x, alphas[-1])) for one in far}
+    tried |= {one.name: (one, sets.scaling()(some, alphas[-1])) for one in far}
     guards = {} if guard.guard is None else {"guard": guard.guard}
-    shift, no_shift = shifted(predictors, guards, held, seed=seed) if ranged else (None, NO_RANGE)
+    shift, no_shift = (
+        shifted(predictors, guards, held, most=draws.shift, seed=seed)
+        if ranged
+        else (None, NO_RANGE)
+    )
     findings = Findings(
         samples=len(x),
         features=shape_of(x),
@@ -202,12 +217,13 @@ def audit(
         sets=(*(d for d, _ in own.values()), *noisy, *(d for d, _ in given.values()), *far),
         held_out=held.words,
         range=None if train is None or not ranged else out_of_range(x, known),
-        guard=guard.tried({where: inputs for where, (_, inputs) in tried.items()}),
+        guard=guard.tried({where: inputs for where, (_, inputs) in tried.items()}, draws.guard),
+        cost=job.found(draws),
         predictors=found,
         shift=shift,
         no_shift=no_shift,
         attack=None if attack is None else attack.options,
-        not_applicable={} if ranged else dict.fromkeys(RANGED, NO_RANGE),
+        not_applicable=job.left_out(draws) if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
     return Audit(findings, guard.guard)
 
@@ -220,7 +236,7 @@ def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], ray
     ordered = all(a < b for a, b in pairwise(alphas))
     if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
         raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
-    if isinstance(rays, bool) or not isinstance(rays, int) or rays < 0:
+    if rays is not None and (isinstance(rays, bool) or not isinstance(rays, int) or rays < 0):
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
 
 
@@ -274,7 +290,9 @@ class _Plan:
     given: Sets
     attack: Attack | None
     alphas: tuple[float, ...]
+    scaled: Any  # the inputs that are scaled by them
     rays: Any
+    follow: bool  # to where the rays reach a confidence
     seed: int
 
     def run(
@@ -312,14 +330,14 @@ class _Plan:
             seen = look(inputs)
             ood[where], histograms[where] = against(in_dist, seen), histogram(seen)
         if self.alphas:
-            more["scaling"], far = along_ray(look, x, in_dist, self.alphas)
-            where = far_set(self.alphas[-1], len(x)).name
+            more["scaling"], far = along_ray(look, self.scaled, in_dist, self.alphas)
+            where = far_set(self.alphas[-1], len(self.scaled)).name
             ood[where], histograms[where] = against(in_dist, far), histogram(far)
         if self.rays:
             from nescio.evaluation.audit.far_field_section import far_away
 
             tick = lambda: advance(1, lambda: f"{name}, far away")  # noqa: E731
-            more["far_field"] = far_away(predictor, self.rays, tick=tick)
+            more["far_field"] = far_away(predictor, self.rays, follow=self.follow, tick=tick)
         return PredictorFindings(
             members=in_dist.members,
             classes=in_dist.log_probs.shape[1],
@@ -327,7 +345,7 @@ class _Plan:
             reliability=reliability(in_dist.confidence, in_dist.labels == y.cpu()),
             ood=ood,
             confidence_histograms=histograms,
-            calibration=calibration(predictor, self.held, seed=self.seed),
+            calibration=calibration(predictor, self.held, in_dist, seed=self.seed),
             failure=self._failure(in_dist, first),
             **more,
         ), attacked

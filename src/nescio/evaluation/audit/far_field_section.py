@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -55,12 +56,17 @@ def rays_from(x: Tensor, *, count: int, seed: int) -> dict[str, Rays]:
 
 
 def far_away(
-    predictor: Predictor, rays: dict[str, Rays], *, tick: Callable[[], None] = lambda: None
+    predictor: Predictor,
+    rays: dict[str, Rays],
+    *,
+    follow: bool = True,
+    tick: Callable[[], None] = lambda: None,
 ) -> FarFieldFindings:
     """Limits, radii and factors along rays; or why the predictor has none.
 
     For several members the limits and factors are those of the averaged probabilities, and the
-    radius is that of the last member to settle.
+    radius is that of the last member to settle. follow: also look for the factors to levels of
+    confidence, which takes hundreds of passes per ray.
     """
     try:
         nets = instances(predictor)
@@ -70,7 +76,9 @@ def far_away(
             for name, (origin, direction, start) in rays.items():
                 far = far_field(predictor, origin, direction)
                 some = slice(max(FOLLOWED[0], min(FOLLOWED[1], WORK // len(nets))))
-                factors = _factors(predictor, origin[some], direction[some], start)
+                factors = (
+                    _factors(predictor, origin[some], direction[some], start) if follow else {}
+                )
                 found[name] = _summary(far, factors, start)
                 tick()
     except NescioError as error:
@@ -124,8 +132,8 @@ def _summary(far: FarField, factors: dict[float, Tensor], start: float) -> RayFi
     )
 
 
-def _quantiles(values: Tensor) -> tuple[float, ...]:
-    """Order statistics at 0, 1/20, ..., 1: no interpolation, so that infinity stays."""
-    ordered = values.sort().values
-    chosen = [round(k / PARTS * (len(ordered) - 1)) for k in range(PARTS + 1)]
-    return tuple(float(ordered[index]) for index in chosen)
+def _quantiles(values: Tensor) -> tuple[float | None, ...]:
+    """Order statistics at 0, 1/20, ..., 1, without interpolation; None, as in JSON: never."""
+    ordered = values.sort().values.tolist()
+    chosen = [ordered[round(k / PARTS * (len(ordered) - 1))] for k in range(PARTS + 1)]
+    return tuple(value if isfinite(value) else None for value in chosen)

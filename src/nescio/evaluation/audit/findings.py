@@ -240,6 +240,15 @@ class RangeFindings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CostFindings:
+    """Of an audit that drew samples because the networks are large."""
+
+    multiplications: float  # of one sample
+    passes: float  # over the test samples, without rays; a step of the attack counts as one
+    drawn: Mapping[str, int]  # samples by part of the audit; rays of each kind
+
+
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """All sections of an audit."""
 
@@ -255,6 +264,7 @@ class Findings:
     shift: ShiftCurves | None = None
     no_shift: str | None = None  # why there are no curves under shift
     attack: Mapping[str, float | int] | None = None
+    cost: CostFindings | None = None  # where samples were drawn
     not_applicable: Mapping[str, str] = field(default_factory=dict)  # section: why it is left out
     command: tuple[str, ...] | None = None
 

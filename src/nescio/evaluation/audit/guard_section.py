@@ -22,7 +22,6 @@ from nescio.training.loop import Pair
 
 FALSE_ALARM, RISK, CONFIDENCE = 0.01, 0.02, 0.95  # the wishes
 TRAINING = 20_000  # training samples that fit the detector, at most
-OOD = 2_000  # samples of an OOD set that the guard is tried on, at most
 BROKEN = 1e-3  # a guarantee is called broken where chance does this more rarely
 
 
@@ -34,20 +33,20 @@ class Guarded:
     decisions: Decisions | None
     findings: GuardFindings
 
-    def on(self, x: Tensor) -> Shares:
+    def on(self, x: Tensor, most: int) -> Shares:
         """Shares of the decisions for OOD inputs, of some of them where there are many."""
         assert self.guard is not None
-        step = -(-len(x) // OOD)
+        step = -(-len(x) // most)
         with quiet():
             found = self.guard(x[::step]).summary()
         shares: Any = {one.name: found[one.name] for one in fields(Shares)}
         return Shares(**shares)
 
-    def tried(self, sets: Mapping[str, Tensor]) -> GuardFindings:
-        """The findings with what the guard decides for OOD data."""
+    def tried(self, sets: Mapping[str, Tensor], most: int) -> GuardFindings:
+        """The findings with what the guard decides for OOD data, at most `most` of each set."""
         if self.guard is None:
             return self.findings
-        return replace(self.findings, ood={name: self.on(x) for name, x in sets.items()})
+        return replace(self.findings, ood={name: self.on(x, most) for name, x in sets.items()})
 
 
 def guarded(

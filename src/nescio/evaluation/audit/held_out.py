@@ -30,6 +30,13 @@ class Held:
         return (x, y) if len(self.rows) == len(x) else (x[self.rows], y[self.rows])
 
     @property
+    def others(self) -> Tensor:
+        """The test samples that measure nothing, by index: where halved, those that fit."""
+        rest = torch.ones(len(self.test[0]), dtype=torch.bool)
+        rest[self.rows] = False
+        return rest.nonzero()[:, 0]
+
+    @property
     def left_out(self) -> int:
         """Test samples that are validation samples too: they neither fit nor measure."""
         return 0 if self.halved else len(self.test[0]) - len(self.rows)

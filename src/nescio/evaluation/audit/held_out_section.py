@@ -1,6 +1,6 @@
 """On held-out test data: calibration before and after temperature, and how errors are found."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nescio import metrics
 from nescio.calibration import Map, fit, map_of
-from nescio.core import NescioError, generator
+from nescio.core import Categorical, Classification, Inputs, NescioError, generator
 from nescio.evaluation.answers import SAMPLES, Seen, as_classification, quality
 from nescio.evaluation.audit.findings import (
     CalibrationFindings,
@@ -21,7 +21,6 @@ from nescio.evaluation.audit.findings import (
 )
 from nescio.evaluation.audit.held_out import Held
 from nescio.models import Predictor
-from nescio.training.loop import Pair
 
 NUMBERS = 20_000_000  # log-probabilities that fit a temperature, at most
 RESAMPLES = 500
@@ -32,25 +31,30 @@ BASELINE = "maximum probability"
 RECOMMENDED = "recommended score"
 GUARDS = "the guard's score"  # where it is another one
 Array = NDArray[Any]
+Answers = Callable[[Any], Classification]  # to predictions of the samples with these indices
 
 
 @torch.no_grad()
-def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> CalibrationFindings:
+def calibration(
+    predictor: Predictor, held: Held, seen: Seen, *, seed: int = 0
+) -> CalibrationFindings:
     """ECE with its interval, smooth ECE, NLL, Brier and the bins, before and after temperature.
 
     The interval starts above 0 only where the error is beyond chance. A predictor that is
     calibrated already has no second temperature; where none can be fitted, `skipped` says why.
+    seen: its predictions of the test samples, which are not made again where one network did.
     """
     if map_of(predictor) is not None:
         return CalibrationFindings(skipped="it is calibrated already")
-    fitted, why = _fitted(predictor, held.fitting)
-    x, y = held.measured
+    fitting, measured = _answers(predictor, held, seen)
+    fitted, why = _fitted(fitting, held.fitting[1])
     before, after = [], []
-    for piece in x.split(SAMPLES):
-        prediction = as_classification(predictor(piece))
+    for start in range(0, len(held.rows), SAMPLES):
+        prediction = measured(slice(start, start + SAMPLES))
         before.append(prediction.log_probs)
         if fitted is not None:
             after.append(fitted(prediction).log_probs)
+    y = held.measured[1]
     first = _calibrated(torch.cat(before), y, seed)
     if fitted is None:
         return CalibrationFindings(before=first, skipped=why)
@@ -58,18 +62,33 @@ def calibration(predictor: Predictor, held: Held, *, seed: int = 0) -> Calibrati
     return CalibrationFindings(before=first, after=last, temperature=fitted.temperature)
 
 
-def _fitted(predictor: Predictor, data: Pair) -> tuple[Map | None, str | None]:
+def _answers(predictor: Predictor, held: Held, seen: Seen) -> tuple[Answers, Answers]:
+    """What is predicted of the samples that fit and of those that measure, by their indices."""
+
+    def new(x: Inputs) -> Answers:
+        return lambda rows: as_classification(predictor(x[rows]))
+
+    def stored(which: Tensor) -> Answers:
+        logs = seen.log_probs[which]
+        return lambda rows: Categorical(logs[rows][None])
+
+    one = as_classification(predictor(held.test[0][:1]))
+    if one.members > 1 or type(one) is not Categorical:  # more to it than log probabilities
+        return new(held.fitting[0]), new(held.measured[0])
+    fitting = stored(held.others) if held.halved else new(held.fitting[0])
+    return fitting, stored(held.rows)
+
+
+def _fitted(predict: Answers, y: Tensor) -> tuple[Map | None, str | None]:
     """The temperature, of as many samples as fit into memory with all members, or why not."""
-    x, y = data
     try:
-        if not len(x):
+        if not len(y):
             raise NescioError("there is no sample to fit a temperature on")
-        one = as_classification(predictor(x[:1]))
+        one = predict(slice(1))
         most = max(1, NUMBERS // (one.members * one.classes))
-        if most < len(x):
-            rows = torch.randperm(len(x), generator=generator(0, "fitting"))[:most]
-            x, y = x[rows], y[rows]
-        return fit("temperature", as_classification(predictor(x)), y), None
+        rows = torch.randperm(len(y), generator=generator(0, "fitting"))[:most]
+        chosen = rows if most < len(y) else torch.arange(len(y))
+        return fit("temperature", predict(chosen), y[chosen]), None
     except NescioError as error:
         return None, str(error)
 

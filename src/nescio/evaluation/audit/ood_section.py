@@ -20,8 +20,6 @@ from nescio.evaluation.under_shift import ShiftCurves, under_shift
 from nescio.guards import Guard
 from nescio.models import Predictor
 
-ATTACKED = 200  # noise inputs that are attacked
-SHIFTED = 500  # test samples that are shifted, at most
 BINS = 20
 ADVERSARIAL = "adversarial noise"
 NOISES = ("uniform noise", "permuted pixels", "shuffled features")
@@ -52,16 +50,20 @@ def noise_sets(x: Tensor, known: Tensor, seed: int) -> Sets:
 
 
 def ood_sets(
-    given: Mapping[str, Any], x: Inputs, taken: Sequence[DataSet], read: Callable[[Any, str], Any]
+    given: Mapping[str, Any],
+    x: Inputs,
+    taken: Sequence[DataSet],
+    read: Callable[[Any, str], Any],
+    drawn: Callable[[Any], Any],
 ) -> Sets:
-    """The OOD data that were given; the names of noise and of `taken` are not free."""
+    """The OOD data that were given, or some drawn; names of noise and of `taken` are not free."""
     for name in given:
         if name in {"test", *NOISES, *(one.name for one in taken)}:
             raise NescioError(f"the name {name!r} is taken; choose another for your OOD data")
     others = {name: read(inputs, f"OOD data {name!r}")[0] for name, inputs in given.items()}
     for name, inputs in others.items():
         check_shape(f"OOD data {name!r}", inputs, x)
-    return _named(others, "ood")
+    return _named({name: drawn(inputs) for name, inputs in others.items()}, "ood")
 
 
 def _named(inputs: Mapping[str, Any], kind: str) -> Sets:
@@ -121,7 +123,9 @@ def check_attack(steps: int, radius: float | None) -> None:
     Ascent(radius=radius, steps=steps)
 
 
-def attack_on(known: Tensor, steps: int, radius: float | None, seed: int) -> Attack | None:
+def attack_on(
+    known: Tensor, steps: int, radius: float | None, *, count: int, seed: int
+) -> Attack | None:
     """The attack in the range of the known data; none without steps."""
     check_attack(steps, radius)
     if not steps:
@@ -131,8 +135,8 @@ def attack_on(known: Tensor, steps: int, radius: float | None, seed: int) -> Att
     options = {"radius": reach, "steps": steps, "seed": own}
     how = f"radius {reach:g}, {steps} step{'s' if steps > 1 else ''}"
     name = f"{ADVERSARIAL} ({how})"
-    where = DataSet(name=name, kind="adversarial", samples=ATTACKED, description=how)
-    return Attack(where, noise(known, seed=own).take(ATTACKED), units_of(known), options)
+    where = DataSet(name=name, kind="adversarial", samples=count, description=how)
+    return Attack(where, noise(known, seed=own).take(count), units_of(known), options)
 
 
 def far_set(alpha: float, samples: int) -> DataSet:
@@ -167,14 +171,19 @@ def histogram(seen: Seen) -> tuple[int, ...]:
 
 
 def shifted(
-    predictors: Mapping[str, Predictor], guards: Mapping[str, Guard], held: Held, *, seed: int = 0
+    predictors: Mapping[str, Predictor],
+    guards: Mapping[str, Guard],
+    held: Held,
+    *,
+    most: int,
+    seed: int = 0,
 ) -> tuple[ShiftCurves | None, str | None]:
     """Curves over the strengths of a rotation of images, of a scaling of other inputs.
 
-    Of at most 500 samples, drawn; or why there are none.
+    Of at most `most` samples, drawn; or why there are none.
     """
     x, y = held.measured
-    rows = torch.randperm(len(x), generator=generator(seed, "moved"))[:SHIFTED].sort().values
+    rows = torch.randperm(len(x), generator=generator(seed, "moved"))[:most].sort().values
     x, y = x[rows], y[rows]
     shift = turned(units_of(x)) if x.ndim == 4 else feature_scaling()
     try:

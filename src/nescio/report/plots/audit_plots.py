@@ -208,7 +208,7 @@ def far_field(found: Findings) -> Figure:
             if kind in rays:
                 draw = _reached if upper else _settled
                 draw(axis, i, label(name, 24), rays[kind])
-        axis.set_title(f"{kind}: {'sure' if upper else 'settled'}", loc="left")
+        axis.set_title(f"{kind}: {'confident' if upper else 'settled'}", loc="left")
         axis.set(ylim=(-0.03, 1.03), xlabel="factor (log scale)", xscale="log")
         per_cent(axis.yaxis)
     for axis in (axes[0], axes[len(kinds)]):
@@ -227,7 +227,8 @@ def under_shift(found: Findings) -> Figure:
 def _reached(axis: Axes, i: int, legend: str, part: RayFindings) -> None:
     """The distribution of the factor: solid to 99.9 %, dotted to 95 %."""
     for level, style, text in (("0.999", "-", legend), ("0.95", ":", "_")):
-        _distribution(axis, i, part.factor[level].quantiles, style, text)
+        if level in part.factor:
+            _distribution(axis, i, part.factor[level].quantiles, style, text)
 
 
 def _settled(axis: Axes, i: int, legend: str, part: RayFindings) -> None:
