@@ -14,7 +14,7 @@ from torch import Tensor
 from nescio import data
 from nescio.core import NescioError
 from nescio.core.registry import YES_NO
-from nescio.data.readers import is_table
+from nescio.data import readers
 from nescio.data.readers.arrays import arrays_of
 
 SIZED = ("crop", "pad")
@@ -37,7 +37,7 @@ class Named:
     @property
     def table(self) -> bool:
         """Whether it is a .csv or .parquet file."""
-        return is_table(self.source)
+        return readers.is_table(self.source)
 
     @property
     def header(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from nescio.core import (
     measure_all,
     write_atomically,
 )
-from nescio.models import mc_dropout, plain
+from nescio.models import encoding_of, mc_dropout, plain
 
 Columns = dict[str, NDArray[Any]]
 BLOCK = 1 << 14  # samples that are read at a time
@@ -73,6 +73,9 @@ def predict(
     x = joined([block for _, block in stream.blocks(BLOCK)])
     kept = {} if stream.kept is None else stream.kept(0, len(x))
     prediction = predictor(x)
+    columns = encoding_of(predictor)
+    if columns is not None and columns.classes and isinstance(prediction, Classification):
+        kept = {**kept, "class": np.array(columns.classes)[prediction.labels.cpu().numpy()]}
     write_predictions(Path(out), prediction, kept)
     click.echo(f"{len(prediction)} samples, {prediction.members} member(s): {out}")
 

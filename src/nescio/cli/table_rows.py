@@ -12,7 +12,7 @@ from torch import Tensor
 from nescio.cli.named_data import Named, named
 from nescio.core import NescioError
 from nescio.data import Columns as Encoding
-from nescio.data.readers import columns_of, open_stream, row_of
+from nescio.data import readers
 from nescio.data.readers.raw_rows import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
 from nescio.models import encoding_of
@@ -33,7 +33,7 @@ def input_columns(text: str, target: str | None, net: Any = None) -> Columns:
     path, options = Path(given.source), given.options
     if not given.table or not path.exists():
         return None
-    known = columns_of(path, **given.header) or ()
+    known = readers.columns_of(path, **given.header) or ()
     without = [*listed(options.get("keep")), *listed(target)]
     chosen = chosen_columns(path, known, options.get("columns"), options.get("without"), without)
     return tuple(known[index] for index in chosen)
@@ -55,7 +55,7 @@ def by_name(given: Named, options: Mapping[str, Any], columns: Columns) -> dict[
             )
         return {**{name: v for name, v in options.items() if name != "without"}, "encode": columns}
     asked = {name: options.get(name) for name in ("columns", "without")}
-    known = columns_of(path, **given.header) or ()
+    known = readers.columns_of(path, **given.header) or ()
     chosen = [known[index] for index in chosen_columns(path, known, **asked)]
     if asked["columns"] is not None and set(chosen) != set(columns):
         return dict(options)
@@ -74,7 +74,7 @@ def ids_of(given: Named, columns: Columns) -> list[str]:
     kept = listed(given.options.get("keep"))
     if not isinstance(columns, Encoding) or not given.table:
         return kept
-    known = columns_of(given.source, **given.header) or ()
+    known = readers.columns_of(given.source, **given.header) or ()
     return [*kept, *(name for name in columns.ids if name in known and name not in kept)]
 
 
@@ -82,7 +82,7 @@ def labeled_rows(
     given: Named, target: str | None, names: Sequence[str] | None, columns: Columns
 ) -> Pair:
     path, options = Path(given.source), dict(given.options)
-    known = columns_of(path, **given.header) or ()
+    known = readers.columns_of(path, **given.header) or ()
     if isinstance(columns, Encoding):
         target, names = target or columns.target, names or columns.classes or None
     if target is None:
@@ -96,7 +96,7 @@ def labeled_rows(
             f"{target!r} holds the class, so it is not an input; leave it out of columns="
         )
     options["keep"] = [*listed(options.get("keep")), target]
-    stream = open_stream(path, **by_name(given, options, columns))
+    stream = readers.open_stream(path, **by_name(given, options, columns))
     x: Tensor = next(stream.blocks(ALL))[1]
     assert stream.kept is not None
     words = np.char.strip(stream.kept(0, len(x))[target])
@@ -112,7 +112,7 @@ def _classes(
 
     def first(wrong: NDArray[np.bool_]) -> str:
         row = int(np.flatnonzero(wrong[index])[0])
-        where = row_of(given.source, row, **given.header)
+        where = readers.row_of(given.source, row, **given.header)
         return f"column {target!r} of {given.source} holds {str(words[row])!r} in {where}"
 
     if not text:

@@ -99,7 +99,7 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
 
     Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
-    with the model, and used by all commands that take the folder. keep= names ids, which are no
+    with the model, and used by all commands that take the folder. keep= names ids, which are not
     inputs and are copied beside the predictions; without= leaves columns out.
     """
     opt.resumable()

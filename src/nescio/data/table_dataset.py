@@ -37,7 +37,7 @@ def dataset_from_table(
     target: the column to predict. Text, and up to 50 different whole numbers from 0 on, are
     classes; other numbers make a regression. columns, without, keep: of the others, those that are
     inputs, or are not; those in `keep` are ids. class_names: of a target that holds text, in the
-    order of the classes; alphabetical without it. regression: whole numbers are no classes.
+    order of the classes; alphabetical without it. regression: whole numbers are not classes.
     encoding: of a model; without it, it is learned from the training rows (`learn_columns`).
     """
     path = Path(path)
