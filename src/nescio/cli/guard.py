@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import data_to_test, input_columns, labeled
+from nescio.cli.data_names import data_to_test, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
@@ -107,16 +107,18 @@ def guard(
     columns = input_columns(calibration_name, target, source)
     if isinstance(columns, Encoding):
         names = names or list(columns.classes) or None
-    read = partial(labeled, target=target, names=names, columns=columns)
-    calibration = data_to_test(source, calibration_name, read, part)
+    own = columns if isinstance(columns, Encoding) else None
+    calibrated = partial(labeled, target=target, names=names, columns=own)
+    calibration = data_to_test(source, calibration_name, calibrated, part)
+    read = partial(calibrated, columns=columns)
     if train_name is None and getattr(source, "seen", None) is None:
         note("without --train it was not checked whether --calibration are training samples")
     train = None if train_name is None else read(train_name, "train")
     test = None if data_name is None else read(data_name)
     with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options), names=names)
-    if columns is not None and not isinstance(columns, Encoding):
-        made = replace(made, notes={**made.notes, "columns": list(columns)})
+    if (inputs := names_of(columns)) is not None:
+        made = replace(made, notes={**made.notes, "columns": list(inputs)})
     click.echo(str(made))
     groups = [_group(rule) for rule in made.rules]
     about = {"guarantees": list(made.guarantees), "groups": groups, **dict(made.notes)}
