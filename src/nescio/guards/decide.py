@@ -25,6 +25,7 @@ from nescio.core import (
     Shape,
     as_batch,
     as_tensor,
+    layout_hint,
     log_odds,
     shape_of,
     warn,
@@ -108,20 +109,20 @@ def read_inputs(
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
-        _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
+        if tuple(x.shape[1:]) != known.shape:  # as it came
+            hint = "; one input needs an axis: x[None]" if tuple(x.shape) == known.shape else ""
+            _refuse_shape(tuple(x.shape[1:]), known, hint or layout_hint(torch.as_tensor(x)))
     options = {"tokens": tokens, "finite": False, "fixed": known is None}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
-        if known is not None:
-            _check_shape(shape_of(batch), known)
+        if known is not None and shape_of(batch) != known.shape:
+            _refuse_shape(shape_of(batch), known, layout_hint(batch))
         yield batch
 
 
-def _check_shape(shape: Shape, known: Range, *, single: bool = False) -> None:
-    if shape != known.shape:
-        hint = "; one input needs an axis: x[None]" if single else ""
-        raise NescioError(
-            f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
-        )
+def _refuse_shape(shape: Shape, known: Range, hint: str) -> None:
+    raise NescioError(
+        f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
+    )
 
 
 @torch.no_grad()

@@ -99,6 +99,8 @@ class Stack:
         """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
         if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
+        if not x.numel():  # products of nothing refuse nothing
+            return self._loop(tensors, x, rng)
         draws = None if rng is None else cache(partial(rng.generators, "dropout"))
         hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)
         for layer in self._layers:
