@@ -38,6 +38,7 @@ from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
+from nescio.nets import copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -108,10 +109,10 @@ def read_inputs(
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
-    if isinstance(x, Tensor | np.ndarray) and known is not None:
-        if tuple(x.shape[1:]) != known.shape:  # as it came
-            hint = "; one input needs an axis: x[None]" if tuple(x.shape) == known.shape else ""
-            _refuse_shape(tuple(x.shape[1:]), known, hint or layout_hint(torch.as_tensor(x)))
+    given = tuple(x.shape) if isinstance(x, Tensor | np.ndarray) else None
+    if given is not None and known is not None and given[1:] != known.shape:
+        hint = "; one input needs an axis: x[None]" if given == known.shape else ""
+        _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
     options = {"tokens": tokens, "finite": False, "fixed": known is None}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None and shape_of(batch) != known.shape:
@@ -259,6 +260,20 @@ class Guard:
         if self.failure is None:
             return score, log_odds(calibrated)
         return score, _scores(self.failure, activations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if any(map(is_scripted, self.nets)):
+            raise NescioError("TorchScript cannot be pickled; guard the nn.Module it was made from")
+        return vars(self)
+
+    def to(self, device: torch.device | str) -> "Guard":
+        """The same guard with its networks and detectors on a device; its decisions are the same.
+
+        Inputs may be on any device, and decisions are on theirs.
+        """
+        failure = None if self.failure is None else self.failure.to(device)
+        nets = tuple(copied(net).to(device) for net in self.nets)
+        return replace(self, nets=nets, detector=self.detector.to(device), failure=failure)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
         """Write one safetensors file with a manifest; with `weights` also those of the network.

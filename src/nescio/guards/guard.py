@@ -38,7 +38,7 @@ from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
 from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
 from nescio.models import Member
-from nescio.nets import Output, copied
+from nescio.nets import Output, copied, is_scripted
 
 TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
 ENOUGH = 1000  # samples for that, at most
@@ -391,6 +391,8 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
+    if is_scripted(net):
+        return []  # no layer can be reached: detectors of logits remain
     _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:

@@ -206,7 +206,7 @@ def _convolve(
     dilation: int | Pair = 1,
     groups: int = 1,
 ) -> Tensor:
-    options = _pair(stride), None if isinstance(padding, str) else _pair(padding)
+    options: Any = _pair(stride), None if isinstance(padding, str) else _pair(padding)
     simple = groups == 1 and _pair(dilation) == (1, 1) and None not in options
     if not simple or not _is_gray(input, weight, bias, *options):
         return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
