@@ -31,7 +31,7 @@ from nescio.core import (
 from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
-from nescio.models import Member, Predictor, networks, plain
+from nescio.models import Member, Predictor, encoding_of, networks, plain
 from nescio.models.predictor import check_model, save_predictor
 
 KIND = "calibration"
@@ -334,7 +334,7 @@ def calibrated(
 ) -> Calibrated:
     """A predictor with the calibration of a name, fitted on calibration data."""
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    x, y = door.read(data, name="calibration data")
+    x, y = door.read(data, name="calibration data", columns=encoding_of(predictor))
     prediction = as_classification(predictor(x))
     labels = as_targets(y, len(prediction), task="classification")
     return Calibrated(predictor, fit(name, prediction, labels, **options))

@@ -30,13 +30,14 @@ from nescio.core import (
     shape_of,
     warn,
 )
-from nescio.data import Table, door
+from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.rules import Rule, Scored, guarantees, table
+from nescio.guards.guarantees import guarantees, table
+from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
 from nescio.nets import copied, is_scripted
 
@@ -96,14 +97,20 @@ class Watched:
 
 
 def read_inputs(
-    x: Any, known: Range | None, *, tokens: bool, columns: Sequence[str] = ()
+    x: Any,
+    known: Range | None,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[Inputs]:
     """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays.
 
-    columns: of a guard fitted on a table; another table gives them by name, in any order.
+    columns: the encoding of tables. names: of the columns of a guard fitted on a table of numbers;
+    another table gives them by name, in any order.
     """
-    if columns and isinstance(x, Table):
-        x = x.only(*columns)
+    if names and columns is None and is_frame(x):
+        x = read_table(x).only(*names)
     if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
         rows = [np.shape(row) == known.shape for row in x]
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
@@ -113,7 +120,7 @@ def read_inputs(
     if given is not None and known is not None and given[1:] != known.shape:
         hint = "; one input needs an axis: x[None]" if given == known.shape else ""
         _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
-    options = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None and shape_of(batch) != known.shape:
             _refuse_shape(shape_of(batch), known, layout_hint(batch))
@@ -212,8 +219,13 @@ class Guard:
                 "this guard was made from activations and has no network; use guard.decide, or "
                 "make it from the network: nescio.guard(net, ...)"
             )
-        tokens, columns = self._watching[0].reads_tokens, self.notes.get("columns", ())
-        batches: Iterable[Inputs] = read_inputs(x, self.range, tokens=tokens, columns=columns)
+        batches: Iterable[Inputs] = read_inputs(
+            x,
+            self.range,
+            tokens=self._watching[0].reads_tokens,
+            columns=self._watching[0].columns,
+            names=self.notes.get("columns", ()),
+        )
         belongs = None
         if self.by == "groups" or groups is not None:
             batches = list(batches)
@@ -247,18 +259,23 @@ class Guard:
         """The networks, and how their outputs are read."""
         return tuple(Member(net=net, head=self.head) for net in self.nets)
 
-    def prediction(self, activations: Activations) -> Classification:
-        """The calibrated prediction, in float64."""
+    def predictions(self, activations: Activations) -> tuple[Classification, Classification]:
+        """The prediction that decides, and the calibrated one, in float64.
+
+        A temperature is fitted on the samples behind the guarantees, so it only gives probabilities
+        and decides nothing. Another map, which may change labels, was fitted on other samples.
+        """
         logits = activations.logits.double()
         raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
-        return raw if self.map is None else self.map(raw)
+        calibrated = raw if self.map is None else self.map(raw)
+        return (raw if describes(self.map) else calibrated), calibrated
 
-    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+    def scores(self, activations: Activations, deciding: Classification) -> tuple[Tensor, Tensor]:
         """The detector's score and the failure score of each input, `(N,)` each in float64."""
         score = _scores(self.detector, activations)
         if self.failure is None:
-            return score, log_odds(calibrated)
+            return score, log_odds(deciding)
         return score, _scores(self.failure, activations)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -280,7 +297,7 @@ class Guard:
 
         `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
         `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
-        they were.
+        they were. `net=make_net`, a function that makes the network, gets the weights of the file.
         """
         from nescio.guards.guard_file import save
 
@@ -358,7 +375,7 @@ class Guard:
         return whole
 
     def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
-        prediction = self.prediction(activations)
+        prediction, calibrated = self.predictions(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
@@ -374,7 +391,7 @@ class Guard:
         return Decisions(
             decision=decided(rule),
             label=label,
-            probability=prediction.log_probs.gather(1, label[:, None])[:, 0].exp(),
+            probability=calibrated.log_probs.gather(1, label[:, None])[:, 0].exp(),
             p_value=p_value,
             score=score,
             failure_score=failure_score,
@@ -421,9 +438,15 @@ class Guard:
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
     """Samples with known labels as the rules read them."""
-    prediction = guard.prediction(activations)
-    score, failure_score = guard.scores(activations, prediction)
-    return Scored(score, failure_score, prediction.labels != labels)
+    deciding, _ = guard.predictions(activations)
+    score, failure_score = guard.scores(activations, deciding)
+    return Scored(score, failure_score, deciding.labels != labels)
+
+
+def describes(calibration_map: Map | str | None) -> bool:
+    """Whether a calibration map only gives probabilities, and leaves the decisions alone."""
+    name = calibration_map.name if isinstance(calibration_map, Map) else calibration_map
+    return name in (None, "temperature")
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core.running import progress as bar
-from nescio.data import door
-from nescio.data.readers import Stream, array_stream, open_stream
+from nescio.data import Columns, door
+from nescio.data.readers import Stream, array_stream, is_table, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.guard_file import weights_digest
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
+from nescio.nets import columns_of
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
 OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
@@ -85,7 +86,8 @@ def score(
     Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
     columns of `Decisions`. Numbers in text have nine significant digits.
     """
-    stream, out = _stream(source), Path(out)
+    columns = columns_of(guard.nets[0]) if guard.nets else None
+    stream, out = _stream(source, columns), Path(out)
     _check(guard, stream, batch_bytes)
     format_of(out)
     with owned(out):
@@ -145,11 +147,14 @@ def fingerprint(guard: Guard) -> str:
     return digest(json.dumps(said, sort_keys=True), *tensors)
 
 
-def _stream(source: Any) -> Stream:
-    if isinstance(source, (Stream, str, Path)):
-        return source if isinstance(source, Stream) else open_stream(source)
-    if door.several(source):
-        return array_stream(door.as_network_inputs(source, finite=False))
+def _stream(source: Any, columns: Columns | None) -> Stream:
+    if isinstance(source, Stream):
+        return source
+    if isinstance(source, (str, Path)):
+        encoded = columns is not None and is_table(source)
+        return open_stream(source, **({"encode": columns} if encoded else {}))
+    if door.several(source) or door.is_rows(source, columns):
+        return array_stream(door.as_network_inputs(source, finite=False, columns=columns))
     is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
     return array_stream(source) if is_array else door.loaded_stream(source)
 

@@ -22,6 +22,7 @@ from nescio.nets import (
     Copies,
     Output,
     called,
+    columns_of,
     entering,
     is_scripted,
     reads_tokens,
@@ -130,7 +131,8 @@ class MCDropout:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
-        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
+        columns = columns_of(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens, columns=columns)
         parts = []
         for copies in self._copies:
             with copies.lent() as net, refusing_shapes(x):

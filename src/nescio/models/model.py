@@ -23,8 +23,16 @@ from nescio.core import (
 )
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
-from nescio.data import door
-from nescio.nets import copied, entering, reads_tokens, refusing_shapes, unwrapped
+from nescio.data import Columns, door
+from nescio.nets import (
+    columns_of,
+    copied,
+    encoded,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    unwrapped,
+)
 from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
 
@@ -69,6 +77,14 @@ def networks(source: Any) -> list[Member]:
             "predictor of nescio"
         )
     return list(answer())
+
+
+def encoding_of(source: Any) -> Columns | None:
+    """How the networks of a module or a predictor encode tables; None: they read numbers."""
+    net = source if isinstance(source, nn.Module) else getattr(source, "net", None)
+    if net is None and callable(getattr(source, "networks", None)):
+        net = source.networks()[0].net
+    return columns_of(net) if isinstance(net, nn.Module) else None
 
 
 def innermost(source: Any) -> Any:
@@ -133,7 +149,9 @@ class Model:
         x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
         `(N, C, H, W)` are converted a batch at a time; 255 is 1.
         """
-        x = door.as_network_inputs(x, dtype=self.dtype, tokens=reads_tokens(self.net))
+        x = door.as_network_inputs(
+            x, dtype=self.dtype, tokens=reads_tokens(self.net), columns=columns_of(self.net)
+        )
         with refusing_shapes(x):
             chunks = [self._forward(part).to(x.device) for part in x.split(batch_size)]
         return torch.cat(chunks, dim=1).contiguous()
@@ -239,10 +257,12 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
-    """What `rebuilt` needs of a network: how nescio made it, its layers, its input scaling."""
+    """What `rebuilt` needs of a network: how nescio made it, its layers, scaling, encoding."""
     scaling: Any = net
     inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
-    return {"net": made_by(inner), "layers": str(inner), "standardize": shape}
+    columns = columns_of(net)
+    encoding = {} if columns is None else {"encoding": columns.manifest()}
+    return {"net": made_by(inner), "layers": str(inner), "standardize": shape, **encoding}
 
 
 def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
@@ -253,10 +273,24 @@ def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Mod
             "the network was changed after nescio made it, so it cannot be rebuilt from its "
             "options; pass it: nescio.load(folder, net=make_net())"
         )
+    inner = with_encoding(manifest, inner)
     if manifest["standardize"] is None:
         return inner
     one = torch.ones(manifest["standardize"])
     return scaled(inner, one, one)
+
+
+def with_encoding(manifest: Mapping[str, Any], net: nn.Module) -> nn.Module:
+    """The network with the encoding of a manifest, if it has one."""
+    if manifest.get("encoding") is None:
+        return net
+    own, columns = columns_of(net), Columns.from_manifest(manifest["encoding"])
+    if own not in (None, columns):
+        raise NescioError(
+            "the network given encodes its columns otherwise than the file says; give the one that "
+            "was saved, or the network without an encoding"
+        )
+    return net if own is not None else encoded(net, columns)
 
 
 def check_logits(outputs: Tensor, head: Head) -> None:

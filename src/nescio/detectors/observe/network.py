@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import Head, Inputs, NescioError, categorical
-from nescio.data import door
+from nescio.data import Columns, door
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
 from nescio.detectors.observe.layers import (
     Call,
@@ -27,7 +27,16 @@ from nescio.detectors.observe.layers import (
 from nescio.models import Member
 from nescio.models import networks as members_of
 from nescio.models.model import check_logits
-from nescio.nets import Copies, Output, called, entering, reads_tokens, refusing_shapes, selected
+from nescio.nets import (
+    Copies,
+    Output,
+    called,
+    columns_of,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+)
 from nescio.nets.modes import QuickImages
 
 if TYPE_CHECKING:
@@ -70,11 +79,16 @@ class Network:
         """Whether whole numbers enter as they are."""
         return reads_tokens(self.net)
 
+    @cached_property
+    def columns(self) -> Columns | None:
+        """How tables are encoded; None: the network reads numbers as they are."""
+        return columns_of(self.net)
+
     @property
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
-        return {"dtype": kind, "tokens": self.reads_tokens}
+        return {"dtype": kind, "tokens": self.reads_tokens, "columns": self.columns}
 
     def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""

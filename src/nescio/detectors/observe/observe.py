@@ -137,6 +137,7 @@ def observe(
 def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
     """How the networks were read, as JSON."""
     first = seen[0].network
+    columns = first.reads["columns"]
     return {
         "network": type(first.net).__name__,
         "layers": list(first.places),
@@ -144,6 +145,7 @@ def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
         "output": named(first.output),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
+        **({} if columns is None else {"columns": columns.layout}),
     }
 
 
