@@ -7,6 +7,7 @@ from torch import nn
 
 from nescio import calibration as calibrations
 from nescio import metrics
+from nescio.evaluation.answers import see
 from nescio.evaluation.audit import calibration, hold
 from nescio.evaluation.audit.findings import CalibrationFindings
 from nescio.models import ensemble, plain
@@ -92,3 +93,18 @@ def test_a_calibrated_network_is_not_called_miscalibrated() -> None:
         for seed in range(10)
     ]
     assert sum(part.before.ece.low > 0 for part in found) < 3
+
+
+def test_predictions_that_are_there_are_read_and_not_made_again() -> None:
+    x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+    net = nn.Linear(4, 3)
+    y = net(x).argmax(1)
+    y[::3] = (y[::3] + 1) % 3
+    held = hold((x, y), None, seed=0)
+    predictor = plain(net)
+    told, again = calibration(predictor, held, see(predictor, x)), calibration(predictor, held)
+    assert told.temperature == pytest.approx(again.temperature, rel=1e-6)
+    assert told.before is not None
+    assert again.before is not None
+    assert told.before.nll == pytest.approx(again.before.nll, rel=1e-6)
+    assert told.before.ece.value == pytest.approx(again.before.ece.value, abs=1e-6)

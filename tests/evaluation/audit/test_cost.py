@@ -69,7 +69,8 @@ def test_all_samples_are_read_where_it_is_asked_for(monkeypatch: pytest.MonkeyPa
     assert {one.samples for one in whole.sets} == {60, cost.ATTACKED}
     some = nescio.audit(Counted(), samples(60), rays=2, **options).findings
     assert some.predictors["network"].test == whole.predictors["network"].test
-    assert some.predictors["network"].calibration == whole.predictors["network"].calibration
+    assert some.cost is not None
+    assert {one.samples for one in some.sets} == {24, 20, 30}
 
 
 def test_a_small_network_is_audited_whole_whatever_the_machine() -> None:
@@ -86,7 +87,7 @@ def test_rays_through_a_deep_network_are_not_followed_to_a_confidence() -> None:
     assert far is not None
     assert far.rays is not None
     assert all(one.factor == {} for one in far.rays.values())
-    assert "bend too often" in str(found)
+    assert "thorough=True" in str(found)
 
 
 def test_a_ray_that_costs_too_much_is_left_out_with_the_reason(

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio.core import (
-    Inputs,
     NescioError,
     Results,
     as_inputs,
@@ -23,39 +22,25 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
-from nescio.core.running import Advance, progress
 from nescio.data import Columns, door
-from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.cost import Job
-from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
-from nescio.evaluation.audit.guard_section import Guarded, guarded
-from nescio.evaluation.audit.held_out import Held, hold, out_of_range
-from nescio.evaluation.audit.held_out_section import (
-    BASELINE,
-    GUARDS,
-    RECOMMENDED,
-    calibration,
-    failure,
-)
+from nescio.evaluation.audit.examination import Examination
+from nescio.evaluation.audit.findings import Findings
+from nescio.evaluation.audit.guard_section import guarded
+from nescio.evaluation.audit.held_out import hold, out_of_range
 from nescio.evaluation.audit.ood_section import (
     NO_RANGE,
     RANGED,
-    Attack,
-    Sets,
-    against,
-    along_ray,
     attack_on,
     check_shape,
     far_set,
     has_range,
-    histogram,
     noise_sets,
     ood_sets,
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
-from nescio.metrics import reliability
 from nescio.models import Predictor, encoding_of, plain
 from nescio.nets import reads_tokens
 from nescio.training.loop import Pair
@@ -189,8 +174,9 @@ def audit(
               steps=attack_steps * ranged, rays=rays if ranged else 0)  # fmt: skip
     draws = job.draws(thorough=thorough)
     job.told(draws, show=progress)
-    reach = {"count": draws.attack, "seed": seed}
-    attack = attack_on(known, attack_steps, attack_radius, **reach) if ranged else None
+    attack = None
+    if ranged:
+        attack = attack_on(known, attack_steps, attack_radius, count=draws.attack, seed=seed)
     some = draws.of("scaled", x, seed)
     noisy = [] if attack is None else [attack.data]
     far = [far_set(a, len(some)) for a in alphas[-1:]]
@@ -199,17 +185,15 @@ def audit(
     own = noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
     guard = guarded(name, first, held, trained, seed=seed, progress=progress)
-    rays_ = _rays(x, draws.rays * ranged, seed)
-    plan = _Plan(held, guard, own, given, attack, alphas, some, rays_, draws.follow, seed)
+    far_rays = _rays(x, draws.rays * ranged, seed)
+    plan = Examination(held, guard, own, given, attack, alphas, some, far_rays, draws.follow, seed)
     found, attacked = plan.run(predictors, progress)
     tried = {**given, **own, **attacked}
     tried |= {one.name: (one, sets.scaling()(some, alphas[-1])) for one in far}
-    guards = {} if guard.guard is None else {"guard": guard.guard}
-    shift, no_shift = (
-        shifted(predictors, guards, held, most=draws.shift, seed=seed)
-        if ranged
-        else (None, NO_RANGE)
-    )
+    shift, no_shift = None, NO_RANGE
+    if ranged:
+        guards = {} if guard.guard is None else {"guard": guard.guard}
+        shift, no_shift = shifted(predictors, guards, held, most=draws.shift, seed=seed)
     findings = Findings(
         samples=len(x),
         features=shape_of(x),
@@ -278,86 +262,3 @@ def _rays(x: Any, count: int, seed: int) -> Any:
     from nescio.evaluation.audit.far_field_section import rays_from  # loads the geometry
 
     return rays_from(x, count=count, seed=seed)
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What every predictor is asked."""
-
-    held: Held
-    guard: Guarded  # of the first predictor
-    own: Sets
-    given: Sets
-    attack: Attack | None
-    alphas: tuple[float, ...]
-    scaled: Any  # the inputs that are scaled by them
-    rays: Any
-    follow: bool  # to where the rays reach a confidence
-    seed: int
-
-    def run(
-        self, predictors: Mapping[str, Predictor], show: bool | None
-    ) -> tuple[dict[str, PredictorFindings], Sets]:
-        """What is found of each predictor, and the attacked noise of the first."""
-        count = len(self.own) + len(self.given) + bool(self.attack)
-        total = len(predictors) * (1 + count + len(self.alphas) + len(self.rays))
-        found, first = {}, None
-        with progress(total, "auditing", show=show) as advance:
-            for name, predictor in predictors.items():
-                found[name], attacked = self.examined(name, predictor, advance, first is None)
-                first = attacked if first is None else first
-        return found, first or {}
-
-    def examined(
-        self, name: str, predictor: Predictor, advance: Advance, first: bool
-    ) -> tuple[PredictorFindings, Sets]:
-        """All sections of one predictor, and the noise attacked for it."""
-
-        def look(inputs: Inputs) -> Seen:
-            seen = see(predictor, inputs)
-            advance(1, lambda: name)
-            return seen
-
-        x, y = self.held.test
-        attacked: Sets = {}
-        more: dict[str, Any] = {}
-        if self.attack is not None:
-            attacked, more["attack"] = self.attack.on(predictor)
-        in_dist = look(x)
-        test = Quality(**quality(in_dist, y))
-        histograms, ood = {"test": histogram(in_dist)}, {}
-        for where, (_, inputs) in {**self.own, **attacked, **self.given}.items():
-            seen = look(inputs)
-            ood[where], histograms[where] = against(in_dist, seen), histogram(seen)
-        if self.alphas:
-            more["scaling"], far = along_ray(look, self.scaled, in_dist, self.alphas)
-            where = far_set(self.alphas[-1], len(self.scaled)).name
-            ood[where], histograms[where] = against(in_dist, far), histogram(far)
-        if self.rays:
-            from nescio.evaluation.audit.far_field_section import far_away
-
-            tick = lambda: advance(1, lambda: f"{name}, far away")  # noqa: E731
-            more["far_field"] = far_away(predictor, self.rays, follow=self.follow, tick=tick)
-        return PredictorFindings(
-            members=in_dist.members,
-            classes=in_dist.log_probs.shape[1],
-            test=test,
-            reliability=reliability(in_dist.confidence, in_dist.labels == y.cpu()),
-            ood=ood,
-            confidence_histograms=histograms,
-            calibration=calibration(predictor, self.held, in_dist, seed=self.seed),
-            failure=self._failure(in_dist, first),
-            **more,
-        ), attacked
-
-    def _failure(self, in_dist: Seen, first: bool) -> FailureFindings:
-        """How well the errors on the test samples are found; by the guard's score too, if any."""
-        rows, own = self.held.rows.cpu(), self.guard
-        wrong = (in_dist.labels != self.held.test[1].cpu())[rows].numpy()
-        scores = {BASELINE: in_dist.scores["log_odds"][rows.numpy()]}
-        if first and own.guard is not None and own.guard.failure is not None:
-            assert own.decisions is not None
-            used = own.guard.failure.name
-            named = RECOMMENDED if used == "recommended" else f"{GUARDS} ({used})"
-            scores[named] = own.decisions.failure_score.cpu().numpy()
-        return failure(scores, wrong, seed=self.seed)

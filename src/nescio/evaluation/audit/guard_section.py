@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nescio.conformal import binomial_interval
 from nescio.conformal.score_limits import allowed
 from nescio.core import NescioError, generator, quiet
+from nescio.evaluation.audit.cost import TRIED
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
@@ -33,7 +34,7 @@ class Guarded:
     decisions: Decisions | None
     findings: GuardFindings
 
-    def on(self, x: Tensor, most: int) -> Shares:
+    def on(self, x: Tensor, most: int = TRIED) -> Shares:
         """Shares of the decisions for OOD inputs, of some of them where there are many."""
         assert self.guard is not None
         step = -(-len(x) // most)
@@ -42,7 +43,7 @@ class Guarded:
         shares: Any = {one.name: found[one.name] for one in fields(Shares)}
         return Shares(**shares)
 
-    def tried(self, sets: Mapping[str, Tensor], most: int) -> GuardFindings:
+    def tried(self, sets: Mapping[str, Tensor], most: int = TRIED) -> GuardFindings:
         """The findings with what the guard decides for OOD data, at most `most` of each set."""
         if self.guard is None:
             return self.findings

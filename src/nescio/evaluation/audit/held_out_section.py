@@ -36,7 +36,7 @@ Answers = Callable[[Any], Classification]  # to predictions of the samples with 
 
 @torch.no_grad()
 def calibration(
-    predictor: Predictor, held: Held, seen: Seen, *, seed: int = 0
+    predictor: Predictor, held: Held, seen: Seen | None = None, *, seed: int = 0
 ) -> CalibrationFindings:
     """ECE with its interval, smooth ECE, NLL, Brier and the bins, before and after temperature.
 
@@ -62,21 +62,22 @@ def calibration(
     return CalibrationFindings(before=first, after=last, temperature=fitted.temperature)
 
 
-def _answers(predictor: Predictor, held: Held, seen: Seen) -> tuple[Answers, Answers]:
+def _answers(predictor: Predictor, held: Held, seen: Seen | None) -> tuple[Answers, Answers]:
     """What is predicted of the samples that fit and of those that measure, by their indices."""
 
     def new(x: Inputs) -> Answers:
         return lambda rows: as_classification(predictor(x[rows]))
 
-    def stored(which: Tensor) -> Answers:
-        logs = seen.log_probs[which]
-        return lambda rows: Categorical(logs[rows][None])
-
     one = as_classification(predictor(held.test[0][:1]))
-    if one.members > 1 or type(one) is not Categorical:  # more to it than log probabilities
+    if seen is None or one.members > 1 or type(one) is not Categorical:
         return new(held.fitting[0]), new(held.measured[0])
-    fitting = stored(held.others) if held.halved else new(held.fitting[0])
-    return fitting, stored(held.rows)
+    logs = seen.log_probs  # all there is to a prediction
+    fitting = logs[held.others] if held.halved else None
+    measured = logs[held.rows]
+    return (
+        new(held.fitting[0]) if fitting is None else lambda rows: Categorical(fitting[rows][None]),
+        lambda rows: Categorical(measured[rows][None]),
+    )
 
 
 def _fitted(predict: Answers, y: Tensor) -> tuple[Map | None, str | None]:

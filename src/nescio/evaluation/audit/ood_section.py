@@ -14,6 +14,7 @@ from nescio.data.corruptions import Shifted, feature_scaling, rotation
 from nescio.data.random_access import Indices
 from nescio.data.ranges import Units, near, noise, units_of
 from nescio.evaluation.answers import Seen, separation
+from nescio.evaluation.audit.cost import SHIFTED
 from nescio.evaluation.audit.findings import AttackFindings, OnSet, Scaling, Separation
 from nescio.evaluation.audit.held_out import Held
 from nescio.evaluation.under_shift import ShiftCurves, under_shift
@@ -175,7 +176,7 @@ def shifted(
     guards: Mapping[str, Guard],
     held: Held,
     *,
-    most: int,
+    most: int = SHIFTED,
     seed: int = 0,
 ) -> tuple[ShiftCurves | None, str | None]:
     """Curves over the strengths of a rotation of images, of a scaling of other inputs.
