@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,21 @@ from torch import nn
 from nescio.cli import options as opt
 from nescio.cli.data_names import input_columns, stream_named
 from nescio.cli.networks import named_predictor
-from nescio.cli.options import data_option, option
+from nescio.cli.options import data_option, note, option
 from nescio.core import (
     Classification,
     NescioError,
     Prediction,
     Regression,
-    joined,
     measure_all,
     write_atomically,
 )
+from nescio.data.readers import Stream
 from nescio.models import encoding_of, mc_dropout, plain
 
 Columns = dict[str, NDArray[Any]]
-BLOCK = 1 << 14  # samples that are read at a time
+BLOCK = 1 << 25  # bytes of inputs that are predicted at a time
+SHOWN = 5  # files that cannot be read
 
 
 # fmt: off
@@ -57,7 +59,9 @@ def predict(
     """Write labels, probabilities and every measure for each sample.
 
     NETWORK is a folder that `nescio train` wrote, or package.module:factory with --weights.
-    Every measure is larger where the model is less confident.
+    Every measure is larger where the model is less confident. Columns of a table that keep= names,
+    and the ids of a model that was trained on a table, are copied; an image that cannot be read
+    has a row without numbers and says why.
 
     \b
     nescio predict runs/digits --data new.npz --out predictions.csv
@@ -70,33 +74,69 @@ def predict(
         predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     stream = stream_named(data_name, input_columns(data_name, None, predictor))
-    x = joined([block for _, block in stream.blocks(BLOCK)])
-    kept = {} if stream.kept is None else stream.kept(0, len(x))
-    prediction = predictor(x)
     columns = encoding_of(predictor)
-    if columns is not None and columns.classes and isinstance(prediction, Classification):
-        kept = {**kept, "class": np.array(columns.classes)[prediction.labels.cpu().numpy()]}
-    write_predictions(Path(out), prediction, kept)
-    click.echo(f"{len(prediction)} samples, {prediction.members} member(s): {out}")
+    arrays, members = predicted(predictor, stream, () if columns is None else columns.classes)
+    _write(Path(out), arrays)
+    for why in islice(stream.unreadable.values(), SHOWN):
+        note(why)
+    click.echo(f"{len(next(iter(arrays.values())))} samples, {members} member(s): {out}")
 
 
-def write_predictions(
-    path: Path, prediction: Prediction, kept: Mapping[str, NDArray[Any]] | None = None
-) -> None:
-    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically.
+def predicted(predictor: Any, stream: Stream, classes: Sequence[str] = ()) -> tuple[Columns, int]:
+    """What is written, by name, and the number of members; a block of inputs at a time.
 
-    kept: columns of the inputs that are written beside it.
+    classes: names that are written beside the labels.
     """
+    size = max(1, BLOCK // stream.sample_bytes)
+    parts: list[Columns] = []
+    for start, block in stream.blocks(size):
+        wrong = [i - start for i in stream.unreadable if 0 <= i - start < len(block)]
+        good = torch.ones(len(block), dtype=torch.bool)
+        good[wrong] = False
+        if not good.any():
+            raise NescioError(stream.unreadable[start])
+        prediction = predictor(block[good])
+        arrays = columns_of(prediction)
+        if classes and isinstance(prediction, Classification):
+            arrays = {"class": np.array(classes)[arrays["label"]], **arrays}
+        if wrong:
+            arrays = {name: _with_gaps(values, good.numpy()) for name, values in arrays.items()}
+        kept = {} if stream.kept is None else stream.kept(start, len(block))
+        if twice := sorted(set(arrays) & set(kept)):
+            raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
+        parts.append({**kept, **arrays})
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if stream.unreadable:
+        why = [stream.unreadable.get(i, "") for i in range(len(next(iter(whole.values()))))]
+        whole["unreadable"] = np.array(why)
+    return whole, prediction.members
+
+
+def _with_gaps(values: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[Any]:
+    """Values of the samples that could be read; the others have NaN, no text, or the label -1."""
+    nothing = {"f": np.nan, "U": "", "i": -1}[values.dtype.kind]
+    whole = np.full((len(good), *values.shape[1:]), nothing, values.dtype)
+    whole[good] = values
+    return whole
+
+
+def write_predictions(path: Path, prediction: Prediction) -> None:
+    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
+    _write(path, columns_of(prediction))
+
+
+def columns_of(prediction: Prediction) -> Columns:
+    """Labels, probabilities or moments, and every measure, by name."""
     prediction, tensors = prediction.to(torch.float64), {}
     if isinstance(prediction, Classification):
         tensors = {"label": prediction.labels, "probs": prediction.probs}
     elif isinstance(prediction, Regression):
         tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
     tensors |= measure_all(prediction)
-    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    if twice := sorted(set(arrays) & set(kept or {})):
-        raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
-    arrays = {**(kept or {}), **arrays}
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+
+
+def _write(path: Path, arrays: Columns) -> None:
     if path.suffix == ".csv":
         write_atomically(path, _csv(arrays))
         return

@@ -318,7 +318,8 @@ def _detectors(
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
     if isinstance(wanted, Detector):
         return wanted
-    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    build: Callable[..., Detector]
+    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]

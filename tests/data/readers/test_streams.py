@@ -374,3 +374,28 @@ def test_ragged_and_cut_files_say_where(tmp_path, text, message):
         list(open_stream(path).blocks(10))
     with pytest.raises(NescioError, match=message):
         read_table(path)
+
+
+def bad_images(folder):
+    """Files that hold no image which can be used, among two that do."""
+    for name in ("a.png", "z.png"):
+        Image.new("L", (4, 4), 7).save(folder / name)
+    (folder / "cut.png").write_bytes((folder / "a.png").read_bytes()[:40])
+    (folder / "link.png").symlink_to(folder / "nowhere.png")
+    os.mkfifo(folder / "pipe.png")
+    Image.new("I;16", (4, 4)).save(folder / "sixteen.png")
+    (folder / "x.png").mkdir()
+    Image.new("1", (4000, 4000)).save(folder / "huge.png")
+
+
+def test_bad_images_do_not_end_a_folder(tmp_path, monkeypatch):
+    bad_images(tmp_path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
+    stream = open_stream(tmp_path)
+    blocks = [block for _, block in stream.blocks(100)]
+    assert [len(block) for block in blocks] == [7]
+    names = [stream.files[index] for index in stream.unreadable]
+    assert names == ["cut.png", "huge.png", "link.png", "pipe.png", "sixteen.png"]
+    reasons = "\n".join(stream.unreadable.values())
+    for word in ("exceeds limit", "a link to nothing", "a pipe", "stored as I;16"):
+        assert word in reasons
