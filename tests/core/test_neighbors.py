@@ -76,7 +76,9 @@ def test_detectors_with_options_are_named_in_python():
     model = nescio.train(
         lambda: nescio.nets.mlp((1, 8, 8), 10), nescio.data.digits().train, epochs=3
     )
-    made = nescio.guard(model, (x, y), train=nescio.data.digits().train, detector="knn,k=3")
+    made = nescio.guard(
+        model, (x, y), train=nescio.data.digits().train, detector="knn,k=3", risk=0.3
+    )
     assert made.detector.options["k"] == 3
     scores = nescio.scorer(model, "odin,temperature=10")(x[:5])
     odin = nescio.scorer(model, nescio.detectors.odin(temperature=10))(x[:5])
