@@ -194,9 +194,12 @@ def report(done: Done) -> str:
     else:
         prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
         assert isinstance(prediction, Regression)
-        error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
+        squared = (prediction.mixture_mean - target).square().mean(0)  # (D,)
         members = prediction.members
-        numbers = {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
+        numbers = {"nll": -prediction.log_prob(target).mean().item()}
+        numbers["rmse"] = squared.mean().sqrt().item()  # over samples and targets
+        if len(squared) > 1:
+            numbers |= {f"rmse, target {i}": e for i, e in enumerate(squared.sqrt().tolist())}
     lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
     least, most = min(done.epochs, default=0), max(done.epochs, default=0)
     trained = str(least) if least == most else f"{least} to {most}"
