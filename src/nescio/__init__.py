@@ -16,6 +16,7 @@ from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core.errors import NescioError as NescioError
 from nescio.core.files import load as load
+from nescio.core.multilabel import MultiLabel as MultiLabel
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import DoubleExponential as DoubleExponential
@@ -26,7 +27,9 @@ from nescio.detectors.activations import Activations as Activations
 from nescio.detectors.observe import observe as observe
 from nescio.detectors.observe import scorer as scorer
 from nescio.guards import Guard as Guard
+from nescio.guards import LabelGuards as LabelGuards
 from nescio.guards import guard as guard
+from nescio.guards import guard_labels as guard_labels
 from nescio.models.model import Model as Model
 from nescio.monitoring import Monitor as Monitor
 from nescio.monitoring import monitor as monitor
@@ -46,11 +49,13 @@ if TYPE_CHECKING:
     from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
     from nescio.evaluation.compare import Comparison as Comparison
     from nescio.evaluation.compare import compare as compare
+    from nescio.evaluation.label_audit import LabelAudit as LabelAudit
+    from nescio.evaluation.label_audit import audit_labels as audit_labels
     from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 
 # Of `nescio.evaluation`, which is loaded when it is first asked for, as `nescio.geometry` is.
 LATER = {"Absent", "AdversarialNoise", "AdversarialSamples", "Audit", "Comparison"}
-LATER |= {"audit", "compare", "leave_classes_out"}
+LATER |= {"LabelAudit", "audit", "audit_labels", "compare", "leave_classes_out"}
 
 
 def __getattr__(name: str) -> Any:

@@ -340,5 +340,7 @@ def test_half_precision_is_widened(kind):
     assert prediction.logits.dtype == torch.float32
     ratio = variation_ratio(prediction)
     assert float(ratio) == pytest.approx(1 / 3)  # counts in half precision end at 2048, or at 256
-    wide = Gaussian(torch.tensor([[[-300.0]], [[300.0]]], dtype=kind), torch.ones(2, 1, 1, dtype=kind))
+    wide = Gaussian(
+        torch.tensor([[[-300.0]], [[300.0]]], dtype=kind), torch.ones(2, 1, 1, dtype=kind)
+    )
     assert float(wide.epistemic) == 90_000.0  # above the largest float16

@@ -481,7 +481,7 @@ def test_weights_of_the_file_go_into_a_copy_of_the_network_given(tmp_path):
 
 def test_targets_that_are_no_classes_are_sent_to_intervals():
     x, y = blobs(800, 1)
-    with pytest.raises(NescioError, match=r"about classes.*nescio.conformal.residual"):
+    with pytest.raises(NescioError, match=r"(?s)about classes.*nescio.conformal.residual"):
         nescio.guard(Twice(1.0), (x, y + 0.25), train=blobs(600, 0))
 
 

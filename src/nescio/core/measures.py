@@ -19,8 +19,8 @@ from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])
 
-# For large a: lgamma(a) = (a - 1/2) log(a) - a + log(2 pi) / 2 + the sum of LOG_GAMMA[k] / a^(2k+1),
-# digamma(a) = log(a) - 1 / (2 a) - the sum of DIGAMMA[k] / a^(2k+2).
+# For large a: lgamma(a) = (a - 1/2) log(a) - a + log(2 pi) / 2 + sum of LOG_GAMMA[k] / a^(2k+1),
+# digamma(a) = log(a) - 1 / (2 a) - sum of DIGAMMA[k] / a^(2k+2).
 SERIES = 20.0  # from here on the series are exact to the last digit
 LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)

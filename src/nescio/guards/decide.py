@@ -36,6 +36,7 @@ from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
 from nescio.models import Member
+from nescio.nets import Output
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -143,7 +144,9 @@ def _activations(
     if not good.any():
         return None, good
     linear = detector.about.get("linear")
-    ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
+    ends = (
+        [linear_layer(linear, net.net, logits[0], net.head) for net in watching] if linear else []
+    )
     return Activations(
         logits=torch.stack([_only(rows, good) for rows in logits]),
         features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
@@ -183,6 +186,7 @@ class Guard:
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
     head: Head
     nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
+    output: Output = None  # where the logits are in what the networks return
     false_alarm: float = 0.01
     risk: float = 0.02
     confidence: float = 0.95
@@ -295,7 +299,7 @@ class Guard:
         about = self.detector.about
         watching = [
             replace(
-                reader(member, about.get("output"), about.get("pool", "mean")),
+                reader(member, self.output, about.get("pool", "mean")),
                 places=[place(name, member.net) for name in self.layers],
             )
             for member in self.members

@@ -21,6 +21,7 @@ from nescio.conformal import needed, threshold
 from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
+    Head,
     Inputs,
     NescioError,
     categorical,
@@ -35,10 +36,10 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
-from nescio.detectors.observe.network import Network, networks
+from nescio.detectors.observe.network import Network, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
 from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
-from nescio.models import Member
+from nescio.models import Member, same_head
 from nescio.nets import Output
 
 TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
@@ -64,7 +65,8 @@ def guard(
     repeats: bool = False,
     layers: Any = None,
     pool: str = "mean",
-    output: int | str | None = None,
+    output: Output = None,
+    head: Head | str | None = None,
     seed: int = 0,
     batch_size: int = 256,
     progress: bool | None = None,
@@ -93,15 +95,19 @@ def guard(
     by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
       as training data.
-    names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
+    names: of the classes. layers, pool: as for `observe`, where a detector is fitted.
+    output, head: where the logits are in what the network returns, and how they are read, as for
+      `observe`. A guard whose `output` is a function is loaded with it again.
     """
     check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
-    members = _copies(source, batch_size)
+    members = _copies(source, batch_size, head)
     nets = tuple(member.net for member in members)
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
     samples, layers = _observed(members, calibration, layers, "calibration", **options)
     labels = _labels(samples)
+    read = head_of(samples.about) or categorical()
+    members = [replace(member, head=read) for member in members]
     trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
     if not repeats:
         refuse_known(samples, trained, source, (detector, failure))
@@ -116,8 +122,9 @@ def guard(
         map=None,
         rules=(),
         groups=(),
-        head=members[0].head if members else categorical(),
+        head=read,
         nets=nets,
+        output=kept(fitted.about, "output", None) if output is None else output,
         false_alarm=false_alarm,
         risk=risk,
         confidence=confidence,
@@ -175,7 +182,7 @@ def _layers_to_read(
     failure: Fitted | None,
     layers: Any,
     pool: str,
-    output: int | str | None,
+    output: Output,
 ) -> tuple[Any, str]:
     """The layers and the pooling: of a fitted detector, as given, or found with some inputs."""
     if isinstance(detector, Detector):
@@ -247,12 +254,12 @@ def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Spli
     return Split(*(part.sort().values for part in ends))
 
 
-def _copies(source: Any, batch_size: int) -> list[Member]:
+def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
-    members = [] if source is None else networks(source)
-    if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
+    members = [] if source is None else networks(source, head)
+    if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
     return [replace(member, net=deepcopy(member.net).eval()) for member in members]
 
@@ -306,14 +313,15 @@ def _detectors(
     tuning: tuple[Activations, Tensor],
 ) -> tuple[Detector, Detector | None]:
     """The detector of OOD inputs and the failure score."""
-    failure_score = None if failure is None else _fitted(failure, base)
+    failure_score = None if failure is None else fitted_detector(failure, base)
     if detector is not None:
-        return _fitted(detector, base), failure_score
+        return fitted_detector(detector, base), failure_score
     assert base is not None
     return default_detector(base, tuning[0]), failure_score or default_failure(base, *tuning)
 
 
-def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
+def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
+    """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
     build = detectors[wanted] if isinstance(wanted, str) else wanted
