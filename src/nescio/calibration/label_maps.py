@@ -46,7 +46,7 @@ class LabelMaps:
     def slope(self) -> NoReturn:
         """Refused: each label has its own."""
         raise NescioError(
-            "each label has a calibration of its own; choose one: head=nescio.heads.binary(label=0)"
+            "each label has its own calibration; choose one: head=nescio.heads.binary(label=0)"
         )
 
     intercept = temperature = classes = slope

@@ -33,8 +33,8 @@ from nescio.core import (
 from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
-from nescio.models import Member, Predictor, networks, plain, with_head
-from nescio.models.predictor import check_model, save_settings, settings_of
+from nescio.models import Member, Predictor, encoding_of, networks, plain, with_head
+from nescio.models.predictor import check_model, save_predictor
 
 if TYPE_CHECKING:
     from nescio.calibration.label_maps import LabelMaps
@@ -301,10 +301,8 @@ class Calibrated:
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how it is sampled and calibrated."""
-        model: Any = self.inner
-        model.save(folder)
         about, state = self.map.manifest(), self.map.state
-        return save_settings(folder, **settings_of(folder), calibration=about, state=state)
+        return save_predictor(folder, self.inner, calibration=about, state=state)
 
 
 def map_of(predictor: Predictor) -> Map | None:
@@ -353,7 +351,7 @@ def calibrated(
     name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
 ) -> Calibrated:
     """A predictor with the calibration of a name, fitted on calibration data."""
-    x, y = door.read(data, name="calibration data")
+    x, y = door.read(data, name="calibration data", columns=encoding_of(predictor))
     if isinstance(predictor, nn.Module):
         found = with_head(predictor, (x, y))
         predictor = plain(found) if isinstance(found, nn.Module) else found

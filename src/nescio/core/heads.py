@@ -127,7 +127,7 @@ def _kl_labels(p: Tensor, q: Tensor) -> Tensor:
 
 
 def known_head(outputs: int, labels: Tensor | None) -> Head:
-    """The head of a network that came without one, where its outputs and labels leave no doubt.
+    """The head of a network that came without one, where its outputs and labels tell.
 
     One output with labels 0 and 1 is a binary logit; several outputs with no labels, or with one
     whole number for each sample, are class logits. Anything else is asked for.

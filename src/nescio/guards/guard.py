@@ -6,7 +6,6 @@ network or a detector was fitted on are refused, where this can be known.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -35,12 +34,12 @@ from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
+from nescio.detectors.observe.layers import Call, Pool, last_linear
 from nescio.detectors.observe.network import Network, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
 from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
 from nescio.models import Member, same_head
-from nescio.nets import Output
+from nescio.nets import Output, copied
 
 TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
 ENOUGH = 1000  # samples for that, at most
@@ -104,11 +103,8 @@ def guard(
     nets = tuple(member.net for member in members)
     layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
     options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
-    samples, layers = _observed(members, calibration, layers, "calibration", **options)
+    samples, trained, read = _both(members, calibration, train, layers, options)
     labels = _labels(samples)
-    read = head_of(samples.about) or categorical()
-    members = [replace(member, head=read) for member in members]
-    trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
     if not repeats:
         refuse_known(samples, trained, source, (detector, failure))
     fitting = trained is None and not isinstance(detector, Detector)
@@ -133,8 +129,7 @@ def guard(
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(samples, trained, parts)
-        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
+        notes={**_notes(samples, trained, parts, fitted), "seed": seed, "repeats": repeats},
     )
     bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
     complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
@@ -142,7 +137,21 @@ def guard(
     return complete
 
 
-def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
+def _both(
+    members: Sequence[Member], calibration: Any, train: Any, layers: Any, options: dict[str, Any]
+) -> tuple[Activations, Activations | None, Head]:
+    """Calibration and training data as the networks give them, read by one head."""
+    samples, layers = _observed(members, calibration, layers, "calibration", **options)
+    read = head_of(samples.about) or categorical()
+    if train is None:
+        return samples, None, read
+    members = [replace(member, head=read) for member in members]
+    return samples, _observed(members, train, layers, "train", **options)[0], read
+
+
+def _notes(
+    samples: Activations, trained: Activations | None, parts: "Split", fitted: Detector
+) -> dict[str, Any]:
     """How many samples served what."""
     hashes = samples.hashes
     return {
@@ -153,6 +162,7 @@ def _notes(samples: Activations, trained: Activations | None, parts: "Split") ->
         "tuning": len(parts.tuning),
         "guarantee_samples": len(parts.guarantees),
         "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
+        "layers": list(fitted.layers),
     }
 
 
@@ -261,7 +271,7 @@ def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Membe
     members = [] if source is None else networks(source, head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
+    return [replace(member, net=copied(member.net).eval()) for member in members]
 
 
 def _observed(
@@ -400,12 +410,12 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
-    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:
         return [None]
     try:
-        Network(net, output, pool, [place(early, net)])(x[:2])
+        Network(net, output, pool, [early])(x[:2])
     except NescioError:  # sequences, whose features are not pooled like maps
         return [None]
     return [early, None]

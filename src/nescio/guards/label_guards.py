@@ -181,5 +181,5 @@ def _apart(
 def _names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     given = tuple(map(str, range(count))) if names is None else tuple(map(str, names))
     if len(given) != count or len(set(given)) != count:
-        raise NescioError(f"{len(given)} names for {count} labels; give each one of its own")
+        raise NescioError(f"{len(given)} names for {count} labels; one each, all different")
     return given

@@ -1,6 +1,7 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,16 +27,17 @@ from nescio.core import (
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
 from nescio.data import door
-from nescio.models.model import Member, Model, networks
+from nescio.models.model import Member, Model, encoding_of, innermost, networks
 from nescio.nets import (
     Output,
-    at_rest,
     called,
     entering,
     reads_tokens,
     refusing_shapes,
     returning,
     selected,
+    sharing,
+    unwrapped,
 )
 from nescio.nets.stack import stack
 
@@ -89,7 +91,7 @@ def _last_width(net: nn.Module) -> int:
 def with_head(
     source: Any, data: Any, *, head: Head | str | None = None, output: Output = None
 ) -> Any:
-    """Networks by themselves as models of a head: the one given, or what leaves no doubt.
+    """Networks by themselves as models of a head: the one given, or what the data tell.
 
     A network of class logits stays as it is; so do models and predictors, which have their heads.
     source: one, or several by name or in a list. data: inputs and labels, to look at a few.
@@ -137,19 +139,20 @@ def same_head(first: Head, second: Head) -> bool:
 
 @torch.no_grad()
 def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
-    """The head that the outputs for a few inputs and their labels leave no doubt about."""
+    """The head that the outputs for a few inputs and their labels tell."""
     if isinstance(data, Iterator):  # can be read only once
         return categorical()
     weight = next(net.parameters(), torch.zeros(()))
     tokens = reads_tokens(net)
-    given = door.batches(data, targets=True, finite=False, dtype=weight.dtype, tokens=tokens)
+    reads: dict[str, Any] = {"dtype": weight.dtype, "tokens": tokens, "columns": encoding_of(net)}
+    given = door.batches(data, targets=True, finite=False, **reads)
     x, y = given.first
     whole = y is None or (y.ndim == 1 and not y.is_floating_point())
     if whole and (y is None or bool((y > 1).any()) or _last_width(net) > 1):
         return categorical()  # without a run; one output is refused later
     few = entering(x[:2], weight.device, weight.dtype, tokens=tokens)
-    with refusing_shapes(few), at_rest(net):
-        outputs = selected(called(net, few.clone()), output)
+    with refusing_shapes(few):
+        outputs = selected(called(sharing(unwrapped(net)), few.clone()), output)
     return known_head(outputs.shape[-1], y)
 
 
@@ -213,6 +216,39 @@ class Pooled:
         return Prediction.pool([answer(predictor, x) for predictor in self.predictors])
 
 
+@contextmanager
+def unfinished(folder: str | Path) -> Iterator[None]:
+    """Say, before its model is written, that a predictor is to come: without it, none is read.
+
+    So a process that is killed between the two leaves no model that is taken for the whole.
+    """
+    path = Path(folder) / PREDICTOR
+    new = not path.exists()
+    if new:
+        save_tensors(path, {}, {"kind": "predictor", "unfinished": True})
+    try:
+        yield
+    except BaseException:
+        if new and not path.with_name(MODEL).exists():  # there is nothing to be finished
+            path.unlink(missing_ok=True)
+        raise
+
+
+def save_predictor(folder: str | Path, predictor: Any, **settings: Any) -> Path:
+    """Write the model of a predictor, and beside it the settings of both, as `save_settings`."""
+    model = innermost(predictor)
+    if isinstance(model, nn.Module):
+        model = plain(model, head=predictor.head)
+    if not isinstance(model, Model):
+        raise NescioError(
+            f"a {type(model).__name__} has no file; save the models that it is made of, each in "
+            "a folder of its own"
+        )
+    with unfinished(folder):
+        model.write(folder)
+        return save_settings(folder, **{**getattr(predictor, "settings", {}), **settings})
+
+
 def save_settings(
     folder: str | Path,
     *,
@@ -233,15 +269,13 @@ def save_settings(
     return path
 
 
-def settings_of(folder: str | Path) -> dict[str, Any]:
-    """The sampler in a folder and its options; none where the model itself is the predictor."""
-    path = Path(folder) / PREDICTOR
-    manifest = load_manifest(path, "predictor") if path.exists() else {}
-    return {name: manifest[name] for name in ("sampler", "sampling") if name in manifest}
-
-
 def check_model(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse settings that were saved for another model."""
+    """Refuse settings that are still to come, or that were saved for another model."""
+    if manifest.get("unfinished"):
+        raise NescioError(
+            f"{path.parent} holds an unfinished run; repeat the command that made it, or delete "
+            f"{path} to read the model alone, without its calibration and its sampling"
+        )
     if manifest["model"] != load_manifest(path.with_name(MODEL), "model")["digest"]:
         raise DamagedError(
             f"{path} was saved with another {MODEL} than the one beside it; save the predictor "

@@ -123,7 +123,7 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
-    """Labels (N,), or several (N, K) of 0 and 1, as int64; from floats targets (N, D) as float32."""
+    """Labels (N,), or several (N, K), 0 and 1, as int64; from floats targets (N, D) as float32."""
     if array.size == 0:
         raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
     if array.dtype.kind == "f":

@@ -15,15 +15,12 @@ from nescio.data import door
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (
     BEFORE,
-    Place,
     Pool,
     check_pool,
     chosen,
     last_linear,
     named,
-    place,
-    reading,
-    traced,
+    placed_in,
 )
 from nescio.detectors.observe.network import (
     HALVES,
@@ -109,7 +106,6 @@ def observe(
         seen = [_dry_run(net, layers, first[0][:FEW], first[1]) for net in nets]
         _check_alike(seen)
         nets = [one.network for one in seen]
-        first = first[0], _labels(nets[0].head, first[1])
         kept = batches.whole if inputs else None
         columns = _columns(seen, first, inputs=inputs and kept is None)
         room = Room(columns, batches.most, memory, None if folder is None else Path(folder))
@@ -132,7 +128,7 @@ def observe(
     about = {**_about(seen, pool), "data": digest(found["hashes"]), "bytes": size}
     return Activations(
         logits=found["logits"],
-        features={spot.name: found[LAYER + spot.name] for spot in seen[0].network.places},
+        features={name: found[LAYER + name] for name in seen[0].network.places},
         labels=found.get("labels"),
         inputs=_inputs(found) if kept is None else kept,
         **_last_layer(seen, found["logits"]),
@@ -147,14 +143,16 @@ def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
     """How the networks were read, as JSON."""
     first = seen[0].network
     head = {"name": first.head.name, "options": dict(first.head.options)}
+    columns = first.reads["columns"]
     return {
         "network": type(first.net).__name__,
-        "layers": [spot.name for spot in first.places],
+        "layers": list(first.places),
         "pool": named(pool),
         "output": named(first.output),
         **({} if first.head.name == "categorical" else {"head": head}),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
+        **({} if columns is None else {"columns": columns.layout}),
     }
 
 
@@ -187,24 +185,18 @@ def _labels(head: Head, y: Tensor | None) -> Tensor | None:
 
 def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
-    net, results = network.net, list[Any]()
-    calls = traced(net, lambda: results.append(network.raw(x)))
-    output = located(results[0]) if network.output is None else network.output
-    places = [place(name, net) for name in chosen(layers, net, calls)]
-    outputs = selected(results[0], output)
+    net = network.net
+    result, calls = network.traced(x)
+    output = located(result) if network.output is None else network.output
+    places = placed_in(net, chosen(layers, net, calls))
+    outputs = selected(result, output)
     if outputs.ndim != 2:
         replace(network, output=output).outputs(x)  # says what was expected
     head = known_head(outputs.shape[-1], y) if network.head is CLASSES else network.head
     placed = replace(network, output=output, places=places, head=head)
+    logits, rows = placed(x)
     linear = last_linear(calls)
-    ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
-    held: dict[str, Tensor] = {}
-
-    def hold(spot: Place, value: Tensor) -> None:
-        held[spot.name] = value.detach().clone()
-
-    with reading(ends, hold):
-        logits, rows = placed(x)
+    held = {} if linear is None else network.held(x, (BEFORE + linear, linear))
     check_outputs(outputs, head)
     nothing = Seen(placed, logits, rows, None, None)
     if linear is None:
@@ -235,6 +227,7 @@ def _equal(ours: Tensor, theirs: Tensor) -> bool:
 
 def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[Column, ...]:
     (x, y), members = first, len(seen)
+    y = _labels(seen[0].network.head, y)
     rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}
     columns = [Column(n, members, (row.shape[1],), row.dtype) for n, row in rows.items()]
     columns.append(Column("hashes", 0, (), torch.int64))

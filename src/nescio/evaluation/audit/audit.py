@@ -25,7 +25,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.core.running import Advance, progress
-from nescio.data import door
+from nescio.data import Columns, door
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
 from nescio.evaluation.audit.guard_section import Guarded, guarded
@@ -56,7 +56,7 @@ from nescio.evaluation.audit.ood_section import (
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
 from nescio.metrics import reliability
-from nescio.models import Member, Predictor, innermost, plain, with_head
+from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
 from nescio.nets import Output, reads_tokens
 from nescio.training.loop import Pair
 
@@ -174,13 +174,10 @@ def audit(
     they are in what these return, as for `nescio.observe`.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
-    named = {
-        name: with_head(one, data, head=head, output=output) if isinstance(one, nn.Module) else one
-        for name, one in bare.items()
-    }
-    predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
-    read = partial(_read, tokens=_read_tokens(predictors))
+    columns = encoding_of(next(iter(predictors.values())))
+    read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
     x, y = read(data, "test data")
     trained = (
         None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
@@ -195,10 +192,8 @@ def audit(
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"))
     own = noise_sets(x, known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
-    guard = guarded(
-        name, first, held, trained, seed=seed, progress=progress,
-        **_whole(bare[name], first, output),
-    )  # fmt: skip
+    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    guard = guarded(name, first, held, trained, **how)
     plan = _Plan(held, guard, own, given, attack, alphas, _rays(x, rays * ranged, seed), seed)
     found, attacked = plan.run(predictors, progress)
     tried = {**given, **own, **attacked}
@@ -220,6 +215,14 @@ def audit(
         not_applicable={} if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
     return Audit(findings, guard.guard)
+
+
+def _predictor(net: Any, data: Any, head: Head | str | None, output: Output) -> Predictor:
+    """A network read by its head; a predictor as it is."""
+    if isinstance(net, nn.Module):
+        net = with_head(net, data, head=head, output=output)
+    found: Predictor = plain(net) if isinstance(net, nn.Module) else net
+    return found
 
 
 def _whole(net: Any, predictor: Any, output: Output) -> dict[str, Any]:
@@ -248,10 +251,16 @@ def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
 
 
 def _read(
-    data: Any, name: str, *, tokens: bool, labels: Labels = "needed", keep_bytes: bool = False
+    data: Any,
+    name: str,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    labels: Labels = "needed",
+    keep_bytes: bool = False,
 ) -> tuple[Any, Any]:
     """Inputs and labels in memory; numbers that have a range as floats."""
-    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens)
+    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens, columns=columns)
     if isinstance(x, Tensor) and (has_range(x) or not tokens):
         x = as_inputs(x, name, keep_bytes=keep_bytes)
     if y is None or labels == "unread":
