@@ -210,6 +210,14 @@ def test_far_field_and_regions(pair):
         )
         torch.testing.assert_close(ours.limit, theirs.limit)
         torch.testing.assert_close(ours.slope, theirs.slope)
+    one, two = plain(one, head="binary"), plain(two)
+    for question in (
+        lambda source: geometry.exact_far_field(source, start[:2], way[:2]).limit,
+        lambda source: geometry.first_confident(source, start, way).factor,
+        lambda source: geometry.limits(source, start, way).probs,
+        lambda source: geometry.affine(source, start).V,
+    ):
+        torch.testing.assert_close(question(one), question(two))
 
 
 def test_outputs_that_are_probabilities_are_refused(pair):

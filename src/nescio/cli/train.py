@@ -30,7 +30,7 @@ from nescio.core import (
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see
-from nescio.models import Predictor
+from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
@@ -68,6 +68,9 @@ PARAMETERS = [
         "data.", is_flag=True),
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
+    option("--head", "What the network's outputs are, of `nescio list heads`: binary for one logit "
+        "of two classes, dirichlet, fixed_variance and so on.  [default: categorical, or gaussian "
+        "for a regression]", metavar="NAME"),
     opt.SEED,
 ]
 # fmt: on
@@ -117,6 +120,7 @@ def run_recipe(
     *,
     calibrate: str | None = None,
     augment: str | None = None,
+    head: str | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Done:
@@ -125,8 +129,7 @@ def run_recipe(
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
-    head = heads.categorical() if dataset.task == "classification" else heads.gaussian()
-    recipe = recipe_named(name, words or {}, head)
+    recipe = recipe_named(name, words or {}, _head(head, net_name, dataset))
     loss = recipe.loss_for(x)
     if calibrate is not None:
         calibrators[calibrate]
@@ -156,6 +159,27 @@ def run_recipe(
     return Done(dataset, predictor, epochs)
 
 
+def _head(given: str | None, net_name: str | None, dataset: Dataset) -> Head:
+    """The head that is named; otherwise by the targets and, of two classes, by the network."""
+    if given is not None:
+        head = as_head(given)
+        if head.task != dataset.task:
+            raise NescioError(
+                f"--head {given} is for {head.task}, and {dataset.name} is a {dataset.task}; "
+                "labels are integers, the targets of a regression floats"
+            )
+        return head
+    if dataset.task == "regression":
+        return heads.gaussian()
+    if dataset.classes == 2 and net_name is not None and ":" in net_name:
+        try:
+            found = with_head(factory_named(net_name)(), dataset.train)
+        except TypeError:  # it wants arguments
+            return heads.categorical()
+        return found.head if isinstance(found, Model) else heads.categorical()
+    return heads.categorical()
+
+
 def _factory(
     name: str | None, dataset: Dataset, recipe: Recipe, head: Head
 ) -> Callable[[], nn.Module]:
@@ -164,6 +188,7 @@ def _factory(
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = dataset.classes or head.width * dataset.train[1].shape[1]
+    outputs = 1 if head.name == "binary" else outputs
     name = name or recipe.net or default_net(shape)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:

@@ -15,6 +15,7 @@ from nescio.core import (
     Categorical,
     Classification,
     NescioError,
+    Prediction,
     Registry,
     as_tensor,
     check_labels,
@@ -141,6 +142,11 @@ def as_classification(value: Classification | Array) -> Classification:
 
     One logit a sample, `(N,)` or `(N, 1)`, is of class 1 of two.
     """
+    if isinstance(value, Prediction) and not isinstance(value, Classification):
+        raise NescioError(
+            f"prediction sets are of classes, got a {type(value).__name__}; label_sets are of "
+            "several labels, and residual, normalized and quantile give intervals of numbers"
+        )
     if not isinstance(value, Classification):
         logits = as_tensor(value, "logits")
         logits = logits[:, None] if logits.ndim == 1 else logits
