@@ -26,7 +26,8 @@ from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import members_of_labels
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import Decisions
-from nescio.guards.guard import FITTING, Fitted, fitted_detector, guard
+from nescio.guards.guard import Fitted, fitted_detector, guard
+from nescio.guards.splitting import FITTING
 from nescio.models import Member
 from nescio.nets import Output
 
