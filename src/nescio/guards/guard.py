@@ -124,14 +124,12 @@ def guard(
         failure=failure_score,
         **wish,
         **_unfitted(samples, by, names),
-        head=head_of(samples.about) or categorical(),
         output=kept(fitted.about, "output", None) if output is None else output,
         nets=nets,
         batch_size=batch_size,
         notes={
-            **_notes(samples, trained, parts),
-            **{"layers": list(fitted.layers), "seed": seed},
-            **{"repeats": repeats, "dropped": given - count},
+            **_notes(samples, trained, parts, fitted),
+            **{"seed": seed, "repeats": repeats, "dropped": given - count},
         },
     )
     bare = replace(bare, map=_map(calibration_map, bare, samples, labels, parts))
@@ -144,6 +142,7 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
     """What a guard holds before its map and its rules are fitted."""
     return {
         "map": None,
+        "head": head_of(samples.about) or categorical(),
         "rules": (),
         "groups": (),
         "by": CLASS if isinstance(by, str) else None if by is None else "groups",
@@ -153,7 +152,9 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
     }
 
 
-def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
+def _notes(
+    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
+) -> dict[str, Any]:
     """How many samples served what."""
     hashes = samples.hashes
     return {
@@ -164,6 +165,7 @@ def _notes(samples: Activations, trained: Activations | None, parts: "Split") ->
         "tuning": len(parts.tuning),
         "guarantee_samples": len(parts.guarantees),
         "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
+        "layers": list(fitted.layers),
     }
 
 
