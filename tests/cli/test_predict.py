@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
@@ -21,6 +22,10 @@ def test_predict_of_a_users_network(
     folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
 ) -> None:
     words = ["predict", own(folder), "--weights", "w.safetensors", "--data", "unlabeled.npz"]
+    asked = nescio(*words, "--out", "p.csv")
+    assert asked.exit_code == 1
+    assert "gaussian: Mean and variance" in asked.output
+    words += ["--head", "categorical"]
     assert nescio(*words, "--out", "p.csv").exit_code == 0
     lines = (folder / "p.csv").read_text().splitlines()
     header = lines[0].split(",")
@@ -35,7 +40,11 @@ def test_predict_of_a_users_network(
     assert row["predictive_entropy"] == table["predictive_entropy"][0]
 
 
-def test_bad_images_have_rows_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [1, 1 << 25])
+def test_bad_images_have_rows_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr("nescio.cli.predict.BLOCK", block)
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in ("a.png", "c.png"):
