@@ -75,7 +75,9 @@ def test_all_samples_are_read_where_it_is_asked_for(monkeypatch: pytest.MonkeyPa
 
 def test_a_small_network_is_audited_whole_whatever_the_machine() -> None:
     x, _ = samples()
-    job = Job(predictors={"a": plain(Counted())}, x=x, sets=2, alphas=17, steps=50, rays=None)
+    job = Job(
+        predictors={"a": plain(Counted())}, x=x, sets=2, alphas=(1.0,) * 17, steps=50, rays=None
+    )
     assert job.draws() == Draws()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio.core import (
+    Head,
     NescioError,
     Results,
     as_inputs,
@@ -23,14 +24,16 @@ from nescio.core import (
     write_json,
 )
 from nescio.data import Columns, door
-from nescio.evaluation.audit.cost import Job
+from nescio.evaluation.audit.cost import Draws, Job
 from nescio.evaluation.audit.examination import Examination
 from nescio.evaluation.audit.findings import Findings
-from nescio.evaluation.audit.guard_section import guarded
-from nescio.evaluation.audit.held_out import hold, out_of_range
+from nescio.evaluation.audit.guard_section import Guarded, guarded
+from nescio.evaluation.audit.held_out import Held, hold, out_of_range
 from nescio.evaluation.audit.ood_section import (
     NO_RANGE,
     RANGED,
+    Attack,
+    Sets,
     attack_on,
     check_shape,
     far_set,
@@ -41,8 +44,8 @@ from nescio.evaluation.audit.ood_section import (
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
-from nescio.models import Predictor, encoding_of, plain
-from nescio.nets import reads_tokens
+from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
+from nescio.nets import Output, reads_tokens
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
@@ -137,6 +140,8 @@ def audit(
     attack_steps: int = STEPS,
     attack_radius: float | None = None,
     thorough: bool = False,
+    head: Head | str | None = None,
+    output: Output = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -154,10 +159,11 @@ def audit(
     0 leaves the far field out; by default 200, fewer for a large network. attack_steps: of gradient
     ascent on the confidence, from noise; 0 leaves the attack out. attack_radius: how far it may go,
     as a share of the range of the data; 0.3 for images, 0.05 for vectors. thorough: read all
-    samples in every part, where for a large network some are drawn.
+    samples in every part, where for a large network some are drawn. head, output: how the outputs
+    of networks are read, and where they are in what these return, as for `nescio.observe`.
     """
-    named = dict(net) if isinstance(net, Mapping) else {"network": net}
-    predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+    bare = dict(net) if isinstance(net, Mapping) else {"network": net}
+    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
@@ -169,38 +175,65 @@ def audit(
     check_shape("training inputs", known, x)
     held = hold((x, y), _validation(validation, x, read), seed=seed)
     ranged = has_range(x)
-    alphas = tuple(alphas) if ranged else ()
-    job = Job(predictors=predictors, x=x, sets=len(ood or {}), alphas=len(alphas),
-              steps=attack_steps * ranged, rays=rays if ranged else 0)  # fmt: skip
+    job = Job(
+        predictors=predictors,
+        x=x,
+        sets=len(ood or {}),
+        alphas=tuple(alphas) if ranged else (),
+        steps=attack_steps if ranged else 0,
+        rays=rays if ranged else 0,
+    )
     draws = job.draws(thorough=thorough)
+    check_attack(attack_steps, attack_radius)
     job.told(draws, show=progress)
     attack = None
     if ranged:
         attack = attack_on(known, attack_steps, attack_radius, count=draws.attack, seed=seed)
-    some = draws.of("scaled", x, seed)
     noisy = [] if attack is None else [attack.data]
-    far = [far_set(a, len(some)) for a in alphas[-1:]]
+    far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
-    own = noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
-    guard = guarded(name, first, held, trained, seed=seed, progress=progress)
+    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    guard = guarded(name, first, held, trained, **how)
+    findings = _examined(job, draws, held, guard, known, given, attack, seed, progress)
+    return Audit(findings, guard.guard)
+
+
+def _examined(
+    job: Job,
+    draws: Draws,
+    held: Held,
+    guard: Guarded,
+    known: Any,
+    given: Sets,
+    attack: Attack | None,
+    seed: int,
+    show: bool | None,
+) -> Findings:
+    """All sections; known: the training inputs, or the test inputs."""
+    x: Any = job.x
+    alphas, ranged = job.alphas, has_range(x)
+    some = draws.of("scaled", x, seed)
+    noisy = [] if attack is None else [attack.data]
+    far = [far_set(alpha, len(some)) for alpha in alphas[-1:]]
+    own = noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}
     far_rays = _rays(x, draws.rays * ranged, seed)
     plan = Examination(held, guard, own, given, attack, alphas, some, far_rays, draws.follow, seed)
-    found, attacked = plan.run(predictors, progress)
+    found, attacked = plan.run(job.predictors, show)
     tried = {**given, **own, **attacked}
     tried |= {one.name: (one, sets.scaling()(some, alphas[-1])) for one in far}
-    shift, no_shift = None, NO_RANGE
+    shift, no_shift = None, NO_RANGE if not ranged else None
     if ranged:
         guards = {} if guard.guard is None else {"guard": guard.guard}
-        shift, no_shift = shifted(predictors, guards, held, most=draws.shift, seed=seed)
-    findings = Findings(
+        shift, no_shift = shifted(job.predictors, guards, held, most=draws.shift, seed=seed)
+    return Findings(
         samples=len(x),
         features=shape_of(x),
         seed=seed,
         sets=(*(d for d, _ in own.values()), *noisy, *(d for d, _ in given.values()), *far),
         held_out=held.words,
-        range=None if train is None or not ranged else out_of_range(x, known),
+        range=None if known is x or not ranged else out_of_range(x, known),
         guard=guard.tried({where: inputs for where, (_, inputs) in tried.items()}, draws.guard),
         cost=job.found(draws),
         predictors=found,
@@ -209,7 +242,21 @@ def audit(
         attack=None if attack is None else attack.options,
         not_applicable=job.left_out(draws) if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
-    return Audit(findings, guard.guard)
+
+
+def _predictor(net: Any, data: Any, head: Head | str | None, output: Output) -> Predictor:
+    """A network read by its head; a predictor as it is."""
+    if isinstance(net, nn.Module):
+        net = with_head(net, data, head=head, output=output)
+    found: Predictor = plain(net) if isinstance(net, nn.Module) else net
+    return found
+
+
+def _whole(net: Any, predictor: Any, output: Output) -> dict[str, Any]:
+    """What is guarded of a network whose outputs were picked: all of it, and where they are."""
+    if output is None or not isinstance(net, nn.Module):
+        return {"source": innermost(predictor)}
+    return {"source": Member(net=net, head=predictor.head), "output": output}
 
 
 def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any) -> None:

@@ -92,7 +92,7 @@ class Job:
     predictors: Mapping[str, Predictor]
     x: Inputs
     sets: int  # OOD sets that are given
-    alphas: int
+    alphas: tuple[float, ...]
     steps: int
     rays: int | None  # None: as many as are cheap
 
@@ -144,7 +144,7 @@ class Job:
         fixed = 2 * samples  # the test data, and the guard on its two parts
         tried = (3 + self.sets) * guard
         moved = 2 * STRENGTHS * min(shift, samples // 2)
-        others = 2 * noise + self.sets * ood + self.alphas * scaled
+        others = 2 * noise + self.sets * ood + len(self.alphas) * scaled
         return int(fixed + tried + moved + others + self.steps * draws.attack)
 
     def told(self, draws: Draws, *, show: bool | None) -> None:
