@@ -2,12 +2,17 @@
 # make test   run the test suite
 # make check  format, lint and type-check
 # make bench  measure against the peers and rewrite docs/benchmarks.md
+# make mutants      change sampled lines and see which tests notice; mutants.json has the survivors
+# make test-oldest  run the tests with the oldest versions that pyproject.toml claims
+# make test-newest  run the tests with the newest versions, on each of python3.11 to python3.13 found
 PYTHON ?= python3
+COUNT ?= 60
+PYTHONS ?= python3.11 python3.12 python3.13
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench mutants test-oldest test-newest clean
 
 demo: $(READY)
 	$(BIN)/nescio audit
@@ -24,6 +29,23 @@ bench: $(READY)
 	$(BIN)/pip install -q -c constraints.txt -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks
 
+mutants: $(READY)
+	$(BIN)/python -m benchmarks.mutants --count $(COUNT)
+
+test-oldest:
+	python3.11 -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet -c constraints-oldest.txt torch
+	$(VENV)-oldest/bin/pip install --quiet -c constraints-oldest.txt -e ".[scale,search]" pytest pytest-xdist hypothesis
+	$(VENV)-oldest/bin/python -m pytest
+
+test-newest:
+	for python in $(PYTHONS); do \
+		command -v $$python && $$python --version || continue; \
+		$$python -m venv $(VENV)-$$python && $(VENV)-$$python/bin/pip install --quiet --upgrade torch && \
+		$(VENV)-$$python/bin/pip install --quiet --upgrade -e ".[scale,search]" pytest pytest-xdist hypothesis && \
+		$(VENV)-$$python/bin/python -m pytest || exit 1; \
+	done
+
 # Torch goes first and alone, so that the pinned CPU build is taken and nothing pulls another.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,4 +54,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) $(VENV)-* build dist src/*.egg-info

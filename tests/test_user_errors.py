@@ -13,7 +13,7 @@ from nescio.cli.audit import audit_files
 from nescio.cli.data_names import inputs_named
 from nescio.cli.networks import load_weights
 
-X = torch.randn(40, 3)
+X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
 
@@ -134,6 +134,7 @@ def test_names_of_ood_sets_are_given_once(tmp_path: Path) -> None:
 
 
 def test_a_temperature_is_not_fitted_to_the_tested_samples(tmp_path: Path) -> None:
+    torch.manual_seed(0)
     path = str(tmp_path / "all.npz")
     np.savez(path, x=X.numpy(), y=Y.numpy())
     (tmp_path / "again.npz").symlink_to(path)

@@ -53,7 +53,7 @@ def test_the_page_has_the_same(far) -> None:
 def test_the_verdict_says_what_is_proved(far) -> None:
     first, second = verdict(far.typed)
     assert "In the limit it is certain of one class in 87.5 % of random directions" in first
-    assert "93.2 % sure on average" in first
+    assert "its mean confidence is 93.2 %" in first
     assert "In the limit" not in second
 
 

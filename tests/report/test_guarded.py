@@ -21,7 +21,7 @@ def test_it_stands_first_in_the_text_and_on_the_page(trusted):
     said = guard_sentence(trusted.typed)
     assert " ".join(audit_text(trusted.typed).split()).startswith(said)
     page = audit_page(trusted.typed)
-    assert page.index("this network can answer") < page.index("predictors is surer")
+    assert page.index("this network can answer") < page.index("predictors is more confident")
     for usage in guard_usage(trusted.typed):
         assert usage.splitlines()[-1].split("#")[0].strip() in page.replace("&#39;", "'")
     assert "Unsure: &lt;few&gt;." in page

@@ -1,23 +1,25 @@
 """The sentences say what the numbers say."""
 
+from dataclasses import replace
+
 import pytest
 
 from nescio.report import audit_page, audit_words
-from nescio.report.audit_words import compared, headline, verdict
+from nescio.report.audit_words import _temperature, compared, headline, verdict
 from nescio.report.render import percent
 
 
 def test_a_predictor_that_is_surer_far_away_is_told_so(result):
     plain, other = verdict(result.typed)
     assert plain == (
-        "plain: right on 90.0 % of the test data, 98.1 % sure on average; 61.3 % sure on noise; "
-        "99.7 % sure on inputs scaled by 100. On the test data it is 8.1 percentage points surer "
-        "than it is right. To it, inputs scaled by 100 look more certain than its own data; "
-        "its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
+        "plain: right on 90.0 % of the test data, 98.1 % mean confidence; 61.3 % confidence on "
+        "noise; 99.7 % confidence on inputs scaled by 100. On the test data its mean confidence is "
+        "8.1 percentage points above its accuracy. To it, inputs scaled by 100 look more certain than "
+        "its own data; its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
     )
     assert other == (
-        "<b>net</b>: right on 88.7 % (-1.3) of the test data, 87.6 % (-10.5) sure on average; "
-        "30.1 % (-69.6) sure on inputs scaled by 100."
+        "<b>net</b>: right on 88.7 % (-1.3) of the test data, 87.6 % (-10.5) mean confidence; "
+        "30.1 % (-69.6) confidence on inputs scaled by 100."
     )
     assert compared(result.typed) == "In brackets, the difference from plain in percentage points:"
 
@@ -38,8 +40,8 @@ def test_the_others_have_a_line_each(result):
     first, *lines = verdict(result.typed)
     assert len(first) > 2 * max(map(len, lines))
     page = audit_page(result.typed)
-    assert page.count("percentage points surer") == 1
-    assert page.count("(-69.6) sure on inputs scaled by 100") == 4
+    assert page.count("percentage points above its accuracy") == 1
+    assert page.count("(-69.6) confidence on inputs scaled by 100") == 4
 
 
 def test_several_places_are_listed_in_one_sentence(result):
@@ -56,8 +58,8 @@ def test_many_ood_sets_are_cut_to_the_surest(result):
     part = found["ood"]["noise"]
     found["ood"] = {f"set {k}": {**part, "mean_max_confidence": k / 10} for k in range(9)}
     words = verdict(result.typed)[0]
-    assert "80.0 % sure on set 8; 70.0 % sure on set 7" in words
-    assert "no surer on 5 other OOD sets" in words
+    assert "80.0 % confidence on set 8; 70.0 % confidence on set 7" in words
+    assert "no more confident on 5 other OOD sets" in words
     assert "set 4" not in words
 
 
@@ -68,9 +70,9 @@ def test_missing_numbers_have_words(gaps):
 
 
 def test_without_ood_sets_the_sentence_ends_early(smallest):
-    assert "sure on average. On the test data" in verdict(smallest.typed)[0]
+    assert "mean confidence. On the test data" in verdict(smallest.typed)[0]
     assert headline(smallest.typed) == (
-        "At 100 times the test inputs, the predictor is surer than on the test data."
+        "At 100 times the test inputs, the predictor is more confident than on the test data."
     )
 
 
@@ -90,7 +92,7 @@ def test_what_rounds_to_all_is_not_called_all(share, words):
 
 def test_the_titles_count_the_predictors(result):
     assert audit_words.far_confidence(result.typed) == (
-        "At 100 times the test inputs, 1 of 2 predictors is surer than on the test data"
+        "At 100 times the test inputs, 1 of 2 predictors is more confident than on the test data"
     )
     assert audit_words.far_separation(result.typed) == (
         "At 100 times the test inputs, 2 of 4 curves end below chance; "
@@ -100,7 +102,7 @@ def test_the_titles_count_the_predictors(result):
         "Up to 50 % of an OOD set gets a confidence of 75 % or more"
     )
     assert audit_words.calibration(result.typed) == (
-        "On the test data, 1 of 2 predictors is surer than right on average; "
+        "On the test data, 1 of 2 predictors is more confident than accurate; "
         "the largest ECE is 6.7 %"
     )
 
@@ -130,7 +132,7 @@ def test_the_attack_has_a_sentence_of_its_own(attacked):
 
 def test_the_headline_counts_those_that_an_attack_makes_surer(attacked):
     assert headline(attacked.typed).endswith(
-        "On adversarial noise, the predictor is surer than on the test data."
+        "On adversarial noise, the predictor is more confident than on the test data."
     )
 
 
@@ -138,3 +140,17 @@ def test_an_attack_without_a_number_is_not_mentioned(attacked):
     part = attacked["predictors"]["plain"]["ood"]["adversarial noise (radius 0.3, 50 steps)"]
     part["mean_max_confidence"] = None
     assert "attack" not in verdict(attacked.typed)[0]
+
+
+def test_a_temperature_that_makes_calibration_worse_is_not_advised(trusted):
+    part = next(iter(trusted.typed.predictors.values())).calibration
+    assert part is not None
+    assert part.before is not None
+    worse = replace(part.before, nll=part.before.nll - 0.1, ece=replace(part.before.ece, value=0.9))
+    said = _temperature(replace(part, after=worse, temperature=2.0))
+    assert said.startswith("Leave the temperature at 1, or choose")
+    assert "makes calibration worse" in said
+    better = replace(worse, ece=replace(part.before.ece, value=0.0))
+    assert _temperature(replace(part, after=better, temperature=2.0)).startswith(
+        "Use a temperature"
+    )

@@ -22,7 +22,7 @@ from nescio.report.render import html
 CAPTIONS = {
     "confidence_along_ray": "Every test input is multiplied by a growing factor, so it leaves the "
     "data along a ray. A predictor that knows its limits falls to the dashed line; one that stays "
-    "at the top is sure of inputs unlike anything in its training data.",
+    "at the top is confident on inputs unlike anything in its training data.",
     "separation_along_ray": "How well a measure tells the scaled inputs from the test data. Below "
     "0.5, far away looks more certain than the data. A measure that is constant, such as the "
     "mutual information of a single network, stays at 0.5.",

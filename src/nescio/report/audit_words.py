@@ -58,6 +58,12 @@ def _temperature(found: CalibrationFindings) -> str:
         return ""
     errors = [100 * part.ece.value for part in (before, after)]
     change = f"calibration error {errors[0]:.1f} % before, {errors[1]:.1f} % after"
+    if after.nll < before.nll and after.ece.value > before.ece.value:
+        return (
+            f"Leave the temperature at 1, or choose what matters: {found.temperature:.2f} lowers "
+            f"the NLL from {before.nll:.3f} to {after.nll:.3f} but makes calibration worse "
+            f"({change})."
+        )
     if after.nll < before.nll:
         return f"Use a temperature of {found.temperature:.2f}: divide the logits by it ({change})."
     return f"Leave the temperature at 1: the one that was fitted does not help ({change})."
@@ -137,11 +143,11 @@ def far_confidence(found: Findings) -> str:
         _exceeds(ray.mean_max_confidence[-1], one.test.mean_max_confidence)
         for one, ray in scaled(found).values()
     ]
-    return f"{_at_the_end(found)}, {_counted(surer, 'surer than on the test data')}"
+    return f"{_at_the_end(found)}, {_counted(surer, 'more confident than on the test data')}"
 
 
 def attack_confidence(found: Findings) -> list[str]:
-    """How many predictors an attack near noise makes surer than on the test data, if any."""
+    """How many predictors an attack near noise makes more confident than on the test data."""
     surer = [
         _exceeds(part.mean_max_confidence, one.test.mean_max_confidence)
         for one in found.predictors.values()
@@ -150,7 +156,7 @@ def attack_confidence(found: Findings) -> list[str]:
     ]
     if not surer:
         return []
-    return [f"On adversarial noise, {_counted(surer, 'surer than on the test data')}"]
+    return [f"On adversarial noise, {_counted(surer, 'more confident than on the test data')}"]
 
 
 def far_separation(found: Findings) -> str:
@@ -207,7 +213,7 @@ def calibration(found: Findings) -> str:
     errors = [error for test in tests if (error := known(test.ece)) is not None]
     which = "its" if len(tests) == 1 else "the largest"
     worst = f"; {which} ECE is {100 * max(errors):.1f} %" if errors else ""
-    return f"On the test data, {_counted(surer, 'surer than right on average')}{worst}"
+    return f"On the test data, {_counted(surer, 'more confident than accurate')}{worst}"
 
 
 def _at_the_end(found: Findings) -> str:
@@ -243,7 +249,7 @@ def headline(found: Findings) -> str:
 
 
 def verdict(found: Findings) -> list[str]:
-    """How right, how sure, and where surer than on the test data; of others, what differs."""
+    """Accuracy, confidence, and where it is above that on the test data; of others, differences."""
     (name, first), *others = found.predictors.items()
     words = _Words(found, first)
     whole = [
@@ -275,12 +281,15 @@ class _Words:
             listed = sorted(listed, key=lambda where: -confidence[where])[:LISTED]
         parts = [
             f"right on {percent(test.accuracy)} of the test data, "
-            f"{percent(test.mean_max_confidence)} sure on average",
-            *(f"{percent(confidence[where])} sure on {self.place(where)}" for where in listed),
+            f"{percent(test.mean_max_confidence)} mean confidence",
+            *(
+                f"{percent(confidence[where])} confidence on {self.place(where)}"
+                for where in listed
+            ),
         ]
         rest = len(confidence) - len(listed)
         if rest:
-            parts.append(f"no surer on {rest} other OOD set{'s' if rest > 1 else ''}")
+            parts.append(f"no more confident on {rest} other OOD set{'s' if rest > 1 else ''}")
         return f"{name}: {'; '.join(parts)}."
 
     def differs(self, name: str, first: PredictorFindings) -> str:
@@ -288,12 +297,12 @@ class _Words:
         test, other = self.one.test, first.test
         accuracy = _beside(test.accuracy, other.accuracy)
         sure = _beside(test.mean_max_confidence, other.mean_max_confidence)
-        parts = [f"right on {accuracy} of the test data, {sure} sure on average"]
+        parts = [f"right on {accuracy} of the test data, {sure} mean confidence"]
         own, theirs = _confidence(self.one), _confidence(first)
         both = [where for where in own if where in theirs]
         if both:
             where = max(both, key=lambda where: abs(own[where] - theirs[where]))
-            parts.append(f"{_beside(own[where], theirs[where])} sure on {self.place(where)}")
+            parts.append(f"{_beside(own[where], theirs[where])} confidence on {self.place(where)}")
         return f"{name}: {'; '.join(parts)}."
 
     def miscalibrated(self) -> list[str]:
@@ -304,9 +313,9 @@ class _Words:
         error = (accuracy * (1 - accuracy) / self.whole.samples) ** 0.5
         if abs(sure - accuracy) <= 2 * error:
             return []
-        way = "surer" if sure > accuracy else "less sure"
+        way = "above" if sure > accuracy else "below"
         gap = f"{100 * abs(sure - accuracy):.1f} percentage points"
-        return [f"On the test data it is {gap} {way} than it is right."]
+        return [f"On the test data its mean confidence is {gap} {way} its accuracy."]
 
     def too_sure(self) -> list[str]:
         own, confidence = known(self._own()), self.ood_confidence()
@@ -358,10 +367,10 @@ class _Words:
         part = None if far is None or far.rays is None else far.rays.get("random directions")
         if part is None:
             return []
-        share, sure = percent(part.certain), percent(part.mean_limit_confidence)
+        share, mean = percent(part.certain), percent(part.mean_limit_confidence)
         return [
-            f"In the limit it is certain of one class in {share} of random directions, and {sure} "
-            "sure on average."
+            f"In the limit it is certain of one class in {share} of random directions, and its "
+            f"mean confidence is {mean}."
         ]
 
     def ood_confidence(self) -> dict[str, float]:

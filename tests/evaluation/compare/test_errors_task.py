@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, precision_recall_curve
+from torch import nn
 
 from nescio import detectors, metrics, observe
 from nescio.core import NescioError
@@ -159,3 +160,15 @@ def test_a_temperature_that_cannot_be_fitted_is_left_out(seen):
     for text in (str(found), found.markdown()):
         assert "No histogram after temperature:" in " ".join(text.split())
     assert len(found.histograms().axes) == 1
+
+
+def test_activations_and_a_network_beside_them_are_refused() -> None:
+    test = observe(nn.Linear(3, 2), (torch.randn(20, 3), torch.arange(20) % 2))
+    with pytest.raises(NescioError, match="activations hold the answers of their own network"):
+        compare(nn.Linear(3, 2), test, task="errors")
+
+
+def test_a_comparison_is_shown_in_one_line_by_repr() -> None:
+    test = observe(nn.Linear(3, 2), (torch.randn(20, 3), torch.arange(20) % 2))
+    shown = repr(compare(None, test, task="errors", resamples=5))
+    assert shown == "Comparison(errors: 2 subjects on test)"

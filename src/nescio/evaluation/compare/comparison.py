@@ -88,7 +88,7 @@ class About:
     key: Any = None  # what a stored comparison was made from
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Rows of numbers by subject, data set and metric; `print` shows the tables.
 
@@ -102,6 +102,10 @@ class Comparison:
     scores: Scores = field(default_factory=dict, repr=False)
     wrong: Array | None = field(default=None, repr=False)
     confidence: Mapping[str, Array] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        sets = ", ".join(one.name for one in self.sets)
+        return f"Comparison({self.about.task}: {len(self.subjects)} subjects on {sets})"
 
     @cached_property
     def results(self) -> Results:

@@ -49,6 +49,11 @@ def compare_errors(
     """
     if ood is not None:
         raise NescioError('the task "errors" reads no OOD data; leave ood out')
+    if isinstance(data, Activations) and subjects is not None:
+        raise NescioError(
+            "activations hold the answers of their own network; compare(None, activations, ...), "
+            "or give inputs and labels for the network"
+        )
     more = {"progress": progress, **options}
     source = _only(subjects)
     test, fitted, held = (

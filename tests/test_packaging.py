@@ -1,0 +1,60 @@
+"""What `pyproject.toml` claims: every import is declared, and the lower bounds are those tested."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NAMES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # distribution: module
+OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
+
+
+def bounds(requirements: list[str]) -> dict[str, str]:
+    pairs = [re.split(">=|==", one) for one in requirements if "[" not in one]
+    return {name.lower(): version for name, version in pairs}
+
+
+def imported(folder: Path) -> set[str]:
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+def test_what_is_imported_is_declared() -> None:
+    extras = PROJECT["optional-dependencies"]
+    declared = {*bounds(PROJECT["dependencies"]), *bounds([*extras["scale"], *extras["search"]])}
+    modules = {NAMES.get(name, name).replace("-", "_") for name in declared}
+    own = {"nescio", "nescio_papers"}
+    assert imported(ROOT / "src") - own - OFFERED <= modules
+
+
+@pytest.mark.parametrize("extra", ["scale", "search", "dev"])
+def test_an_extra_pulls_only_what_is_imported(extra: str) -> None:
+    asked = bounds(PROJECT["optional-dependencies"][extra])
+    tools = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff"}
+    used = imported(ROOT / "src") | imported(ROOT / "tests")
+    assert {name for name in asked if name not in tools} <= used
+
+
+def test_the_oldest_versions_that_are_tested_are_those_claimed() -> None:
+    oldest = bounds((ROOT / "constraints-oldest.txt").read_text().split())
+    claimed = bounds(PROJECT["dependencies"])
+    for extra in ("scale", "search"):
+        claimed |= bounds(PROJECT["optional-dependencies"][extra])
+    assert {name: oldest.get(name) for name in claimed} == claimed
+
+
+def test_the_source_distribution_holds_the_tests() -> None:
+    said = (ROOT / "MANIFEST.in").read_text()
+    for folder in ("tests", "benchmarks", "docs"):
+        assert f"graft {folder}" in said
