@@ -35,7 +35,8 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.rules import Rule, Scored, guarantees, table
+from nescio.guards.guarantees import guarantees, table
+from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
@@ -257,18 +258,23 @@ class Guard:
         """The networks, and how their outputs are read."""
         return tuple(Member(net=net, head=self.head) for net in self.nets)
 
-    def prediction(self, activations: Activations) -> Classification:
-        """The calibrated prediction, in float64."""
+    def predictions(self, activations: Activations) -> tuple[Classification, Classification]:
+        """The prediction that decides, and the calibrated one, in float64.
+
+        A temperature is fitted on the samples behind the guarantees, so it only gives probabilities
+        and decides nothing. Another map, which may change labels, was fitted on other samples.
+        """
         logits = activations.logits.double()
         raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
-        return raw if self.map is None else self.map(raw)
+        calibrated = raw if self.map is None else self.map(raw)
+        return (raw if describes(self.map) else calibrated), calibrated
 
-    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+    def scores(self, activations: Activations, deciding: Classification) -> tuple[Tensor, Tensor]:
         """The detector's score and the failure score of each input, `(N,)` each in float64."""
         score = _scores(self.detector, activations)
         if self.failure is None:
-            return score, log_odds(calibrated)
+            return score, log_odds(deciding)
         return score, _scores(self.failure, activations)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
@@ -276,7 +282,7 @@ class Guard:
 
         `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
         `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
-        they were.
+        they were. `net=make_net`, a function that makes the network, gets the weights of the file.
         """
         from nescio.guards.guard_file import save
 
@@ -354,7 +360,7 @@ class Guard:
         return whole
 
     def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
-        prediction = self.prediction(activations)
+        prediction, calibrated = self.predictions(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
@@ -370,7 +376,7 @@ class Guard:
         return Decisions(
             decision=decided(rule),
             label=label,
-            probability=prediction.log_probs.gather(1, label[:, None])[:, 0].exp(),
+            probability=calibrated.log_probs.gather(1, label[:, None])[:, 0].exp(),
             p_value=p_value,
             score=score,
             failure_score=failure_score,
@@ -417,9 +423,15 @@ class Guard:
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
     """Samples with known labels as the rules read them."""
-    prediction = guard.prediction(activations)
-    score, failure_score = guard.scores(activations, prediction)
-    return Scored(score, failure_score, prediction.labels != labels)
+    deciding, _ = guard.predictions(activations)
+    score, failure_score = guard.scores(activations, deciding)
+    return Scored(score, failure_score, deciding.labels != labels)
+
+
+def describes(calibration_map: Map | str | None) -> bool:
+    """Whether a calibration map only gives probabilities, and leaves the decisions alone."""
+    name = calibration_map.name if isinstance(calibration_map, Map) else calibration_map
+    return name in (None, "temperature")
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:
