@@ -17,8 +17,8 @@ from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
+from nescio.guards import described
 from nescio.guards import guard as make_guard
-from nescio.guards.rules import Rule
 from nescio.models.model import describe
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
@@ -58,6 +58,7 @@ PARAMETERS = [
     option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
     option("--out", "The file to write; a .json with the guarantees is written beside it.",
         default="guard.safetensors"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -115,8 +116,7 @@ def guard(
     if columns is not None:
         made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
-    groups = [_group(rule) for rule in made.rules]
-    about = {"guarantees": list(made.guarantees), "groups": groups, **dict(made.notes)}
+    about = described(made)
     if test is not None:
         with opt.warnings_as_notes():
             about["test"] = made(test[0]).summary(test[1])
@@ -152,16 +152,3 @@ def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
     (contestant,) = candidates([text], members=1, vectors=True)
     return contestant.ready
-
-
-def _group(rule: Rule) -> dict[str, Any]:
-    return {
-        "group": rule.group,
-        "samples": len(rule.scores),
-        "ood_above": rule.limit,
-        "answered": rule.coverage.answered,
-        "errors": rule.coverage.errors,
-        "risk_at_most": rule.coverage.bound,
-        "failure_score_at_most": rule.coverage.threshold,
-        "coverage_at_risk": dict(rule.at_risks()),
-    }

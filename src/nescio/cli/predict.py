@@ -37,6 +37,7 @@ PARAMETERS = [
     option("--passes", "Sample the network's dropout with this number of forward passes.  "
         "[default: no dropout]", type=int),
     option("--out", "The file to write: .csv or .npz.", required=True, type=opt.PATH),
+    opt.DEVICE,
 ]
 # fmt: on
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ PARAMETERS = [
         "data.", is_flag=True),
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -121,7 +122,7 @@ def run_recipe(
     **options: Any,
 ) -> Done:
     """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder."""
-    dataset = dataset_named(data_name)
+    dataset = _on_device(dataset_named(data_name))
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
@@ -154,6 +155,18 @@ def run_recipe(
         save_settings(run, **settings)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
+
+
+def _on_device(dataset: Dataset) -> Dataset:
+    """A data set where --device says; members are trained where their data are."""
+    if opt.device().type == "cpu":
+        return dataset
+    parts = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
+    moved: dict[str, Any] = {
+        name: part and tuple(tensor.to(opt.device()) for tensor in part)
+        for name, part in parts.items()
+    }
+    return replace(dataset, **moved)
 
 
 def _factory(

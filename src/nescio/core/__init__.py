@@ -66,6 +66,7 @@ from nescio.core.results import merged as merged
 from nescio.core.results import to_json as to_json
 from nescio.core.running import Advance as Advance
 from nescio.core.running import in_order as in_order
+from nescio.core.running import is_terminal as is_terminal
 from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
 from nescio.core.running import workers as workers

@@ -53,7 +53,7 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.guards import Guard
+from nescio.guards import Guard, described
 from nescio.metrics import reliability
 from nescio.models import Predictor, encoding_of, plain
 from nescio.nets import reads_tokens
@@ -91,7 +91,7 @@ class Audit:
         return found
 
     def save(self, folder: str | Path) -> Path:
-        """Write `audit.json`, `audit.html`, a page complete in itself, and the guard.
+        """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
         Returns the path of the page.
         """
@@ -101,8 +101,10 @@ class Audit:
         whole = self
         if self.guard is not None:
             whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
+            write_json(folder / f"{GUARD}.json", described(self.guard))
         else:  # one of an earlier audit would speak for another network
-            (folder / GUARD).unlink(missing_ok=True)
+            for name in (GUARD, f"{GUARD}.json"):
+                (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         return folder / "audit.html"
