@@ -17,6 +17,7 @@ from nescio.cli.data_names import (
     input_columns,
     inputs_named,
     labeled,
+    names_of,
     one_file,
     ood_data,
     separate_parts,
@@ -163,7 +164,7 @@ def audit_files(
     check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target)
+    columns = input_columns(data_name, target, net)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     train: Pair | None
     if remedies and one_file(data_name, str(train_name)):
@@ -190,7 +191,9 @@ def audit_files(
         )
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     findings = run_audit(predictors, test, **data, seed=seed, **options)
-    return findings if run is None else findings.bound_for(run, net=factory, columns=columns)
+    return (
+        findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
+    )
 
 
 def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:

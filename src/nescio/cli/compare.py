@@ -151,7 +151,7 @@ def compare_files(
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
     _check_task(task, bool(near or ood), tune, passes)
-    columns = input_columns(data_name, target)
+    columns = input_columns(data_name, target, net)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     test = data_to_test(net, data_name, read)
     train = read(train_name, "train") if train_name else None

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import input_columns, labeled
+from nescio.cli.data_names import data_to_test, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
+from nescio.data import Columns as Encoding
 from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
@@ -104,17 +105,21 @@ def guard(
     make_folder(path.parent)  # before the work, not after it
     source = named_networks(network, weights, net_name)
     names = listed(options.pop("class_names")) or None
-    read = partial(labeled, target=target, names=names)
-    calibration = read(calibration_name, part)
-    columns = input_columns(calibration_name, target)
+    columns = input_columns(calibration_name, target, source)
+    if isinstance(columns, Encoding):
+        names = names or list(columns.classes) or None
+    own = columns if isinstance(columns, Encoding) else None
+    calibrated = partial(labeled, target=target, names=names, columns=own)
+    calibration = data_to_test(source, calibration_name, calibrated, part)
+    read = partial(calibrated, columns=columns)
     if train_name is None and getattr(source, "seen", None) is None:
         note("without --train it was not checked whether --calibration are training samples")
-    train = None if train_name is None else read(train_name, "train", columns=columns)
-    test = None if data_name is None else read(data_name, columns=columns)
+    train = None if train_name is None else read(train_name, "train")
+    test = None if data_name is None else read(data_name)
     with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options), names=names)
-    if columns is not None:
-        made = replace(made, notes={**made.notes, "columns": list(columns)})
+    if (inputs := names_of(columns)) is not None:
+        made = replace(made, notes={**made.notes, "columns": list(inputs)})
     click.echo(str(made))
     about = described(made)
     if test is not None:

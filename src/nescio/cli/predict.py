@@ -2,7 +2,9 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import inputs_named
+from nescio.cli.data_names import input_columns, stream_named
 from nescio.cli.networks import named_predictor
 from nescio.cli.options import data_option, option
 from nescio.core import (
@@ -19,12 +21,14 @@ from nescio.core import (
     NescioError,
     Prediction,
     Regression,
+    joined,
     measure_all,
     write_atomically,
 )
-from nescio.models import mc_dropout, plain
+from nescio.models import encoding_of, mc_dropout, plain
 
-Columns = dict[str, NDArray[np.float64]]
+Columns = dict[str, NDArray[Any]]
+BLOCK = 1 << 14  # samples that are read at a time
 
 
 # fmt: off
@@ -66,13 +70,24 @@ def predict(
     if passes is not None:
         predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    prediction = predictor(inputs_named(data_name))
-    write_predictions(Path(out), prediction)
+    stream = stream_named(data_name, input_columns(data_name, None, predictor))
+    x = joined([block for _, block in stream.blocks(BLOCK)])
+    kept = {} if stream.kept is None else stream.kept(0, len(x))
+    prediction = predictor(x)
+    columns = encoding_of(predictor)
+    if columns is not None and columns.classes and isinstance(prediction, Classification):
+        kept = {**kept, "class": np.array(columns.classes)[prediction.labels.cpu().numpy()]}
+    write_predictions(Path(out), prediction, kept)
     click.echo(f"{len(prediction)} samples, {prediction.members} member(s): {out}")
 
 
-def write_predictions(path: Path, prediction: Prediction) -> None:
-    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
+def write_predictions(
+    path: Path, prediction: Prediction, kept: Mapping[str, NDArray[Any]] | None = None
+) -> None:
+    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically.
+
+    kept: columns of the inputs that are written beside it.
+    """
     prediction, tensors = prediction.to(torch.float64), {}
     if isinstance(prediction, Classification):
         tensors = {"label": prediction.labels, "probs": prediction.probs}
@@ -80,6 +95,9 @@ def write_predictions(path: Path, prediction: Prediction) -> None:
         tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
     tensors |= measure_all(prediction)
     arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    if twice := sorted(set(arrays) & set(kept or {})):
+        raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
+    arrays = {**(kept or {}), **arrays}
     if path.suffix == ".csv":
         write_atomically(path, _csv(arrays))
         return

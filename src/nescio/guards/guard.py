@@ -41,7 +41,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member
-from nescio.nets import Output, copied
+from nescio.nets import Output, copied, is_scripted
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
@@ -386,6 +386,8 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
+    if is_scripted(net):
+        return []  # no layer can be reached: detectors of logits remain
     _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:
