@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import input_columns, stream_named
@@ -21,14 +21,17 @@ from nescio.core import (
     NescioError,
     Prediction,
     Regression,
-    joined,
     measure_all,
-    write_atomically,
+    writing_atomically,
 )
+from nescio.data.readers import Stream
+from nescio.guards.table_text import harmless
 from nescio.models import encoding_of, mc_dropout, plain
 
 Columns = dict[str, NDArray[Any]]
-BLOCK = 1 << 14  # samples that are read at a time
+BLOCK = 1 << 24  # bytes of inputs and predictions that are in memory at a time
+ROW = 1 << 12  # bytes of the predictions about a sample
+BATCH = 1024  # samples of a predictor's batches: blocks end where these do
 
 
 # fmt: off
@@ -71,49 +74,80 @@ def predict(
         predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     stream = stream_named(data_name, input_columns(data_name, None, predictor))
-    x = joined([block for _, block in stream.blocks(BLOCK)])
-    kept = {} if stream.kept is None else stream.kept(0, len(x))
-    prediction = predictor(x)
-    columns = encoding_of(predictor)
-    if columns is not None and columns.classes and isinstance(prediction, Classification):
-        kept = {**kept, "class": np.array(columns.classes)[prediction.labels.cpu().numpy()]}
-    write_predictions(Path(out), prediction, kept)
-    click.echo(f"{len(prediction)} samples, {prediction.members} member(s): {out}")
+    samples, members = 0, 0
+
+    def parts() -> Iterator[Columns]:
+        nonlocal samples, members
+        for first, x in stream.blocks(_block(stream)):
+            kept = {} if stream.kept is None else dict(stream.kept(first, len(x)))
+            prediction = _predicted(predictor, x, first)
+            samples, members = first + len(prediction), prediction.members
+            yield _columns(prediction, kept, encoding_of(predictor))
+
+    write_predictions(Path(out), parts())
+    click.echo(f"{samples} samples, {members} member(s): {out}")
 
 
-def write_predictions(
-    path: Path, prediction: Prediction, kept: Mapping[str, NDArray[Any]] | None = None
-) -> None:
-    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically.
+def _block(stream: Stream) -> int:
+    """How many samples are in memory at a time, with all that is written about them."""
+    size = max(1, BLOCK // (stream.sample_bytes + ROW))
+    return size - size % BATCH if size > BATCH else size
 
-    kept: columns of the inputs that are written beside it.
-    """
-    prediction, tensors = prediction.to(torch.float64), {}
+
+def _predicted(predictor: Any, x: Any, first: int) -> Prediction:
+    try:
+        prediction: Prediction = predictor(x)
+    except NescioError as error:
+        if not first:
+            raise
+        raise NescioError(f"in samples {first} to {first + len(x) - 1}: {error}") from error
+    return prediction.to(torch.float64)
+
+
+def _columns(prediction: Prediction, kept: Columns, encoding: Any) -> Columns:
+    """Arrays by name, one row per sample; kept: columns of the inputs that are written beside."""
+    tensors: dict[str, Tensor] = {}
     if isinstance(prediction, Classification):
         tensors = {"label": prediction.labels, "probs": prediction.probs}
+        if encoding is not None and encoding.classes:
+            names = np.array(encoding.classes)[prediction.labels.cpu().numpy()]
+            kept = {**kept, "class": names}
     elif isinstance(prediction, Regression):
         tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
     tensors |= measure_all(prediction)
-    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    if twice := sorted(set(arrays) & set(kept or {})):
+    arrays: Columns = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    if twice := sorted(set(arrays) & set(kept)):
         raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
-    arrays = {**(kept or {}), **arrays}
-    if path.suffix == ".csv":
-        write_atomically(path, _csv(arrays))
-        return
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_atomically(path, buffer.getvalue())
+    return {**kept, **arrays}
 
 
-def _csv(arrays: Columns) -> str:
+def write_predictions(path: Path, parts: Iterator[Columns]) -> None:
+    """Write columns as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
+    with writing_atomically(path) as file:
+        if path.suffix == ".csv":
+            samples = 0
+            for part in parts:
+                file.write(_csv(part, samples).encode())
+                samples += len(next(iter(part.values())))
+            return
+        every = list(parts)
+        whole = {name: np.concatenate([part[name] for part in every]) for name in every[0]}
+        np.savez_compressed(file, **whole)  # type: ignore[arg-type]
+
+
+def _csv(arrays: Columns, first: int) -> str:
+    """Rows from the sample `first` on; the header before sample 0."""
     flat: Columns = {}
     for name, values in arrays.items():
         vector = {f"{name}_{i}": column for i, column in enumerate(values.T)}
         flat |= vector if values.ndim > 1 else {name: values}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["sample", *flat])
-    rows = zip(*(column.tolist() for column in flat.values()), strict=True)
-    writer.writerows([sample, *row] for sample, row in enumerate(rows))
+    if not first:
+        writer.writerow(["sample", *map(harmless, flat)])
+    columns = [
+        list(map(harmless, map(str, column))) if column.dtype.kind == "U" else column.tolist()
+        for column in flat.values()
+    ]
+    writer.writerows([first + at, *row] for at, row in enumerate(zip(*columns, strict=True)))
     return text.getvalue()
