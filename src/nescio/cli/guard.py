@@ -18,8 +18,9 @@ from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
-from nescio.guards import described
+from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
+from nescio.models import has_labels
 from nescio.models.model import describe
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
@@ -56,6 +57,7 @@ PARAMETERS = [
         "sample of --calibration is then recognized as training data.", is_flag=True),
     opt.LAYER,
     opt.OUTPUT,
+    opt.HEAD,
     option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
     option("--out", "The file to write; a .json with the guarantees is written beside it.",
         default="guard.safetensors"),
@@ -96,6 +98,9 @@ def guard(
     nescio guard mymodule:make_net --weights w.pt --calibration calibration.csv --target class \\
         --detector mahalanobis --out guard.safetensors
 
+    With --head multilabel there is a guard for each label, in a folder named as --out without its
+    ending; their risks are bounded all at once.
+
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
     file: --train, --data and `nescio score` take them by name.
     """
@@ -116,6 +121,10 @@ def guard(
         note("without --train it was not checked whether --calibration are training samples")
     train = None if train_name is None else read(train_name, "train")
     test = None if data_name is None else read(data_name)
+    if has_labels(source, options["head"]):
+        data = {"calibration": calibration, "train": train}
+        _guard_labels(source, data, {**_python(options), "names": names}, path, not no_weights)
+        return
     with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options), names=names)
     if (inputs := names_of(columns)) is not None:
@@ -137,6 +146,22 @@ def guard(
         net = f" --net {network if ':' in network or not users else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
+
+
+def _guard_labels(
+    source: Any, data: dict[str, Any], options: dict[str, Any], path: Path, weights: bool
+) -> None:
+    """A guard for each label, in a folder named as the file would be."""
+    if options.pop("by") or options.pop("failure"):
+        raise NescioError("--by-class and --failure go with one guard; here each label has one")
+    del options["head"]
+    with opt.warnings_as_notes():
+        made = guard_labels(source, data["calibration"], train=data["train"], **options)
+    click.echo(str(made))
+    folder = made.save(path.with_suffix(""), weights=weights)
+    write_json(folder / "guarantees.json", {"guarantees": list(made.guarantees)})
+    for name in made.guards:
+        click.echo(f"saved: {folder / f'{name}.safetensors'}")
 
 
 def _python(options: dict[str, Any]) -> dict[str, Any]:

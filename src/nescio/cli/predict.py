@@ -14,19 +14,21 @@ from torch import Tensor, nn
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import input_columns, stream_named
-from nescio.cli.networks import named_predictor
+from nescio.cli.networks import named_predictor, output_named
 from nescio.cli.options import data_option, option
 from nescio.core import (
     Classification,
+    MultiLabel,
     NescioError,
     Prediction,
     Regression,
+    asked,
     measure_all,
     writing_atomically,
 )
 from nescio.data.readers import Stream
 from nescio.guards.table_text import harmless
-from nescio.models import encoding_of, mc_dropout, plain
+from nescio.models import encoding_of, mc_dropout, plain, with_head
 
 Columns = dict[str, NDArray[Any]]
 BLOCK = 1 << 24  # bytes of inputs and predictions that are in memory at a time
@@ -39,6 +41,8 @@ PARAMETERS = [
     opt.argument("network"),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
+    opt.HEAD,
+    opt.OUTPUT,
     data_option("data", "The inputs: an .npz file with x, a table, or the name of a data set.",
         required=True),
     option("--passes", "Sample the network's dropout with this number of forward passes.  "
@@ -54,22 +58,29 @@ def predict(
     network: str,
     weights: str | None,
     net_name: str | None,
+    head: str | None,
+    output: str | None,
     data_name: str,
     passes: int | None,
     out: str,
 ) -> None:
     """Write labels, probabilities and every measure for each sample.
 
-    NETWORK is a folder that `nescio train` wrote, or package.module:factory with --weights.
+    NETWORK is a folder that `nescio train` wrote, or package.module:factory with --weights and
+    --head: inputs alone do not say whether outputs are class logits, means or something else.
     Every measure is larger where the model is less confident.
 
     \b
     nescio predict runs/digits --data new.npz --out predictions.csv
-    nescio predict mymodule:make_net --weights w.pt --data new.npz --passes 50 --out new.csv
+    nescio predict mymodule:make_net --weights w.pt --head categorical --data new.npz \\
+        --passes 50 --out new.csv
     """
     if Path(out).suffix not in (".csv", ".npz"):
         raise NescioError(f"--out must end in .csv or .npz, got {out!r}")
     predictor = named_predictor(network, weights, net_name)
+    if isinstance(predictor, nn.Module) and head is None:
+        raise NescioError(f"it is not known how to read the outputs of {network}; {asked()}")
+    predictor = with_head(predictor, None, head=head, output=output_named(output))
     if passes is not None:
         predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
@@ -114,6 +125,10 @@ def _columns(prediction: Prediction, kept: Columns, encoding: Any) -> Columns:
             kept = {**kept, "class": names}
     elif isinstance(prediction, Regression):
         tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
+    elif isinstance(prediction, MultiLabel):
+        tensors = {"label": prediction.labels, "probs": prediction.probs}
+        each = [measure_all(prediction.label(k)) for k in range(prediction.count)]
+        tensors |= {name: torch.stack([one[name] for one in each], -1) for name in each[0]}
     tensors |= measure_all(prediction)
     arrays: Columns = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     if twice := sorted(set(arrays) & set(kept)):

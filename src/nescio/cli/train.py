@@ -31,7 +31,7 @@ from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.evaluation.answers import quality, see
-from nescio.models import Predictor
+from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded
 from nescio.training.loop import Pair
@@ -77,6 +77,9 @@ PARAMETERS = [
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
     opt.DEVICE,
+    option("--head", "What the network's outputs are, of `nescio list heads`: binary for one logit "
+        "of two classes, dirichlet, fixed_variance and so on.  [default: categorical, or gaussian "
+        "for a regression]", metavar="NAME"),
     opt.SEED,
 ]
 # fmt: on
@@ -135,6 +138,7 @@ def run_recipe(
     *,
     calibrate: str | None = None,
     augment: str | None = None,
+    head: str | None = None,
     table: Mapping[str, Any] | None = None,
     seed: int = 0,
     **options: Any,
@@ -148,8 +152,7 @@ def run_recipe(
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
-    head = heads.categorical() if dataset.task == "classification" else heads.gaussian()
-    recipe = recipe_named(name, words or {}, head)
+    recipe = recipe_named(name, words or {}, _head(head, net_name, dataset))
     loss = recipe.loss_for(x)
     if calibrate is not None:
         calibrators[calibrate]
@@ -191,6 +194,27 @@ def _on_device(dataset: Dataset) -> Dataset:
     return replace(dataset, **moved)
 
 
+def _head(given: str | None, net_name: str | None, dataset: Dataset) -> Head:
+    """The head that is named; otherwise by the targets and, of two classes, by the network."""
+    if given is not None:
+        head = as_head(given)
+        if head.task != dataset.task:
+            raise NescioError(
+                f"--head {given} is for {head.task}, and {dataset.name} is a {dataset.task}; "
+                "labels are integers, the targets of a regression floats"
+            )
+        return head
+    if dataset.task == "regression":
+        return heads.gaussian()
+    if dataset.classes == 2 and net_name is not None and ":" in net_name:
+        try:
+            found = with_head(_reading_tables(factory_named(net_name), dataset)(), dataset.train)
+        except TypeError:  # it wants arguments
+            return heads.categorical()
+        return found.head if isinstance(found, Model) else heads.categorical()
+    return heads.categorical()
+
+
 def _of_table(data_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table that were given; other data have none."""
     given = {name: value for name, value in options.items() if value}
@@ -208,6 +232,7 @@ def _factory(
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = dataset.classes or head.width * dataset.train[1].shape[1]
+    outputs = 1 if head.name == "binary" else outputs
     name = name or recipe.net or default_net(shape)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
@@ -261,9 +286,12 @@ def report(done: Done) -> str:
     else:
         prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
         assert isinstance(prediction, Regression)
-        error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
+        squared = (prediction.mixture_mean - target).square().mean(0)  # (D,)
         members = prediction.members
-        numbers = {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
+        numbers = {"nll": -prediction.log_prob(target).mean().item()}
+        numbers["rmse"] = squared.mean().sqrt().item()  # over samples and targets
+        if len(squared) > 1:
+            numbers |= {f"rmse, target {i}": e for i, e in enumerate(squared.sqrt().tolist())}
     lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
     least, most = min(done.epochs, default=0), max(done.epochs, default=0)
     trained = str(least) if least == most else f"{least} to {most}"
