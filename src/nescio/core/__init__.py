@@ -12,6 +12,9 @@ from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
 from nescio.core.errors import warn as warn
+from nescio.core.files import CHECKPOINT as CHECKPOINT
+from nescio.core.files import MODEL as MODEL
+from nescio.core.files import PREDICTOR as PREDICTOR
 from nescio.core.files import DamagedError as DamagedError
 from nescio.core.files import NewerError as NewerError
 from nescio.core.files import Saved as Saved
