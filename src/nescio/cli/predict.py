@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import input_columns, stream_named
 from nescio.cli.networks import named_predictor, output_named
-from nescio.cli.options import data_option, option
+from nescio.cli.options import data_option, note, option
 from nescio.core import (
     Classification,
     MultiLabel,
@@ -26,7 +27,7 @@ from nescio.core import (
     measure_all,
     writing_atomically,
 )
-from nescio.data.readers import Stream
+from nescio.data import readers
 from nescio.guards.table_text import harmless
 from nescio.models import encoding_of, mc_dropout, plain, with_head
 
@@ -34,6 +35,7 @@ Columns = dict[str, NDArray[Any]]
 BLOCK = 1 << 24  # bytes of inputs and predictions that are in memory at a time
 ROW = 1 << 12  # bytes of the predictions about a sample
 BATCH = 1024  # samples of a predictor's batches: blocks end where these do
+SHOWN = 5  # files that cannot be read
 
 
 # fmt: off
@@ -68,7 +70,9 @@ def predict(
 
     NETWORK is a folder that `nescio train` wrote, or package.module:factory with --weights and
     --head: inputs alone do not say whether outputs are class logits, means or something else.
-    Every measure is larger where the model is less confident.
+    Every measure is larger where the model is less confident. Columns of a table that keep= names,
+    and the ids of a model that was trained on a table, are copied; an image that cannot be read
+    has a row without numbers and says why.
 
     \b
     nescio predict runs/digits --data new.npz --out predictions.csv
@@ -85,44 +89,92 @@ def predict(
         predictor = mc_dropout(predictor, passes=passes)
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     stream = stream_named(data_name, input_columns(data_name, None, predictor))
-    samples, members = 0, 0
-
-    def parts() -> Iterator[Columns]:
-        nonlocal samples, members
-        for first, x in stream.blocks(_block(stream)):
-            kept = {} if stream.kept is None else dict(stream.kept(first, len(x)))
-            prediction = _predicted(predictor, x, first)
-            samples, members = first + len(prediction), prediction.members
-            yield _columns(prediction, kept, encoding_of(predictor))
-
-    write_predictions(Path(out), parts())
-    click.echo(f"{samples} samples, {members} member(s): {out}")
+    columns = encoding_of(predictor)
+    members: set[int] = set()
+    classes = () if columns is None else columns.classes
+    samples = _write(Path(out), predicted(predictor, stream, members, classes))
+    for why in islice(stream.unreadable.values(), SHOWN):
+        note(why)
+    click.echo(f"{samples} samples, {max(members)} member(s): {out}")
 
 
-def _block(stream: Stream) -> int:
+def predicted(
+    predictor: Any, stream: readers.Stream, members: set[int], classes: Sequence[str] = ()
+) -> Iterator[Columns]:
+    """What is written, by name, a block of inputs at a time.
+
+    members: the number of members goes there. classes: names that are written beside the labels.
+    """
+    found: list[tuple[int, NDArray[np.bool_], Columns]] = []
+    for start, block in stream.blocks(_size(stream)):
+        good = np.array([start + i not in stream.unreadable for i in range(len(block))])
+        arrays: Columns = {}
+        if good.any():
+            some = block if good.all() else block[torch.from_numpy(good)]
+            prediction = _answer(predictor, some, start)
+            arrays = columns_of(prediction)
+            members.add(prediction.members)
+            if classes and isinstance(prediction, Classification):
+                arrays = {"class": np.array(classes)[arrays["label"]], **arrays}
+        if stream.files is None:
+            yield _rows(stream, start, good, arrays, arrays)
+        else:  # whether there is a column for what could not be read is known at the end
+            found.append((start, good, arrays))
+    like = next((arrays for _, _, arrays in found if arrays), None)
+    if stream.files is not None and like is None:
+        raise NescioError(next(iter(stream.unreadable.values())))
+    for start, good, arrays in found:
+        yield _rows(stream, start, good, arrays, like or {})
+
+
+def _size(stream: readers.Stream) -> int:
     """How many samples are in memory at a time, with all that is written about them."""
     size = max(1, BLOCK // (stream.sample_bytes + ROW))
     return size - size % BATCH if size > BATCH else size
 
 
-def _predicted(predictor: Any, x: Any, first: int) -> Prediction:
+def _answer(predictor: Any, x: Any, start: int) -> Prediction:
     try:
         prediction: Prediction = predictor(x)
     except NescioError as error:
-        if not first:
+        if not start:
             raise
-        raise NescioError(f"in samples {first} to {first + len(x) - 1}: {error}") from error
-    return prediction.to(torch.float64)
+        raise NescioError(f"in samples {start} to {start + len(x) - 1}: {error}") from error
+    return prediction
 
 
-def _columns(prediction: Prediction, kept: Columns, encoding: Any) -> Columns:
-    """Arrays by name, one row per sample; kept: columns of the inputs that are written beside."""
-    tensors: dict[str, Tensor] = {}
+def _rows(
+    stream: readers.Stream, start: int, good: NDArray[np.bool_], arrays: Columns, like: Columns
+) -> Columns:
+    """The columns of one block, with those that are copied and why inputs could not be read."""
+    kept = {} if stream.kept is None else dict(stream.kept(start, len(good)))
+    if twice := sorted(set(like) & set(kept)):
+        raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
+    whole = {name: _with_gaps(arrays.get(name, one[:0]), good) for name, one in like.items()}
+    why = [stream.unreadable.get(start + i, "") for i in range(len(good))]
+    return {**kept, **whole, **({"unreadable": np.array(why)} if stream.unreadable else {})}
+
+
+def _with_gaps(values: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[Any]:
+    """Values of the samples that could be read; the others have NaN, no text, or the label -1."""
+    if good.all():
+        return values
+    nothing = {"f": np.nan, "U": "", "i": -1, "b": False}[values.dtype.kind]
+    whole = np.full((len(good), *values.shape[1:]), nothing, values.dtype)
+    whole[good] = values
+    return whole
+
+
+def write_predictions(path: Path, prediction: Prediction) -> None:
+    """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
+    _write(path, [columns_of(prediction)])
+
+
+def columns_of(prediction: Prediction) -> Columns:
+    """Labels, probabilities or moments, and every measure, by name."""
+    prediction, tensors = prediction.to(torch.float64), {}
     if isinstance(prediction, Classification):
         tensors = {"label": prediction.labels, "probs": prediction.probs}
-        if encoding is not None and encoding.classes:
-            names = np.array(encoding.classes)[prediction.labels.cpu().numpy()]
-            kept = {**kept, "class": names}
     elif isinstance(prediction, Regression):
         tensors = {"mean": prediction.mixture_mean, "variance": prediction.mixture_variance}
     elif isinstance(prediction, MultiLabel):
@@ -130,24 +182,23 @@ def _columns(prediction: Prediction, kept: Columns, encoding: Any) -> Columns:
         each = [measure_all(prediction.label(k)) for k in range(prediction.count)]
         tensors |= {name: torch.stack([one[name] for one in each], -1) for name in each[0]}
     tensors |= measure_all(prediction)
-    arrays: Columns = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    if twice := sorted(set(arrays) & set(kept)):
-        raise NescioError(f"{twice[0]!r} is a column of the predictions too; do not keep= it")
-    return {**kept, **arrays}
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
 
 
-def write_predictions(path: Path, parts: Iterator[Columns]) -> None:
-    """Write columns as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
+def _write(path: Path, parts: Iterable[Columns]) -> int:
+    """Write the parts one after the other; returns the number of samples."""
+    samples, every = 0, []
     with writing_atomically(path) as file:
-        if path.suffix == ".csv":
-            samples = 0
-            for part in parts:
+        for part in parts:
+            if path.suffix == ".csv":
                 file.write(_csv(part, samples).encode())
-                samples += len(next(iter(part.values())))
-            return
-        every = list(parts)
-        whole = {name: np.concatenate([part[name] for part in every]) for name in every[0]}
-        np.savez_compressed(file, **whole)  # type: ignore[arg-type]
+            else:
+                every.append(part)
+            samples += len(next(iter(part.values())))
+        if every:
+            whole = {name: np.concatenate([part[name] for part in every]) for name in every[0]}
+            np.savez_compressed(file, **whole)  # type: ignore[arg-type]
+    return samples
 
 
 def _csv(arrays: Columns, first: int) -> str:

@@ -328,7 +328,8 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
-    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    build: Callable[..., Detector]
+    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]
