@@ -7,6 +7,7 @@ network or a detector was fitted on are refused, where this can be known.
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -27,6 +28,8 @@ from nescio.core import (
     check_labels,
     generator,
     log_odds,
+    options_for,
+    parse,
 )
 from nescio.core.registry import detectors
 from nescio.data import door
@@ -82,8 +85,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, or a function of training activations; none is the
-      combination of an early layer with the one before the last.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
+      training activations; none is the combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
@@ -328,7 +331,7 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
-    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    build = _named(wanted) if isinstance(wanted, str) else wanted
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]
@@ -344,6 +347,12 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
     return made
+
+
+def _named(text: str) -> Callable[..., Any]:
+    """What makes the detector that `knn`, or with options `knn,k=10`, stands for."""
+    name, words = parse(text)
+    return partial(detectors[name], **options_for(detectors[name], words))
 
 
 def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
