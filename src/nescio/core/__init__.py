@@ -62,6 +62,7 @@ from nescio.core.random import generator as generator
 from nescio.core.random import layer_noise as layer_noise
 from nescio.core.random import seeded as seeded
 from nescio.core.registry import Registry as Registry
+from nescio.core.registry import did_you_mean as did_you_mean
 from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting

@@ -7,7 +7,6 @@ network or a detector was fitted on are refused, where this can be known.
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -28,8 +27,6 @@ from nescio.core import (
     check_labels,
     generator,
     log_odds,
-    options_for,
-    parse,
 )
 from nescio.core.registry import detectors
 from nescio.data import door
@@ -331,7 +328,8 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
-    build = _named(wanted) if isinstance(wanted, str) else wanted
+    build: Callable[..., Detector]
+    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]
@@ -347,12 +345,6 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
     return made
-
-
-def _named(text: str) -> Callable[..., Any]:
-    """What makes the detector that `knn`, or with options `knn,k=10`, stands for."""
-    name, words = parse(text)
-    return partial(detectors[name], **options_for(detectors[name], words))
 
 
 def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:

@@ -20,8 +20,6 @@ from nescio.core import (
     categorical,
     known_head,
     load_manifest,
-    options_for,
-    parse,
     save_tensors,
 )
 from nescio.core.files import MODEL, PREDICTOR
@@ -60,8 +58,7 @@ def as_head(head: Head | str | None, net: nn.Module | None = None) -> Head:
     A name may have options, as on the command line: "gaussian,floor=0.001", "binary,label=2".
     """
     if isinstance(head, str):
-        name, words = parse(head)
-        found: Head = heads[name](**options_for(heads[name], words))
+        found: Head = heads.built(head)()
         return found
     if isinstance(head, Head):
         return head
