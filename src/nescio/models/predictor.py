@@ -22,8 +22,6 @@ from nescio.core import (
     categorical,
     known_head,
     load_manifest,
-    options_for,
-    parse,
     save_tensors,
 )
 from nescio.core.registry import heads, predictors
@@ -61,8 +59,7 @@ def as_head(head: Head | str | None, net: nn.Module | None = None) -> Head:
     A name may have options, as on the command line: "gaussian,floor=0.001", "binary,label=2".
     """
     if isinstance(head, str):
-        name, words = parse(head)
-        found: Head = heads[name](**options_for(heads[name], words))
+        found: Head = heads.built(head)()
         return found
     if isinstance(head, Head):
         return head
