@@ -14,8 +14,8 @@ def test_a_predictor_that_is_surer_far_away_is_told_so(result):
     assert plain == (
         "plain: right on 90.0 % of the test data, 98.1 % mean confidence; 61.3 % confidence on "
         "noise; 99.7 % confidence on inputs scaled by 100. On the test data its mean confidence is "
-        "8.1 percentage points above its accuracy. To it, inputs scaled by 100 look more certain than "
-        "its own data; its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
+        "8.1 percentage points above its accuracy. To it, inputs scaled by 100 look more certain "
+        "than its own data; its best measure reaches an AUROC of 0.10 there (0.5 is chance)."
     )
     assert other == (
         "<b>net</b>: right on 88.7 % (-1.3) of the test data, 87.6 % (-10.5) mean confidence; "

@@ -67,6 +67,7 @@ PARAMETERS = [
     option("--thorough", "Read all samples in every part of the audit, where for a large network "
         "some are drawn.", is_flag=True),
     opt.out_folder("nescio-audit"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
