@@ -336,5 +336,5 @@ def test_the_kind_of_a_data_set_is_a_field(labeled) -> None:
         "adversarial noise of mine": "ood", "scaled x 2": "ood", "scaled x 10000": "far",
     }  # fmt: skip
     assert found.verdict.startswith("At 10000 times the test inputs")
-    assert "sure on shuffled features" in found.verdict
+    assert "confidence on shuffled features" in found.verdict
     assert found.findings.kind("adversarial noise of mine") == "ood"
