@@ -42,7 +42,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member, same_head
-from nescio.nets import Output, copied, is_scripted
+from nescio.nets import Output, copied, is_scripted, named_columns
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
@@ -101,7 +101,8 @@ def guard(
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
-    members = _copies(source, batch_size, head)
+    copies = _copies(source, batch_size, head)
+    members = [replace(one, net=named_columns(one.net, calibration)) for one in copies]
     nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
