@@ -11,6 +11,7 @@ from scipy import stats
 from nescio import metrics
 from nescio.core import NescioError
 from nescio.metrics import Difference, against_best, bootstrap_test, delong_test, holm
+from nescio.metrics.paired import normal_difference, resampled_difference
 
 chances = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
@@ -168,3 +169,12 @@ def test_one_detector_is_the_best():
 def test_bad_input_is_refused(call, said):
     with pytest.raises(NescioError, match=said):
         call()
+
+
+def test_rounding_is_no_difference():
+    """The gap of every resample is some 1e-17 of one sign: equal, not significant."""
+    gaps = np.full(500, 3e-17)
+    found = resampled_difference(np.array([0.5 + 6e-17, 0.5]), np.stack([gaps, 0 * gaps]), 0.95)
+    assert found.p == 1
+    areas = np.array([0.5 + 1.2e-16, 0.5])
+    assert normal_difference(areas, np.zeros((2, 2)), 0, 1, 0.95).p == 1

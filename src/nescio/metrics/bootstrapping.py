@@ -22,6 +22,7 @@ from nescio.metrics.resampling import (
     BLOCK,
     CHANCE,
     IN_DIST,
+    ROUNDING,
     Interval,
     check,
     check_names,
@@ -112,7 +113,6 @@ def _rows(table: Numbers) -> NDArray[Any]:
 ALL = tuple(STATISTICS)
 LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
 GAINS = ("auroc", "ap_success")  # at most 1, and near it
-ROUNDING = 1e-12
 
 
 def bootstrap_selective(

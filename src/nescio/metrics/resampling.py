@@ -17,6 +17,7 @@ from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count, rank
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
+ROUNDING = 1e-12  # metrics that differ by less are equal
 
 
 @dataclass(frozen=True, eq=False)
