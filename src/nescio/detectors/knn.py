@@ -10,14 +10,14 @@ would is searched by whole products.
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, generator, keep_freed, one_thread
+from nescio.core import NescioError, generator, keep_freed, workers
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
@@ -171,12 +171,19 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
     def search(own: Tensor) -> Tensor:
         return _kth(own, bank, k, _by_bounds, FEW, WIDE)[1]
 
+    _use_sparse()
+    if threads == 1:
+        return search(queries)
+    with workers(threads) as pool:  # each has queries of its own
+        return torch.cat(list(pool.map(search, queries.chunk(threads))))
+
+
+@cache
+def _use_sparse() -> None:
+    """Let torch warn for the only time that sparse tensors are in beta, where nobody hears it."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        if threads == 1:
-            return search(queries)
-        with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has queries of its own
-            return torch.cat(list(pool.map(search, queries.chunk(threads))))
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor([0, 0], [], torch.empty(0), (1, 1))
 
 
 def _kth(queries: Tensor, bank: Bank, k: int, find: Find, few: int, wide: int) -> Found:

@@ -1,8 +1,8 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,12 @@ from nescio.core import (
     as_tensor,
     log_odds,
     shape_of,
+    warn,
 )
-from nescio.data import Table, door
+from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.rules import Rule, Scored, guarantees, table
@@ -93,14 +94,20 @@ class Watched:
 
 
 def read_inputs(
-    x: Any, known: Range | None, *, tokens: bool, columns: Sequence[str] = ()
+    x: Any,
+    known: Range | None,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[Inputs]:
     """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays.
 
-    columns: of a guard fitted on a table; another table gives them by name, in any order.
+    columns: the encoding of tables. names: of the columns of a guard fitted on a table of numbers;
+    another table gives them by name, in any order.
     """
-    if columns and isinstance(x, Table):
-        x = x.only(*columns)
+    if names and columns is None and is_frame(x):
+        x = read_table(x).only(*names)
     if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
         rows = [np.shape(row) == known.shape for row in x]
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
@@ -108,7 +115,7 @@ def read_inputs(
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
         _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
-    options = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None:
             _check_shape(shape_of(batch), known)
@@ -209,9 +216,12 @@ class Guard:
                 "this guard was made from activations and has no network; use guard.decide, or "
                 "make it from the network: nescio.guard(net, ...)"
             )
-        tokens = Network(self.nets[0]).reads_tokens
         batches: Iterable[Inputs] = read_inputs(
-            x, self.range, tokens=tokens, columns=self.notes.get("columns", ())
+            x,
+            self.range,
+            tokens=self._watching[0].reads_tokens,
+            columns=self._watching[0].columns,
+            names=self.notes.get("columns", ()),
         )
         belongs = None
         if self.by == "groups" or groups is not None:
@@ -290,16 +300,18 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
-    def _watch(self, x: Inputs) -> Iterator[Watched]:
-        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+    @cached_property
+    def _watching(self) -> list[Network]:
+        """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        watching = [
-            replace(
-                reader(member, about.get("output"), about.get("pool", "mean")),
-                places=[place(name, member.net) for name in self.layers],
-            )
-            for member in self.members
+        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        return [
+            replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
+            for net in nets
         ]
+
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size."""
         sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
@@ -307,7 +319,7 @@ class Guard:
             rows = torch.arange(start, start + len(part), device=x.device)
             finite = _finite(part)
             in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
-            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
             finite[finite.clone()] = good
             yield Watched(rows, finite, in_range & finite, found)
 
@@ -399,7 +411,7 @@ class Guard:
             (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
         ):
             if count := int(which.sum()):
-                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
+                warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:

@@ -6,7 +6,6 @@ network or a detector was fitted on are refused, where this can be known.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -34,12 +33,12 @@ from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
+from nescio.detectors.observe.layers import Call, Pool, last_linear
 from nescio.detectors.observe.network import Network, networks
 from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
 from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
 from nescio.models import Member
-from nescio.nets import Output
+from nescio.nets import Output, copied
 
 TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
 ENOUGH = 1000  # samples for that, at most
@@ -254,7 +253,7 @@ def _copies(source: Any, batch_size: int) -> list[Member]:
     members = [] if source is None else networks(source)
     if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
+    return [replace(member, net=copied(member.net).eval()) for member in members]
 
 
 def _observed(
@@ -392,12 +391,12 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
-    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:
         return [None]
     try:
-        Network(net, output, pool, [place(early, net)])(x[:2])
+        Network(net, output, pool, [early])(x[:2])
     except NescioError:  # sequences, whose features are not pooled like maps
         return [None]
     return [early, None]

@@ -28,7 +28,7 @@ from nescio.detectors.detector import FITTED_ON, from_manifest
 from nescio.detectors.observe.network import Network, networks, reader
 from nescio.guards.decide import Guard, Range
 from nescio.guards.rules import Coverage, Rule
-from nescio.models.model import describe, rebuilt
+from nescio.models.model import describe, rebuilt, with_encoding
 
 KIND = "guard"
 COUNTS = ("samples", "answered", "errors", "needed")
@@ -147,9 +147,11 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
             f"{path} holds no weights: give the network, nescio.load(path, net=net), or save "
             "the guard with weights=True"
         )
-    found = [rebuilt(w) for w in wanted] if net is None else [m.net for m in networks(net)]
-    if len(found) != len(wanted):
-        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(found)} were given")
+    given = [None] * len(wanted) if net is None else [member.net for member in networks(net)]
+    if len(given) != len(wanted):
+        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(given)} were given")
+    pairs = zip(wanted, given, strict=True)
+    found = [rebuilt(w) if own is None else with_encoding(w, own) for w, own in pairs]
     copies = [deepcopy(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
         if manifest["weights"]:

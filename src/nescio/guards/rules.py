@@ -17,7 +17,6 @@ al., 2021, section 4).
 """
 
 import math
-import warnings
 from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -30,7 +29,14 @@ from torch import Tensor
 
 from nescio.conformal import needed, p_values
 from nescio.conformal.score_limits import allowed, rounding
-from nescio.core import FewSamplesWarning, NescioError, Numbers, RepeatedInputsWarning, numbers
+from nescio.core import (
+    FewSamplesWarning,
+    NescioError,
+    Numbers,
+    RepeatedInputsWarning,
+    numbers,
+    warn,
+)
 from nescio.guards.decisions import CODES, text_table
 from nescio.metrics.resampling import lower_bound
 from nescio.metrics.resampling import upper_bound as upper_bound
@@ -268,11 +274,11 @@ def warn_about(guard: "Guard") -> None:
     """Warn where a new guard was calibrated on copies, or will abstain on every input."""
     if not guard.notes["repeats"]:
         for text in _repeated(guard):
-            warnings.warn(text, RepeatedInputsWarning, stacklevel=3)
+            warn(text, RepeatedInputsWarning, stacklevel=3)
     if not any(rule.coverage.holds for rule in guard.rules):
         more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
         text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
-        warnings.warn(text, FewSamplesWarning, stacklevel=3)
+        warn(text, FewSamplesWarning, stacklevel=3)
 
 
 def _ood(guard: "Guard") -> str:

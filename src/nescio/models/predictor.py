@@ -19,7 +19,7 @@ from nescio.core import (
 )
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
-from nescio.models.model import Member, Model, networks
+from nescio.models.model import Member, Model, innermost, networks
 from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
@@ -124,6 +124,31 @@ class Pooled:
         return Prediction.pool([answer(predictor, x) for predictor in self.predictors])
 
 
+def save_unfinished(folder: str | Path) -> None:
+    """Say, before its model is written, that a predictor is to come: without it, none is read.
+
+    So a process that is killed between the two leaves no model that is taken for the whole.
+    """
+    path = Path(folder) / PREDICTOR
+    if not path.exists():
+        save_tensors(path, {}, {"kind": "predictor", "unfinished": True})
+
+
+def save_predictor(folder: str | Path, predictor: Any, **settings: Any) -> Path:
+    """Write the model of a predictor, and beside it the settings of both, as `save_settings`."""
+    model = innermost(predictor)
+    if isinstance(model, nn.Module):
+        model = plain(model, head=predictor.head)
+    if not isinstance(model, Model):
+        raise NescioError(
+            f"a {type(model).__name__} has no file; save the models that it is made of, each in "
+            "a folder of its own"
+        )
+    save_unfinished(folder)
+    model.write(folder)
+    return save_settings(folder, **{**getattr(predictor, "settings", {}), **settings})
+
+
 def save_settings(
     folder: str | Path,
     *,
@@ -144,15 +169,13 @@ def save_settings(
     return path
 
 
-def settings_of(folder: str | Path) -> dict[str, Any]:
-    """The sampler in a folder and its options; none where the model itself is the predictor."""
-    path = Path(folder) / PREDICTOR
-    manifest = load_manifest(path, "predictor") if path.exists() else {}
-    return {name: manifest[name] for name in ("sampler", "sampling") if name in manifest}
-
-
 def check_model(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse settings that were saved for another model."""
+    """Refuse settings that are still to come, or that were saved for another model."""
+    if manifest.get("unfinished"):
+        raise NescioError(
+            f"{path.parent} holds an unfinished run; repeat the command that made it, or delete "
+            f"{path} to read the model alone, without its calibration and its sampling"
+        )
     if manifest["model"] != load_manifest(path.with_name(MODEL), "model")["digest"]:
         raise DamagedError(
             f"{path} was saved with another {MODEL} than the one beside it; save the predictor "

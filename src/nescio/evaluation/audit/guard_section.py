@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
 from nescio.conformal.score_limits import allowed
-from nescio.core import NescioError, generator
+from nescio.core import NescioError, generator, quiet
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
 from nescio.guards.guard import FITTING, TUNING
 from nescio.guards.rules import fewest
-from nescio.guards.score import quiet
 from nescio.models import Predictor, innermost
 from nescio.nets.factory import is_scaled, made_by
 from nescio.training.loop import Pair
