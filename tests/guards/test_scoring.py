@@ -293,7 +293,7 @@ def test_images_that_cannot_be_read_are_ood(tmp_path):
     net = nn.Sequential(nn.Flatten(), nets.mlp(4, 2, widths=(8,)))
     x = torch.from_numpy(draw.integers(0, 256, (300, 1, 2, 2), dtype=np.uint8))
     options = {"detector": "energy", "risk": 0.9, "false_alarm": 0.1, "batch_size": 4}
-    own = guard(net, (x, torch.arange(300) % 2), **options)
+    own = guard(net, (x, torch.arange(300) % 2), calibration_map=None, **options)
     for place in range(20):
         Image.fromarray(x[place, 0].numpy()).save(photos / f"{place:02d}.png")
     (photos / "05.png").write_bytes(b"none")

@@ -31,7 +31,7 @@ from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see
 from nescio.models import Predictor
-from nescio.models.predictor import save_settings, save_unfinished
+from nescio.models.predictor import save_settings, unfinished
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model
@@ -132,8 +132,7 @@ def run_recipe(
         calibrators[calibrate]
         if dataset.validation is None:
             raise NescioError(f"--calibrate needs validation data; {data_name} has none")
-    with owned(make_folder(Path(run))):
-        save_unfinished(run)
+    with owned(make_folder(Path(run))), unfinished(run):
         model = train_model(
             _factory(net_name, dataset, recipe, loss.head),
             dataset.train,
@@ -279,8 +278,7 @@ def train_remedy(
     made = {"loss": loss, "members": recipe.members, "run": folder, **options}
     if folder is None:
         return recipe.predictor(train_model(make_net, data, **made))
-    with owned(make_folder(folder)):
-        save_unfinished(folder)
+    with owned(make_folder(folder)), unfinished(folder):
         model = train_model(make_net, data, **made)
         save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
     return recipe.predictor(model)

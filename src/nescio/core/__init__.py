@@ -88,6 +88,7 @@ from nescio.core.tensors import digest as digest
 from nescio.core.tensors import from_torch as from_torch
 from nescio.core.tensors import hash_inputs as hash_inputs
 from nescio.core.tensors import joined as joined
+from nescio.core.tensors import layout_hint as layout_hint
 from nescio.core.tensors import numbers as numbers
 from nescio.core.tensors import only_tensor as only_tensor
 from nescio.core.tensors import shape_of as shape_of

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,6 +38,18 @@ class Head:
 
     def __call__(self, outputs: Tensor) -> Prediction:
         return self.read(outputs)
+
+    def __reduce__(self) -> Any:
+        return _head, (self.name, dict(self.options))
+
+    def __deepcopy__(self, _: Any) -> "Head":
+        return self  # nothing in it changes
+
+
+def _head(name: str, options: Mapping[str, Any]) -> Head:
+    """A head as a pickle names it: its functions are those of this version of nescio."""
+    made: Head = heads[name](**options)
+    return made
 
 
 @heads.register

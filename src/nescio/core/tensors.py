@@ -17,6 +17,7 @@ Array = Tensor | np.ndarray[Any, Any]
 Numbers: TypeAlias = ArrayLike | Tensor
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
+COLORS = (1, 3, 4)  # the numbers of channels that images have
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -235,6 +236,16 @@ def shape_of(x: Inputs) -> Shape:
     return tuple(x.shape[1:])
 
 
+def layout_hint(x: Inputs) -> str:
+    """What to do about images that a network refuses and whose last axis looks like colors."""
+    if isinstance(x, Bundle) or x.ndim != 4 or x.shape[3] not in COLORS or x.shape[1] in COLORS:
+        return ""
+    return (
+        "; the images look channels-last (N, H, W, C), the network wants (N, C, H, W): pass "
+        "x.permute(0, 3, 1, 2)"
+    )
+
+
 def joined(parts: list[Any]) -> Any:
     """Batches of inputs as one; a single batch is not copied."""
     if len(parts) == 1:
@@ -279,7 +290,7 @@ def hash_inputs(inputs: Inputs) -> Tensor:
 def _hash(inputs: Tensor) -> Tensor:
     bits = inputs.detach().flatten(1).cpu()
     if bits.is_floating_point() or bits.dtype == torch.uint8:
-        bits = as_batch(bits) + 0.0  # -0 is 0
+        bits = (as_batch(bits) + 0.0).contiguous()  # -0 is 0
         if bits.shape[1] % 2:
             bits = torch.cat([bits, bits.new_zeros(len(bits), 1)], 1)
         bits = bits.view(torch.int64)

@@ -25,6 +25,7 @@ from nescio.core import (
     Shape,
     as_batch,
     as_tensor,
+    layout_hint,
     log_odds,
     shape_of,
     warn,
@@ -35,8 +36,10 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.rules import Rule, Scored, guarantees, table
+from nescio.guards.guarantees import guarantees, table
+from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
+from nescio.nets import copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -113,21 +116,21 @@ def read_inputs(
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
-    if isinstance(x, Tensor | np.ndarray) and known is not None:
-        _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
+    given = tuple(x.shape) if isinstance(x, Tensor | np.ndarray) else None
+    if given is not None and known is not None and given[1:] != known.shape:
+        hint = "; one input needs an axis: x[None]" if given == known.shape else ""
+        _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
     options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
-        if known is not None:
-            _check_shape(shape_of(batch), known)
+        if known is not None and shape_of(batch) != known.shape:
+            _refuse_shape(shape_of(batch), known, layout_hint(batch))
         yield batch
 
 
-def _check_shape(shape: Shape, known: Range, *, single: bool = False) -> None:
-    if shape != known.shape:
-        hint = "; one input needs an axis: x[None]" if single else ""
-        raise NescioError(
-            f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
-        )
+def _refuse_shape(shape: Shape, known: Range, hint: str) -> None:
+    raise NescioError(
+        f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
+    )
 
 
 @torch.no_grad()
@@ -256,26 +259,45 @@ class Guard:
         """The networks, and how their outputs are read."""
         return tuple(Member(net=net, head=self.head) for net in self.nets)
 
-    def prediction(self, activations: Activations) -> Classification:
-        """The calibrated prediction, in float64."""
+    def predictions(self, activations: Activations) -> tuple[Classification, Classification]:
+        """The prediction that decides, and the calibrated one, in float64.
+
+        A temperature is fitted on the samples behind the guarantees, so it only gives probabilities
+        and decides nothing. Another map, which may change labels, was fitted on other samples.
+        """
         logits = activations.logits.double()
         raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
-        return raw if self.map is None else self.map(raw)
+        calibrated = raw if self.map is None else self.map(raw)
+        return (raw if describes(self.map) else calibrated), calibrated
 
-    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+    def scores(self, activations: Activations, deciding: Classification) -> tuple[Tensor, Tensor]:
         """The detector's score and the failure score of each input, `(N,)` each in float64."""
         score = _scores(self.detector, activations)
         if self.failure is None:
-            return score, log_odds(calibrated)
+            return score, log_odds(deciding)
         return score, _scores(self.failure, activations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if any(map(is_scripted, self.nets)):
+            raise NescioError("TorchScript cannot be pickled; guard the nn.Module it was made from")
+        return vars(self)
+
+    def to(self, device: torch.device | str) -> "Guard":
+        """The same guard with its networks and detectors on a device; its decisions are the same.
+
+        Inputs may be on any device, and decisions are on theirs.
+        """
+        failure = None if self.failure is None else self.failure.to(device)
+        nets = tuple(copied(net).to(device) for net in self.nets)
+        return replace(self, nets=nets, detector=self.detector.to(device), failure=failure)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
         """Write one safetensors file with a manifest; with `weights` also those of the network.
 
         `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
         `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
-        they were.
+        they were. `net=make_net`, a function that makes the network, gets the weights of the file.
         """
         from nescio.guards.guard_file import save
 
@@ -353,7 +375,7 @@ class Guard:
         return whole
 
     def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
-        prediction = self.prediction(activations)
+        prediction, calibrated = self.predictions(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
@@ -369,7 +391,7 @@ class Guard:
         return Decisions(
             decision=decided(rule),
             label=label,
-            probability=prediction.log_probs.gather(1, label[:, None])[:, 0].exp(),
+            probability=calibrated.log_probs.gather(1, label[:, None])[:, 0].exp(),
             p_value=p_value,
             score=score,
             failure_score=failure_score,
@@ -416,9 +438,15 @@ class Guard:
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
     """Samples with known labels as the rules read them."""
-    prediction = guard.prediction(activations)
-    score, failure_score = guard.scores(activations, prediction)
-    return Scored(score, failure_score, prediction.labels != labels)
+    deciding, _ = guard.predictions(activations)
+    score, failure_score = guard.scores(activations, deciding)
+    return Scored(score, failure_score, deciding.labels != labels)
+
+
+def describes(calibration_map: Map | str | None) -> bool:
+    """Whether a calibration map only gives probabilities, and leaves the decisions alone."""
+    name = calibration_map.name if isinstance(calibration_map, Map) else calibration_map
+    return name in (None, "temperature")
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:

@@ -179,8 +179,12 @@ class Model:
         """One network as an ordinary module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
-        net = copied(self.net).to(device=self.device, dtype=self.dtype)
+        net = copied(self.net)
+        first = next(iter(self.tensors))
         own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+        if (own[first].device, own[first].dtype) != (self.device, self.tensors[first].dtype):
+            net.to(device=self.device, dtype=self.dtype)
+            own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
         with torch.no_grad():
             for name, tensor in self.tensors.items():
                 own[name].copy_(tensor[index])

@@ -1,6 +1,7 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -124,14 +125,22 @@ class Pooled:
         return Prediction.pool([answer(predictor, x) for predictor in self.predictors])
 
 
-def save_unfinished(folder: str | Path) -> None:
+@contextmanager
+def unfinished(folder: str | Path) -> Iterator[None]:
     """Say, before its model is written, that a predictor is to come: without it, none is read.
 
     So a process that is killed between the two leaves no model that is taken for the whole.
     """
     path = Path(folder) / PREDICTOR
-    if not path.exists():
+    new = not path.exists()
+    if new:
         save_tensors(path, {}, {"kind": "predictor", "unfinished": True})
+    try:
+        yield
+    except BaseException:
+        if new and not path.with_name(MODEL).exists():  # there is nothing to be finished
+            path.unlink(missing_ok=True)
+        raise
 
 
 def save_predictor(folder: str | Path, predictor: Any, **settings: Any) -> Path:
@@ -144,9 +153,9 @@ def save_predictor(folder: str | Path, predictor: Any, **settings: Any) -> Path:
             f"a {type(model).__name__} has no file; save the models that it is made of, each in "
             "a folder of its own"
         )
-    save_unfinished(folder)
-    model.write(folder)
-    return save_settings(folder, **{**getattr(predictor, "settings", {}), **settings})
+    with unfinished(folder):
+        model.write(folder)
+        return save_settings(folder, **{**getattr(predictor, "settings", {}), **settings})
 
 
 def save_settings(
