@@ -14,6 +14,10 @@ def test_predict_of_a_users_network(
     folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
 ) -> None:
     words = ["predict", own(folder), "--weights", "w.safetensors", "--data", "unlabeled.npz"]
+    asked = nescio(*words, "--out", "p.csv")
+    assert asked.exit_code == 1
+    assert "gaussian: Mean and variance" in asked.output
+    words += ["--head", "categorical"]
     assert nescio(*words, "--out", "p.csv").exit_code == 0
     lines = (folder / "p.csv").read_text().splitlines()
     header = lines[0].split(",")

@@ -39,7 +39,7 @@ from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.guarantees import guarantees, table
 from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
-from nescio.nets import copied, is_scripted
+from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -153,7 +153,9 @@ def _activations(
     if not good.any():
         return None, good
     linear = detector.about.get("linear")
-    ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
+    ends = (
+        [linear_layer(linear, net.net, logits[0], net.head) for net in watching] if linear else []
+    )
     return Activations(
         logits=torch.stack([_only(rows, good) for rows in logits]),
         features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
@@ -193,6 +195,7 @@ class Guard:
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
     head: Head
     nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
+    output: Output = None  # where the logits are in what the networks return
     false_alarm: float = 0.01
     risk: float = 0.02
     confidence: float = 0.95
@@ -326,7 +329,7 @@ class Guard:
     def _watching(self) -> list[Network]:
         """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        nets = (reader(m, self.output, about.get("pool", "mean")) for m in self.members)
         return [
             replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
             for net in nets

@@ -123,13 +123,15 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
-    """Labels (N,) as int64 from integers, targets (N, D) as float32 from floats."""
+    """Labels (N,), or several (N, K), 0 and 1, as int64; from floats targets (N, D) as float32."""
     if array.size == 0:
         raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
     if array.dtype.kind == "f":
         if array.ndim not in (1, 2):
             raise NescioError(f"{where} must be (N,) or (N, D) targets, got shape {array.shape}")
         return _float32(where, array.reshape(len(array), -1))
+    if array.ndim == 2 and array.shape[1] > 1 and array.min() >= 0 and array.max() <= 1:
+        return torch.from_numpy(array.astype(np.int64))
     if array.ndim != 1:
         raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
     if array.min() < 0 or array.max() > np.iinfo(np.int64).max:

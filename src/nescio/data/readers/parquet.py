@@ -96,6 +96,19 @@ def parquet_columns(path: str | Path) -> tuple[str, ...]:
     return tuple(_schema(Path(path))[0].names)
 
 
+def parquet_words(path: str | Path) -> dict[str, Any]:
+    """All columns of a file by name, as they stand; a null is None, or NaN among numbers."""
+    path, package = Path(path), parquet()
+    names = list(parquet_columns(path))
+    parts = [_cells(batch, names) for batch in _batches(package, path, names, 0, ROWS)]
+    if not parts:
+        raise NescioError(f"{path} has no rows; expected at least one")
+    return {
+        name: [part.different[name][at] for part in parts for at in part.index[name]]
+        for name in names
+    }
+
+
 def _schema(path: Path) -> tuple[Any, int]:
     """What the columns hold, and how many rows there are."""
     try:
