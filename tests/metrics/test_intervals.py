@@ -193,7 +193,7 @@ def test_where_no_resample_differs_the_interval_is_a_point(in_dist, ood, value, 
     [
         (lambda: bootstrap_mean([]), "`values` is empty"),
         (lambda: bootstrap_mean([0.0, np.nan]), "NaN or infinity"),
-        (lambda: bootstrap_mean([[1.0]]), "one-dimensional"),
+        (lambda: bootstrap_mean([[[1.0]]]), "two-dimensional"),
         (lambda: bootstrap_mean([1.0], level=1.0), "`level` must be between 0 and 1, got 1.0"),
         (lambda: bootstrap_mean([1.0], resamples=1), "`resamples` must be a whole number from 2"),
         (lambda: bootstrap_mean([1.0], resamples=True), "`resamples`"),
@@ -223,3 +223,15 @@ def test_the_detection_error_is_held_about_as_often_as_guaranteed(gap, sizes):
         held += found.low <= truth <= found.high
         assert 0 <= found.low <= found.value <= found.high <= 0.5
     assert held / 60 >= 0.84
+
+
+def test_the_mean_of_several_draws_holds_the_noise_of_the_draws():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(6, 1))  # all samples of a draw share it
+    table = shared + 0.1 * rng.normal(size=(6, 400))
+    alone, every = bootstrap_mean(table[0]), bootstrap_mean(table)
+    assert every.value == alone.value
+    assert alone.high - alone.low < 0.05
+    assert every.low == pytest.approx(shared.min(), abs=0.05)
+    assert every.high == pytest.approx(shared.max(), abs=0.05)
+    assert bootstrap_mean(table[:1]) == alone

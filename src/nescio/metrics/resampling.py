@@ -235,15 +235,22 @@ def bootstrap_mean(
 ) -> Interval:
     """The mean of one number per sample, with its interval: confidence, error (0 or 1), Brier, NLL.
 
+    values: `(N,)`, or `(D, N)` of the same samples for D draws of the members, such as masks of MC
+    dropout that all samples share. The first draw has the value; resamples take one draw after the
+    other, so the interval holds the noise of the draws too.
+
     Where all samples agree, the interval is one point: no resample can differ.
     """
     check(level, resamples, seed)
-    samples = numbers("values", values, axes=1).astype(np.float64)
-    if not np.all(np.isfinite(samples)):
+    table = numbers("values", values, axes=2 if np.ndim(values) > 1 else 1)
+    table = np.atleast_2d(table).astype(np.float64)
+    if not np.all(np.isfinite(table)):
         raise NescioError("`values` holds NaN or infinity, which has no mean; repair those samples")
-    drawn = draws(len(samples), resamples, seed, IN_DIST, block=len(samples))
-    means = np.concatenate([samples[rows].mean(axis=1) for rows in drawn])
-    return percentiles(float(samples.mean()), means, level)
+    samples, means = table.shape[1], []
+    for rows in draws(samples, resamples, seed, IN_DIST, block=samples):
+        for row in rows:
+            means.append(table[len(means) % len(table), row].mean())
+    return percentiles(float(table[0].mean()), np.array(means), level)
 
 
 def bootstrap_ranking(
