@@ -99,8 +99,10 @@ def truth_of_answers() -> dict[str, float]:
 
 
 def truth_of_confidences(over: float) -> dict[str, float]:
-    gap = over * 0.5 * np.random.default_rng(1).beta(1, 3, MANY)
-    result = dict.fromkeys(("ece", "ece, equal mass", "smooth_ece"), float(gap.mean()))
+    sure, right = confidences(over)(np.random.default_rng(1), MANY)
+    gap = over * (1 - sure)
+    result = dict.fromkeys(("ece", "ece, equal mass"), float(gap.mean()))
+    result["smooth_ece"] = metrics.smooth_ece(sure, right) if over else 0.0
     return {**result, "debiased_ece, norm 2": float(np.sqrt(np.square(gap).mean()))}
 
 

@@ -193,7 +193,7 @@ def test_where_no_resample_differs_the_interval_is_a_point(in_dist, ood, value, 
     [
         (lambda: bootstrap_mean([]), "`values` is empty"),
         (lambda: bootstrap_mean([0.0, np.nan]), "NaN or infinity"),
-        (lambda: bootstrap_mean([[[1.0]]]), "two-dimensional"),
+        (lambda: bootstrap_mean([[[1.0]]]), "of 2 axes"),
         (lambda: bootstrap_mean([1.0], level=1.0), "`level` must be between 0 and 1, got 1.0"),
         (lambda: bootstrap_mean([1.0], resamples=1), "`resamples` must be a whole number from 2"),
         (lambda: bootstrap_mean([1.0], resamples=True), "`resamples`"),

@@ -23,6 +23,7 @@ from nescio.metrics.resampling import (
     CHANCE,
     IN_DIST,
     Interval,
+    blocks_of,
     check,
     check_names,
     counts_of,
@@ -210,9 +211,8 @@ def resampled(
 def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:
     """How often each sample is drawn, (R, N), in blocks of bounded size."""
     samples, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
-    step = max(1, BLOCK // samples)
-    for start in range(0, resamples, step):
-        counts = _draw(rng, min(step, resamples - start), samples)
+    for rows in blocks_of(resamples, samples):
+        counts = _draw(rng, rows, samples)
         while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, samples))).any():
             counts[one_kind] = _draw(rng, int(one_kind.sum()), samples)
         yield counts

@@ -190,10 +190,16 @@ def draws(
     samples: int, resamples: int, seed: int, stream: int, *, block: int
 ) -> Iterator[NDArray[np.int32]]:
     """Indices (R, samples) of resamples that suit `block` samples; the same for every block."""
-    step = max(1, BLOCK // block)
     rng = stream_of(seed, stream)
+    for rows in blocks_of(resamples, block):
+        yield rng.integers(samples, size=(rows, samples), dtype=np.int32)
+
+
+def blocks_of(resamples: int, samples: int) -> Iterator[int]:
+    """How many resamples of so many samples to make at a time."""
+    step = max(1, BLOCK // samples)
     for start in range(0, resamples, step):
-        yield rng.integers(samples, size=(min(step, resamples - start), samples), dtype=np.int32)
+        yield min(step, resamples - start)
 
 
 def stream_of(seed: int, stream: int) -> np.random.Generator:
@@ -246,10 +252,11 @@ def bootstrap_mean(
     table = np.atleast_2d(table).astype(np.float64)
     if not np.all(np.isfinite(table)):
         raise NescioError("`values` holds NaN or infinity, which has no mean; repair those samples")
-    samples, means = table.shape[1], []
-    for rows in draws(samples, resamples, seed, IN_DIST, block=samples):
-        for row in rows:
-            means.append(table[len(means) % len(table), row].mean())
+    samples = table.shape[1]
+    means: list[float] = []
+    for block in draws(samples, resamples, seed, IN_DIST, block=samples):
+        for rows in block:
+            means.append(float(table[len(means) % len(table)][rows].mean()))
     return percentiles(float(table[0].mean()), np.array(means), level)
 
 

@@ -74,7 +74,8 @@ class Subject:
 
     def looks(self, row: str, x: Tensor, redrawn: int) -> list[Look]:
         """The same, first as it is, then with fresh masks where members share masks."""
-        fresh = getattr(self.source, "redrawn", lambda _: [])(redrawn)
+        redraw = getattr(self.source, "redrawn", None)
+        fresh = [] if redraw is None else redraw(redrawn)
         every = [self, *(replace(self, source=source) for source in fresh)]
         return [subject.look(row, pieces(x)) for subject in every]
 
