@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nescio.core import NescioError
+from nescio.core import NescioError, did_you_mean
 from nescio.core.registry import Part, datasets
 from nescio.data.dataset import Dataset
 from nescio.data.readers import is_table
@@ -20,8 +20,10 @@ def load(name_or_path: str, **options: Any) -> Dataset:
     known = list(inspect.signature(reader).parameters)
     wrong = sorted(set(options) - set(known))
     if wrong:
+        hint = did_you_mean(wrong[0], known).rstrip(".") or ";"
         raise NescioError(
-            f"{name_or_path!r} has no option {', '.join(wrong)}; its options: {', '.join(known)}"
+            f"{name_or_path!r} has no option {', '.join(wrong)}{hint} its options: "
+            f"{', '.join(known)}"
         )
     dataset: Dataset = reader(**options)
     return dataset

@@ -82,8 +82,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, or a function of training activations; none is the
-      combination of an early layer with the one before the last.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
+      training activations; none is the combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
@@ -328,7 +328,8 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
-    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    build: Callable[..., Detector]
+    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]

@@ -1,5 +1,6 @@
 """A network that is only read: its logits, and what chosen places hold, with gradients if asked."""
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, asked, categorical, multilabel
-from nescio.core.registry import heads
+from nescio.core import Head, Inputs, NescioError, asked, categorical, multilabel, parse
+from nescio.core.registry import detectors, heads
 from nescio.data import Columns, door
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
 from nescio.detectors.observe.layers import (
@@ -306,9 +307,23 @@ class Scorer:
         return View(logits, features, x, weight, bias, net.answer)
 
 
+def _unfitted(text: str) -> "Detector":
+    """The detector that a text names, if it needs no fit."""
+    build = detectors.built(text)
+    needed = [p.name for p in inspect.signature(build).parameters.values() if p.default is p.empty]
+    if needed:
+        name = parse(text)[0]
+        raise NescioError(
+            f"{name} needs {', '.join(needed)}: give nescio.detectors.{name}(...), fitted on "
+            "nescio.observe(net, train) for example"
+        )
+    made: Detector = build()
+    return made
+
+
 def scorer(
     source: Any,
-    detector: "Detector",
+    detector: "Detector | str",
     *,
     pool: Pool | None = None,
     output: Output = None,
@@ -320,8 +335,11 @@ def scorer(
     It reads the layers that the detector was fitted on, pooled as they were. Where `x` requires
     gradients the scores have them, so an attack can lower or raise them. pool, output: as for
     `observe`, where the detector was fitted with a function, which no file holds. head: of modules;
-    without one, that of the activations the detector was fitted on.
+    without one, that of the activations the detector was fitted on. A detector that needs no fit
+    may be named, with options: "msp", "odin,temperature=100".
     """
+    if isinstance(detector, str):
+        detector = _unfitted(detector)
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     if detector.layers and "pool" not in detector.about:
