@@ -116,7 +116,7 @@ def main() -> None:
     sides: dict[str, Callable[[Floats, Any], float]] = {"guard": guard_side, "rule": rule_side}
     if find_spec("mapie"):
         sides["mapie"] = mapie_side
-    odds, risks = truth()
+    _, risks = truth()
     print(f"oracle: {(risks <= RISK).mean():.1%} of {risks[-1]:.2%} errors")
     rows = [measured(sides, samples, 200) for samples in SIZES]
     kept = [measured({"rule": rule_side}, samples, options.redraws) for samples in SIZES]
