@@ -35,6 +35,7 @@ from nescio.models import Member, Predictor, encoding_of, networks, plain
 from nescio.models.predictor import check_model, save_predictor
 
 KIND = "calibration"
+LARGE = 256.0  # logits beyond it lose digits of their differences in single precision
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
 Apply = Callable[..., Categorical]  # (prediction, state, **options)
 
@@ -192,6 +193,9 @@ def transformed(logits: Tensor, state: State) -> Tensor:
     if weight.ndim == 2:
         check_finite(logits)
         return logits @ weight.T + intercept
+    if not weight.ndim:  # an offset of all logits changes nothing, so a large one goes first
+        highest = logits.amax(-1, keepdim=True)
+        logits = logits - torch.where(highest.abs() > LARGE, highest, 0.0)
     return weight * logits + intercept
 
 

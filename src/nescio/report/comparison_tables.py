@@ -219,9 +219,9 @@ def _error_notes(found: Comparison) -> list[str]:
     chance = decimal((about.errors or 0) / about.samples, 1, scale=100, missing="-")
     said = [
         f"In per cent, AURC and AUGRC in thousandths. AP of errors: chance is {chance}. FPR95: the "
-        "share of errors accepted where 95 % of the right answers are. AURC: the mean error rate over all "
-        "coverages; excess: above a perfect order. AUGRC: the mean share of all inputs that are "
-        "answered wrong.",
+        "share of errors accepted where 95 % of the right answers are. AURC: the mean error rate "
+        "over all coverages; excess: above a perfect order. AUGRC: the mean share of inputs "
+        "that are answered wrong.",
         f"Intervals ({100 * about.level:g} %) from {about.resamples:,} resamples of the inputs, "
         "the same for all scores. They are of one network and say nothing of another training.",
     ]
