@@ -79,6 +79,9 @@ def test_the_default_failure_score_is_the_better_one_on_the_tuning_part(telling,
     tuning = seen(300, 1)
     made = default_failure(seen(600, 0), (tuning, tuning.labels))
     assert (None if made is None else made.name) == wanted
+    dense, convolved = nn.Linear(6, 3), nn.Conv1d(1, 1, 1)
+    assert default_failure(seen(600, 0), None, [dense]).name == "recommended"
+    assert default_failure(seen(600, 0), None, [dense, convolved]) is None
     unlabeled = replace(seen(600, 0), labels=None)
     assert default_failure(unlabeled, (tuning, tuning.labels)) is None
 
