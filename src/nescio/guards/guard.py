@@ -86,7 +86,7 @@ def guard(
       combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector and for a fully connected network, the recommended
-      failure score; from 10,000 calibration samples on, whichever is clearly better on some of them.
+      failure score; from 10,000 calibration samples on, the other one if it is clearly better.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
       the calibration data must show it.
