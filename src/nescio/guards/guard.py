@@ -85,7 +85,7 @@ def guard(
     detector: a fitted one, the name of one, or a function of training activations; none is the
       combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
-      log-odds, or, beside the default detector and for a fully connected network, the recommended
+      log-odds, or, beside the default detector and after a hidden linear layer, the recommended
       failure score; from 10,000 calibration samples on, the other one if it is clearly better.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
@@ -389,7 +389,7 @@ def _rules(
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbors are searched among, at most
 CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
-SPATIAL = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase, nn.MultiheadAttention)
+SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
@@ -434,7 +434,7 @@ def default_failure(
     tuning: tuple[Activations, Tensor] | None = None,
     nets: Sequence[nn.Module] = (),
 ) -> Detector | None:
-    """The failure score: of fully connected networks the recommended one; None: the log-odds.
+    """The failure score: the recommended one after a hidden linear layer; None: the log-odds.
 
     Where there are tuning samples with errors, the other one is taken if it is clearly better: its
     area under risk and coverage is smaller in all but few of their resamples. Without labels of the
@@ -442,11 +442,11 @@ def default_failure(
     """
     if not is_labeled(train):
         return None
-    dense = bool(nets) and not any(isinstance(m, SPATIAL) for net in nets for m in net.modules())
-    if tuning is None and not dense:
+    hidden = all(map(has_hidden_linear, nets))
+    if tuning is None and not hidden:
         return None
     made = recommended(some(train))
-    usual = made if dense else None
+    usual = made if hidden else None
     if tuning is None:
         return usual
     samples, labels = tuning
@@ -456,9 +456,16 @@ def default_failure(
         return usual
     plain, better = log_odds(answers).cpu(), made(samples).cpu()
     found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
-    if dense:
+    if hidden:
         return None if found["aurc"].low > 0 else made
     return made if found["aurc"].high < 0 else None
+
+
+def has_hidden_linear(net: nn.Module) -> bool:
+    """Whether a linear layer gives the features of the last one, and no layer of sequences does."""
+    layers = list(net.modules())
+    linear = sum(isinstance(layer, nn.Linear) for layer in layers)
+    return linear > 1 and not any(isinstance(layer, SEQUENTIAL) for layer in layers)
 
 
 def is_labeled(train: Activations) -> bool:
