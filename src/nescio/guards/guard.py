@@ -82,8 +82,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, or a function of training activations; none is the
-      combination of an early layer with the one before the last.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
+      training activations; none is the combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector and after a hidden linear layer, the recommended
       failure score; from 10,000 calibration samples on, the other one if it is clearly better.
