@@ -42,7 +42,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member, same_head
-from nescio.nets import Output, copied, is_scripted
+from nescio.nets import Output, copied, is_scripted, named_columns
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
@@ -101,7 +101,7 @@ def guard(
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
-    members = _copies(source, batch_size, head)
+    members = _copies(source, batch_size, head, calibration)
     nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
@@ -258,14 +258,18 @@ def _rows(samples: Activations, chosen: Tensor) -> Activations:
     return samples if len(chosen) == samples.samples else samples[chosen]
 
 
-def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Member]:
-    """The networks as they are now, in evaluation mode; none for activations alone."""
+def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) -> list[Member]:
+    """The networks as they are now, in evaluation mode; none for activations alone.
+
+    data: if they are a table of numbers, the copies know the names of its columns.
+    """
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = [] if source is None else networks(source, head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=copied(member.net).eval()) for member in members]
+    nets = [named_columns(copied(member.net).eval(), data) for member in members]
+    return [replace(member, net=net) for member, net in zip(members, nets, strict=True)]
 
 
 def _observed(
