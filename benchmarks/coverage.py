@@ -1,130 +1,147 @@
-"""How much a guard answers, against MAPIE: `python -m benchmarks.coverage [--output FILE]`.
+"""How often the intervals of the metrics hold the truth, in simulations where it is known.
 
-A network with 3 % errors: the log-odds of its answers are normal, and errors as probable as they
-say; at most 2 % errors among the answers are wished, with a confidence of 95 %. Calibration sets
-are drawn again and again; the coverage and the risk of each side are known exactly. MAPIE's fixed
-sequence tests confidences 0.01 to 0.99 (`pip install mapie`; left out where it is not installed).
-nescio is the whole `nescio.guard` with an energy detector, which also calls 1 % OOD; `rule` is
-`largest_coverage` alone. The guarantee is tried with `--redraws` sets on the rule.
+`python -m benchmarks.coverage` draws samples again and again and writes docs/coverage.json. The
+truth is the metric of a very large sample, or a closed form. Intervals are at 95 %.
 """
 
 import argparse
-import json
-import warnings
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
+import datetime
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.stats import binom, norm
 
-import nescio
-from benchmarks.timing import machine
-from nescio.guards import largest_coverage
+from benchmarks.timing import ROOT, machine
+from nescio import metrics
+from nescio.core import write_json
+from nescio.metrics import Interval
 
-SIZES, RISK, CONFIDENCE = (300, 500, 1000, 2000, 5000), 0.02, 0.95
-MEAN, SPREAD = 4.4466, 1.5  # of the log-odds: 3 % errors
-Floats = NDArray[np.float64]
-Draw = tuple[Floats, NDArray[np.bool_]]  # log-odds of being right, and whether it is wrong
-
-
-def draw(samples: int, rng: np.random.Generator) -> Draw:
-    odds = rng.normal(MEAN, SPREAD, samples)
-    return odds, rng.random(samples) < expit(-odds)
+Arrays = tuple[NDArray[Any], ...]
+Draw = Callable[[np.random.Generator, int], Arrays]
+Found = dict[str, Interval]
+MANY = 1_000_000
+RANKING = ("auroc", "aupr", "fpr_at_tpr", "detection_error", "autc")
+SELECTIVE = ("ap_error", "ap_success", "auroc", "fpr_at_tpr", "aurc", "excess_aurc")
 
 
-def truth() -> tuple[Floats, Floats]:
-    """Log-odds in descending order, and the risk of answering down to each."""
-    odds = MEAN + SPREAD * norm.isf((np.arange(400_000) + 0.5) / 400_000)
-    return odds, np.cumsum(expit(-odds)) / np.arange(1, len(odds) + 1)
+def apart(gap: float) -> Draw:
+    """Scores of two sides whose means are `gap` standard deviations apart."""
+    return lambda rng, count: (rng.normal(size=count), rng.normal(gap, 1, count))
 
 
-def rule_side(odds: Floats, wrong: Any) -> float:
-    """The smallest log-odds that are answered; infinite: nothing is."""
-    return -largest_coverage(-odds, wrong, risk=RISK, confidence=CONFIDENCE).threshold
+def answers(rng: np.random.Generator, count: int) -> Arrays:
+    """Failure scores and errors, 15 % wrong."""
+    score = rng.normal(size=count)
+    return score, rng.random(count) < 1 / (1 + np.exp(2.2 - 1.2 * score))
 
 
-def guard_side(odds: Floats, wrong: Any) -> float:
-    """Two logits, of which the larger is the answer; their sizes say nothing about errors."""
-    answers = np.arange(len(odds)) % 2
-    own = np.where(answers == 0, odds, -odds) / 2
-    level = np.random.default_rng(len(odds)).normal(size=len(odds))  # for the detector
-    logits = torch.from_numpy(np.stack([own + level, level - own], 1))
-    labels = torch.from_numpy(np.where(wrong, 1 - answers, answers))
-    seen = nescio.Activations(logits=logits, labels=labels)
-    energy = nescio.detectors.energy()
-    made = nescio.guard(None, seen, detector=energy, risk=RISK, confidence=CONFIDENCE, sets=None)
-    return -made.rules[0].coverage.threshold
+def confidences(over: float) -> Draw:
+    """Confidences from 1/2 to 1; the chance to be right is `over` times further below 1."""
+
+    def draw(rng: np.random.Generator, count: int) -> Arrays:
+        sure = 1 - 0.5 * rng.beta(1, 3, count)
+        return sure, rng.random(count) < sure - over * (1 - sure)
+
+    return draw
 
 
-def mapie_side(odds: Floats, wrong: Any) -> float:
-    control = import_module("mapie.risk_control")
-    probability = expit(odds)
-    made = control.BinaryClassificationController(
-        lambda _: np.stack([1 - probability, probability], 1),
-        risk="precision",
-        target_level=1 - RISK,
-        confidence_level=CONFIDENCE,
-        list_predict_params=np.linspace(0.01, 0.99, 99),
-        fwer_method="fixed_sequence",
+def of_ranking(a: NDArray[Any], b: NDArray[Any], seed: int) -> Found:
+    found = dict(metrics.bootstrap_ranking(a, b, of=RANKING, resamples=200, seed=seed))
+    scale, apart = max(a.max(), b.max()) - min(a.min(), b.min()), found["autc"]
+    found["autc"] = Interval(
+        *((1 - 2 * end) * scale for end in (apart.value, apart.high, apart.low))
     )
-    made.calibrate(odds[:, None], (~wrong).astype(int))
-    best = made.best_predict_param
-    return np.inf if best is None else float(np.log(best / (1 - best)))
+    found["auroc, DeLong"] = metrics.delong_interval(a, b)
+    found["auroc, DeLong, log-odds"] = metrics.delong_interval(a, b, logit=True)
+    return found
 
 
-def measured(
-    sides: dict[str, Callable[[Floats, Any], float]], samples: int, redraws: int
-) -> dict[str, Any]:
-    """The mean coverage of each side, and how often its risk is above the wish."""
-    odds, risks = truth()
-    rng, lowest = np.random.default_rng(0), {name: np.zeros(redraws) for name in sides}
-    for redraw in range(redraws):
-        given = draw(samples, rng)
-        for name, side in sides.items():
-            lowest[name][redraw] = side(*given)
-    row: dict[str, Any] = {"samples": samples, "redraws": redraws}
-    for name, least in lowest.items():
-        answered = np.searchsorted(-odds, -least, side="right")  # of the whole population
-        kept = 1 - nescio_ood(name, samples)
-        broken = risks[np.maximum(answered, 1) - 1] > RISK
-        broken &= answered > 0
-        row[f"{name}_coverage"] = float(kept * answered.mean() / len(odds))
-        row[f"{name}_broken"] = float(broken.mean())
-        p = float(binom.sf(int(broken.sum()) - 1, redraws, 1 - CONFIDENCE))
-        row[f"{name}_p"] = p
-    return row
+def of_answers(score: NDArray[Any], wrong: NDArray[Any], seed: int) -> Found:
+    found: Any = metrics.bootstrap_selective(score, wrong, of=SELECTIVE, resamples=200, seed=seed)
+    return {**found, "error rate": metrics.bootstrap_mean(wrong, resamples=200, seed=seed)}
 
 
-def nescio_ood(name: str, samples: int) -> float:
-    """The share that the guard calls OOD, on average over calibration sets."""
-    return int(0.01 * (samples + 1)) / (samples + 1) if name == "guard" else 0.0
+def of_confidences(sure: NDArray[Any], right: NDArray[Any], seed: int) -> Found:
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "ece": (metrics.ece, {}),
+        "ece, equal mass": (metrics.ece, {"equal": "mass"}),
+        "smooth_ece": (metrics.smooth_ece, {}),
+        "debiased_ece, norm 2": (metrics.debiased_ece, {"norm": 2}),
+    }
+    return {
+        name: metrics.bootstrap_metric(metric, sure, right, resamples=50, seed=seed, **options)
+        for name, (metric, options) in kinds.items()
+    }
+
+
+def truth_of_ranking(gap: float) -> dict[str, float]:
+    a, b = apart(gap)(np.random.default_rng(1), MANY)
+    rank = metrics.rank(a, b)
+    area = NormalDist().cdf(gap / math.sqrt(2))
+    # AUTC is (1 - gap / scale) / 2 on the scale of the samples: the gap is compared
+    result = {"aupr": rank.aupr, "fpr_at_tpr": rank.fpr_at_tpr(), "autc": gap}
+    result["detection_error"] = NormalDist().cdf(-gap / 2)
+    return result | dict.fromkeys(("auroc", "auroc, DeLong", "auroc, DeLong, log-odds"), area)
+
+
+def truth_of_answers() -> dict[str, float]:
+    score, wrong = answers(np.random.default_rng(1), MANY // 4)
+    few: Any = {"of": SELECTIVE, "resamples": 2}
+    found = metrics.bootstrap_selective(score, wrong, **few)
+    return {name: one.value for name, one in found.items()} | {"error rate": float(wrong.mean())}
+
+
+def truth_of_confidences(over: float) -> dict[str, float]:
+    sure, right = confidences(over)(np.random.default_rng(1), MANY)
+    gap = over * (1 - sure)
+    result = dict.fromkeys(("ece", "ece, equal mass"), float(gap.mean()))
+    result["smooth_ece"] = metrics.smooth_ece(sure, right) if over else 0.0
+    return {**result, "debiased_ece, norm 2": float(np.sqrt(np.square(gap).mean()))}
+
+
+def rows(draws: int) -> Iterator[dict[str, Any]]:
+    """The share of draws in which each interval holds the truth."""
+    worlds: list[tuple[str, Draw, Callable[..., Found], dict[str, float]]] = [
+        *((f"two sides, gap {g:g}", apart(g), of_ranking, truth_of_ranking(g))
+          for g in (0.5, 1.0, 2.0, 3.0)),
+        ("answers", answers, of_answers, truth_of_answers()),
+        *((f"confidences, over by {o:g}", confidences(o), of_confidences, truth_of_confidences(o))
+          for o in (0.0, 0.5, 1.0)),
+    ]  # fmt: skip
+    for world, draw, intervals, truths in worlds:
+        for samples in (200, 1000):
+            held: dict[str, list[bool]] = defaultdict(list)
+            rounds = draws // 4 if intervals is of_confidences else draws  # these take long
+            for seed in range(rounds):
+                drawn = draw(np.random.default_rng((seed, samples)), samples)
+                for name, found in intervals(*drawn, seed).items():
+                    held[name].append(found.low - 1e-12 <= truths[name] <= found.high + 1e-12)
+            for name, each in held.items():
+                yield {"metric": name, "world": world, "samples": samples, "draws": rounds,
+                       "truth": truths[name], "held": float(np.mean(each))}  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
-    parser.add_argument("--redraws", type=int, default=2000, help="of the guarantee")
-    parser.add_argument("--output", type=Path, help="file for the numbers as JSON")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few draws, to see that all works")
+    parser.add_argument("--output", type=Path, help="folder for coverage.json")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    sides: dict[str, Callable[[Floats, Any], float]] = {"guard": guard_side, "rule": rule_side}
-    if find_spec("mapie"):
-        sides["mapie"] = mapie_side
-    _, risks = truth()
-    print(f"oracle: {(risks <= RISK).mean():.1%} of {risks[-1]:.2%} errors")
-    rows = [measured(sides, samples, 200) for samples in SIZES]
-    kept = [measured({"rule": rule_side}, samples, options.redraws) for samples in SIZES]
-    for row in (*rows, *kept):
-        print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-    if options.output:
-        content = {"machine": machine(), "coverage": rows, "guarantee": kept}
-        options.output.write_text(json.dumps(content, indent=2) + "\n")
+    started, found = time.perf_counter(), []
+    for row in rows(10 if options.quick else 200):
+        found.append(row)
+        print(row, file=sys.stderr, flush=True)
+    folder = options.output or (None if options.quick else ROOT / "docs")
+    if folder is not None:
+        content = {"date": datetime.date.today().isoformat(), "machine": machine(), "level": 0.95}
+        seconds = round(time.perf_counter() - started)
+        write_json(folder / "coverage.json", {**content, "seconds": seconds, "rows": found})
 
 
 if __name__ == "__main__":
