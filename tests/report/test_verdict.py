@@ -1,11 +1,9 @@
 """The sentences say what the numbers say."""
 
-from dataclasses import replace
-
 import pytest
 
 from nescio.report import audit_page, audit_words
-from nescio.report.audit_words import _temperature, compared, headline, verdict
+from nescio.report.audit_words import compared, headline, verdict
 from nescio.report.render import percent
 
 
@@ -140,17 +138,3 @@ def test_an_attack_without_a_number_is_not_mentioned(attacked):
     part = attacked["predictors"]["plain"]["ood"]["adversarial noise (radius 0.3, 50 steps)"]
     part["mean_max_confidence"] = None
     assert "attack" not in verdict(attacked.typed)[0]
-
-
-def test_a_temperature_that_makes_calibration_worse_is_not_advised(trusted):
-    part = next(iter(trusted.typed.predictors.values())).calibration
-    assert part is not None
-    assert part.before is not None
-    worse = replace(part.before, nll=part.before.nll - 0.1, ece=replace(part.before.ece, value=0.9))
-    said = _temperature(replace(part, after=worse, temperature=2.0))
-    assert said.startswith("Leave the temperature at 1, or choose")
-    assert "makes calibration worse" in said
-    better = replace(worse, ece=replace(part.before.ece, value=0.0))
-    assert _temperature(replace(part, after=better, temperature=2.0)).startswith(
-        "Use a temperature"
-    )
