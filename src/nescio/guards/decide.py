@@ -43,6 +43,7 @@ from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
+ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take most of the memory
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
 CLASS = "class"
@@ -337,7 +338,7 @@ class Guard:
 
     def _watch(self, x: Inputs) -> Iterator[Watched]:
         """What the networks give for inputs, in parts of bounded size."""
-        sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
+        sizes = (min(ROWS, most // max(1, x[:1].numel())) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
             part = x[start : start + size]

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
+    PREDICTOR,
     DamagedError,
     Head,
     NescioError,
@@ -22,7 +24,6 @@ from nescio.core import (
     load_manifest,
     save_tensors,
 )
-from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
 from nescio.data import door
 from nescio.models.model import Member, Model, encoding_of, innermost, networks

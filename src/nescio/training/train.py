@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    CHECKPOINT,
+    MODEL,
     Head,
     NescioError,
     Schedule,
@@ -31,7 +33,6 @@ from nescio.core import (
     seeded,
     write_json,
 )
-from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
