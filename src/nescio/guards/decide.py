@@ -112,16 +112,16 @@ def read_inputs(
     """
     if names and columns is None and is_frame(x):
         x = read_table(x).only(*names)
-    if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
-        rows = [np.shape(row) == known.shape for row in x]
-        x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
-    if getattr(x, "dtype", None) in (torch.bool, np.bool_):
+    given = x[0] if isinstance(x, list) and x else x
+    if getattr(given, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     given = tuple(x.shape) if isinstance(x, Tensor | np.ndarray) else None
     if given is not None and known is not None and given[1:] != known.shape:
         hint = "; one input needs an axis: x[None]" if given == known.shape else ""
         _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
-    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
+    options: dict[str, Any] = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options["columns"] = columns
+    options["shape"] = known.shape if known is not None and isinstance(known.shape, tuple) else None
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None and shape_of(batch) != known.shape:
             _refuse_shape(shape_of(batch), known, layout_hint(batch))

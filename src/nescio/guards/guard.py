@@ -42,7 +42,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member, same_head
-from nescio.nets import Output, copied, is_scripted
+from nescio.nets import Output, copied, is_scripted, named_columns
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
@@ -85,8 +85,8 @@ def guard(
     detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
       training activations; none is the combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
-      log-odds, or, beside the default detector, the recommended failure score, unless the
-      log-odds order the errors of the tuning part clearly better.
+      log-odds, or, beside the default detector and after a hidden linear layer, the recommended
+      failure score; from 10,000 calibration samples on, the other one if it is clearly better.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
       the calibration data must show it.
@@ -101,7 +101,7 @@ def guard(
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
-    members = _copies(source, batch_size, head)
+    members = _copies(source, batch_size, head, calibration)
     nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
@@ -118,7 +118,7 @@ def guard(
     parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, tuning)
+    fitted, failure_score = _detectors(detector, failure, base, tuning, nets)
     bare = Guard(
         detector=fitted,
         failure=failure_score,
@@ -258,14 +258,18 @@ def _rows(samples: Activations, chosen: Tensor) -> Activations:
     return samples if len(chosen) == samples.samples else samples[chosen]
 
 
-def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Member]:
-    """The networks as they are now, in evaluation mode; none for activations alone."""
+def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) -> list[Member]:
+    """The networks as they are now, in evaluation mode; none for activations alone.
+
+    data: if they are a table of numbers, the copies know the names of its columns.
+    """
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = [] if source is None else networks(source, head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=copied(member.net).eval()) for member in members]
+    nets = [named_columns(copied(member.net).eval(), data) for member in members]
+    return [replace(member, net=net) for member, net in zip(members, nets, strict=True)]
 
 
 def _observed(
@@ -315,13 +319,14 @@ def _detectors(
     failure: Fitted | None,
     base: Activations | None,
     tuning: tuple[Activations, Tensor] | None,
+    nets: Sequence[nn.Module],
 ) -> tuple[Detector, Detector | None]:
     """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
     failure_score = None if failure is None else fitted_detector(failure, base)
     if detector is not None:
         return fitted_detector(detector, base), failure_score
     assert base is not None
-    return default_detector(base), failure_score or default_failure(base, tuning)
+    return default_detector(base), failure_score or default_failure(base, tuning, nets)
 
 
 def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
@@ -388,6 +393,7 @@ def _rules(
 NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
 BANK = 20_000  # features that neighbors are searched among, at most
 CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
+SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
@@ -428,26 +434,42 @@ def default_detector(train: Activations) -> Detector:
 
 
 def default_failure(
-    train: Activations, tuning: tuple[Activations, Tensor] | None
+    train: Activations,
+    tuning: tuple[Activations, Tensor] | None = None,
+    nets: Sequence[nn.Module] = (),
 ) -> Detector | None:
-    """The failure score that is recommended; none where the log-odds are clearly better.
+    """The failure score: the recommended one after a hidden linear layer; None: the log-odds.
 
-    Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
-    resamples. Without labels of the training data, or errors to judge by, there is no choice.
+    Where there are tuning samples with errors, the other one is taken if it is clearly better: its
+    area under risk and coverage is smaller in all but few of their resamples. Without labels of the
+    training data there is no choice.
     """
     if not is_labeled(train):
         return None
+    hidden = all(map(has_hidden_linear, nets))
+    if tuning is None and not hidden:
+        return None
     made = recommended(some(train))
+    usual = made if hidden else None
     if tuning is None:
-        return made
+        return usual
     samples, labels = tuning
     answers = Categorical(samples.logits.double())
     wrong = (answers.labels != labels.to(answers.device)).cpu()
     if not wrong.any() or wrong.all():
-        return made
+        return usual
     plain, better = log_odds(answers).cpu(), made(samples).cpu()
     found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
-    return None if found["aurc"].low > 0 else made
+    if hidden:
+        return None if found["aurc"].low > 0 else made
+    return made if found["aurc"].high < 0 else None
+
+
+def has_hidden_linear(net: nn.Module) -> bool:
+    """Whether a linear layer gives the features of the last one, and no layer of sequences does."""
+    layers = list(net.modules())
+    linear = sum(isinstance(layer, nn.Linear) for layer in layers)
+    return linear > 1 and not any(isinstance(layer, SEQUENTIAL) for layer in layers)
 
 
 def is_labeled(train: Activations) -> bool:
