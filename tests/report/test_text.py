@@ -74,7 +74,7 @@ def test_the_same_result_gives_the_same_text(result):
 
 def test_the_attack_is_a_column_a_table_and_a_note(attacked, result):
     text = audit_text(attacked.typed)
-    row = next(line for line in text.splitlines() if line.startswith("adversarial noise"))
+    row = next(line for line in text.splitlines() if line.startswith("adversarial noise ("))
     assert row.split()[-2:] == ["100.0", "-"]
     assert "from the test data: adversarial noise (radius 0.3, 50 steps)" in text
     assert "0.021 / 0.987" in text
