@@ -11,10 +11,11 @@ from nescio.core import Inputs, NescioError, as_batch, generator, only_tensor
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.data.encoding import FLAGS
-from nescio.detectors.activations import Activations, View
+from nescio.detectors.activations import Activations, NoInputsError, View
 from nescio.detectors.detector import Detector, State, fitted, scores
 
 PAIRS = 1 << 21  # distances at a time
+LARGE = 1e6  # ranges: what is larger and taken away again would cost the figures of the others
 QUERIES = 256  # rows that are compared with a part of the bank at a time
 Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.layout
 
@@ -67,7 +68,9 @@ def gower(
         raise NescioError(
             f"k must be a whole number in 1..{len(x)}, the number of training rows, got {k}"
         )
-    state = {"bank": x.float(), "width": _ranges(read_rows(x, layout))}
+    short = x.float()
+    bank_rows = short if torch.equal(short.double(), x) else x  # dates and ids need float64
+    state = {"bank": bank_rows, "width": _ranges(read_rows(x, layout))}
     options = {"columns": layout, "k": int(k), "missing": missing}
     return fitted("gower", train, options, [state] * train.members)
 
@@ -101,17 +104,29 @@ def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
 
     What depends on flags and levels is a matrix product; only differences need all pairs.
     """
-    far = torch.cdist(one.values, two.values, p=1)  # p = 1 has one algorithm: exact
-    # A number that only one of the rows has was counted at its size: that goes off again.
-    left = [one.values.abs(), 1 - one.there, *_same(one, missing)]
-    right = [1 - two.there, two.values.abs(), *_same(two, missing)]
-    total = far - torch.cat(left, 1) @ torch.cat(right, 1).mT
+    same = (torch.cat(_same(rows, missing), 1) for rows in (one, two))
+    total = _differences(one, two) - next(same) @ next(same).mT
     if missing == "level":
         count = one.values.shape[1] + one.holes.shape[1]
         return (total + count) / count
     known = [1 - torch.cat([rows.missing, rows.holes], 1) for rows in (one, two)]
     counted = known[0] @ known[1].mT
     return torch.where(counted > 0, (total + counted) / counted.clamp_min(1), 1.0)
+
+
+def _differences(one: Rows, two: Rows) -> Tensor:
+    """Sums over the numbers that both rows have, `(N, B)`."""
+    there = [rows.there for rows in (one, two)]
+    far = torch.cdist(one.values, two.values, p=1)  # p = 1 has one algorithm: exact
+    if all(bool(known.all()) for known in there):
+        return far
+    if max(float(rows.values.abs().max()) for rows in (one, two)) < LARGE:
+        # A number that only one of the rows has was counted at its size: that goes off again.
+        left = torch.cat([one.values.abs(), 1 - there[0]], 1)
+        return far - left @ torch.cat([1 - there[1], two.values.abs()], 1).mT
+    columns = zip(one.values.T, two.values.T, there[0].T, there[1].T, strict=True)
+    parts = ((a[:, None] - b).abs() * (known[:, None] * other) for a, b, known, other in columns)
+    return sum(parts, torch.zeros_like(far))
 
 
 def _same(rows: Rows, missing: str) -> list[Tensor]:
@@ -123,7 +138,7 @@ def _same(rows: Rows, missing: str) -> list[Tensor]:
 def flat_inputs(inputs: Inputs | None) -> Tensor:
     """Inputs `(N, F)` in float64, or an error that says how to keep them."""
     if inputs is None:
-        raise NescioError(
+        raise NoInputsError(
             "this detector reads the inputs, and the activations have none; observe with "
             "inputs=True, or give them: Activations(logits=..., inputs=x)"
         )
