@@ -237,8 +237,8 @@ def _other_photographs() -> Tensor:
     alike = (
         "cat", "dog", "terrier", "retriever", "shepherd", "poodle", "chihuahua", "frog", "toad",
         "car", "wagon", "convertible", "limousine", "truck", "bus", "ship", "boat", "gondola",
-        "goose", "albatross", "penguin", "stork", "king", "tabby", "lion", "cougar", "ox", "gazelle",
-        "jet", "trolley", "lifeboat", "black", "yorkshire", "bird", "pickup", "moving",
+        "goose", "albatross", "penguin", "stork", "king", "tabby", "lion", "cougar", "ox",
+        "gazelle", "jet", "trolley", "lifeboat", "black", "yorkshire", "bird", "pickup", "moving",
     )  # fmt: skip
     kept = [not any(word in name.lower() for word in alike) for name in names]
     with np.load(folder / "tiny_imagenet_32x32_3000_y.npz") as file:
@@ -282,7 +282,7 @@ def _uci(name: str, target: int, columns: int) -> Pair:
     x, value = rows[:, :columns], rows[:, target]
     x = x[:, x.std(0) > 0]
     edges = value.quantile(torch.tensor([1 / 3, 2 / 3], dtype=value.dtype))
-    return ((x - x.mean(0)) / x.std(0)).float(), torch.bucketize(value, edges)
+    return ((x - x.mean(0)) / x.std(0)).float(), torch.bucketize(value.contiguous(), edges)
 
 
 def _table(x: Tensor, y: Tensor, out: Tensor, ood: Callable[[Tensor], Sets]) -> Material:
@@ -336,10 +336,14 @@ def _diabetes() -> Material:
     """Encounters of patients from 30 years on: numbers standardized, categories as 0 and 1."""
     with lzma.open(_folder() / "medical" / "diabetes-130" / "diabetic_data.csv.xz", "rt") as file:
         rows = list(csv.DictReader(file))[::4]
-    numbers = ("time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications",
-               "number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses")  # fmt: skip
-    marks = ("race", "gender", "age", "admission_type_id", "admission_source_id", "A1Cresult",
-             "insulin", "change", "metformin", "diabetesMed", "max_glu_serum")  # fmt: skip
+    numbers = (
+        "time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications",
+        "number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses",
+    )  # fmt: skip
+    marks = (
+        "race", "gender", "age", "admission_type_id", "admission_source_id", "A1Cresult",
+        "insulin", "change", "metformin", "diabetesMed", "max_glu_serum",
+    )  # fmt: skip
     values = torch.tensor([[float(row[name]) for name in numbers] for row in rows])
     values = (values - values.mean(0)) / values.std(0)
     levels = [sorted({row[name] for row in rows}) for name in marks]
@@ -460,7 +464,7 @@ def trained(case: Case, material: Material, cache: Path) -> nn.Module:
         return net.eval()
     x, y = material.train
     images = x.ndim == 4
-    net = net.to(memory_format=torch.channels_last) if images else net
+    net = net.to(memory_format=torch.channels_last) if images else net  # type: ignore[call-overload]
     batch = 128 if len(x) > 2000 else 32
     steps = case.epochs * (len(x) // batch)
     optimizer = torch.optim.AdamW(net.parameters(), lr=case.rate, weight_decay=1e-3)
@@ -474,10 +478,10 @@ def trained(case: Case, material: Material, cache: Path) -> nn.Module:
         loss.backward()
         optimizer.step()
         schedule.step()
-    net = net.to(memory_format=torch.contiguous_format).eval()
+    net = net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     cache.mkdir(parents=True, exist_ok=True)
     torch.save(net.state_dict(), path)
-    return net
+    return net.eval()
 
 
 def _batches(samples: int, size: int, epochs: int) -> Iterator[Tensor]:

@@ -249,19 +249,16 @@ def selective_risk(samples: int, redraws: int, new: int, seed: int = 0) -> Itera
     Scores are uniform and errors come with probability 0.3 u^2, so that the error rate up to a
     threshold t is 0.1 t^2.
     """
-    from nescio.guards import rules
+    from nescio.guards import largest_coverage
 
     del new  # the risk is known
 
     rng, risk, confidence = np.random.default_rng((seed, 3, samples)), 0.02, 0.95
     broken = np.zeros((redraws, 1), bool)
     for redraw in range(redraws):
-        grid = rules.coverages(
-            rng.random(samples), samples=samples, risk=risk, confidence=confidence
-        )
         score = rng.random(samples)
         wrong = rng.random(samples) < 0.3 * score**2
-        found = rules.largest_coverage(score, wrong, risk=risk, confidence=confidence, grid=grid)
+        found = largest_coverage(score, wrong, risk=risk, confidence=confidence)
         broken[redraw] = 0.1 * max(0.0, min(1.0, found.threshold)) ** 2 > risk
     yield judge("risk of what is answered", samples, 1 - confidence, broken, "bound")
 
@@ -284,7 +281,7 @@ def guarded(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row
 
     alarms, broken = np.zeros((redraws, new), bool), np.zeros((redraws, 1), bool)
     for redraw in range(redraws):
-        rule = fit_rule("", world(samples // 4), world(samples), **wish)
+        rule = fit_rule("", world(samples), **wish)
         fresh = world(new)
         alarms[redraw] = rule.deciding(fresh.score, fresh.failure_score) == CODES["p-value"]
         answered = max(0.0, min(1.0, rule.coverage.threshold))

@@ -3,6 +3,11 @@
 import subprocess
 import sys
 
+import click
+import pytest
+
+from nescio.cli.main import COMMANDS, main
+
 CODE = """
 import sys, torch
 before = set(sys.modules)
@@ -19,10 +24,36 @@ def added(name: str) -> set[str]:
 
 
 def test_importing_nescio_is_light() -> None:
-    found = added("nescio")
+    found = added("nescio, nescio.guards, nescio.training.train, nescio.monitoring")
     assert "nescio" in found
     assert not found & LATER
 
 
 def test_the_check_sees_what_is_loaded() -> None:
     assert "click" in added("nescio.cli.main")
+
+
+WORDS = """
+import sys
+from nescio.cli.main import main
+sys.argv = ["nescio", *{words!r}]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, "torch" in sys.modules, "numpy" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["--help"], 0), (["--version"], 0), (["scor"], 2), (["--wrong"], 2)]
+)
+def test_help_and_usage_errors_need_no_torch(words: list[str], code: int) -> None:
+    command = [sys.executable, "-c", WORDS.format(words=words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"{code} False False"
+
+
+def test_the_list_of_commands_says_what_their_help_says() -> None:
+    context = click.Context(main)
+    for name, (_, said) in COMMANDS.items():
+        assert said == main.get_command(context, name).get_short_help_str(limit=200)

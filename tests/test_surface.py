@@ -69,7 +69,8 @@ def attributes(kind: type) -> list[str]:
 
 def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, list[str]]]:
     """By command, with those of a group as `group command`."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
         yield f"command {before}{name}", _parameters(command)
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")

@@ -115,7 +115,8 @@ def _lines_of(match: re.Match[str]) -> str:
 
 def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command]]:
     """All commands below a group, by their full names."""
-    for part, command in group.commands.items():
+    for part in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), part)
         yield f"{name} {part}", command
         if isinstance(command, click.Group):
             yield from commands(command, f"{name} {part}")

@@ -49,7 +49,7 @@ def test_a_sampler_of_a_module_is_saved_with_its_head(tmp_path):
 
 def test_settings_of_another_model_are_refused(tmp_path):
     calibration.scaled(plain(network()), 0.5, (0.0, 0.0, 0.0)).save(tmp_path)
-    plain(network(1)).save(tmp_path)
+    plain(network(1)).write(tmp_path)
     with pytest.raises(DamagedError, match="saved with another model.safetensors"):
         nescio.load(tmp_path, net=network())
     (tmp_path / PREDICTOR).unlink()

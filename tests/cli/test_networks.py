@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from nescio.cli.networks import factory_named, likely, load_network
+from nescio.cli.networks import factory_named, likely, load_network, named_networks
 from nescio.core import NescioError
 
 MODULE = """
@@ -17,6 +17,11 @@ class MyNet(nn.Module):
 net = MyNet()
 def make_net():
     return MyNet()
+def trained():
+    made = MyNet()
+    nn.init.ones_(made.out.weight)
+    nn.init.zeros_(made.out.bias)
+    return made
 """
 NAME = "networks_module_of_tests"
 
@@ -52,3 +57,9 @@ def test_a_dot_in_place_of_the_colon_is_seen():
 )
 def test_nothing_is_guessed_where_there_is_no_module(text):
     assert likely(text) == ""
+
+
+def test_a_guard_of_random_weights_is_refused():
+    with pytest.raises(NescioError, match=rf"{NAME}:make_net makes .* random weights.*--w"):
+        named_networks(f"{NAME}:make_net", None, None)
+    assert float(named_networks(f"{NAME}:trained", None, None).out.weight.detach().sum()) == 4

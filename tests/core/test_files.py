@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from nescio.core import NescioError, files
+from nescio.core import NescioError, files, writing
 
 TENSORS = {
     "a": torch.arange(6.0).reshape(2, 3),
@@ -72,7 +72,7 @@ def test_a_writer_that_dies_leaves_the_old_file_and_nothing_else(saved, monkeypa
 def test_files_have_the_permissions_that_the_user_asked_for(tmp_path):
     before = os.umask(0o027)
     try:
-        files.write_atomically(tmp_path / "a.txt", "text")
+        writing.write_atomically(tmp_path / "a.txt", "text")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
@@ -120,7 +120,7 @@ def test_missing_files_and_folders_are_named(tmp_path):
 
 def test_a_folder_below_a_file_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    for write in (files.write_atomically, files.write_json):
+    for write in (writing.write_atomically, writing.write_json):
         with pytest.raises(NescioError, match="cannot make the folder"):
             write(tmp_path / "file" / "deep" / "x", "text")
 
@@ -128,19 +128,19 @@ def test_a_folder_below_a_file_cannot_be_made(tmp_path):
 def test_a_folder_in_the_way_of_a_file_is_an_error(tmp_path):
     (tmp_path / "x").mkdir()
     with pytest.raises(NescioError, match="cannot write"):
-        files.write_atomically(tmp_path / "x", "text")
+        writing.write_atomically(tmp_path / "x", "text")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_not_writable_is_an_error(tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
     with pytest.raises(NescioError, match="not writable"):
-        files.write_atomically(tmp_path / "locked" / "x", "text")
+        writing.write_atomically(tmp_path / "locked" / "x", "text")
 
 
 def test_json_holds_numbers_that_are_not_finite_as_null(tmp_path):
     value = {"a": math.nan, 3: [1.5, -math.inf, (math.inf, "x", None, True)], "n": 2}
-    files.write_json(tmp_path / "x.json", value)
+    writing.write_json(tmp_path / "x.json", value)
     assert json.loads((tmp_path / "x.json").read_text()) == {
         "a": None,
         "3": [1.5, None, [None, "x", None, True]],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from nescio import NescioError, Results
+from nescio.core import files
 from nescio.core.results import DataSet, Row, from_json, to_json
 
 
@@ -77,12 +78,12 @@ def test_files_are_read_again(results, tmp_path):
     }
     assert Results.load(path) == results
     path.write_text('{"kind": "audit"}')
-    with pytest.raises(NescioError, match="is not a results"):
+    with pytest.raises(NescioError, match="has no manifest"):
         Results.load(path)
-    path.write_text('{"kind": "results", "rows": [{"subject": "a"}]}')
+    files.save_manifest(path, {"kind": "results", "rows": [{"subject": "a"}]})
     with pytest.raises(NescioError, match="is not what `save` wrote"):
         Results.load(path)
-    with pytest.raises(NescioError, match="cannot read a results"):
+    with pytest.raises(NescioError, match="no file"):
         Results.load(tmp_path / "none.json")
 
 

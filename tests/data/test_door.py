@@ -139,7 +139,7 @@ def test_whole_numbers_become_floats_unless_they_are_tokens():
         ({"ids": IDS, "text": ["a"] * 10, "labels": Y}, "'text' must be a tensor"),
         ({"ids": IDS, "x": X * torch.nan, "labels": Y}, "'x' contain NaN"),
         (({"ids": IDS}, Y[:3]), "10 inputs but 3 labels"),
-        ((read_table({"a": ["x", "y"]}), Y[:2]), "column 'a' holds text; encode"),
+        ((read_table({"a": ["x", "y"]}), Y[:2]), "column 'a' holds text; learn how to encode"),
         (blobs(), "whole data set; give a part of it"),
         (7, "data must be an array.*got a int"),
         ("photos", "got a str"),

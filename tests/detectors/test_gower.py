@@ -13,8 +13,8 @@ from nescio import load
 from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import gower
-from nescio.detectors.gower import Rows, distances
 from nescio.detectors.activations import Activations
+from nescio.detectors.gower import Rows, distances
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
 

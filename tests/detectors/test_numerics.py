@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.detectors.test_contract import make
 
 from nescio.core import NescioError
 from nescio.core.registry import detectors as registry
 from nescio.detectors.activations import Activations
-from tests.detectors.test_contract import make
 
 DISTANCES = (
     "knn", "mahalanobis", "relative_mahalanobis", "trust_score", "gaussian_mixture", "vim", "gower",

@@ -60,6 +60,12 @@ def test_parts_join_to_the_whole():
         Decisions.join([])
 
 
+def test_the_risk_of_no_answer_is_unknown():
+    nothing = made()[~made().answered]
+    found = nothing.summary(torch.zeros(len(nothing), dtype=torch.long))
+    assert (found["errors"], found["risk"]) == (0, None)  # not 0: there is no answer to be wrong
+
+
 def test_the_summary_counts():
     value = made()
     found = value.summary(torch.tensor([0, 1, 2, 1, 1, 2]))

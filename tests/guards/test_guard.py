@@ -14,6 +14,7 @@ from torch import nn
 
 import nescio
 from nescio import Activations, NescioError, detectors, nets
+from nescio.core import RepeatedInputsWarning
 from nescio.guards import DECISIONS, RULES, about
 from nescio.guards.guard import default_failure, watched_layers
 from nescio.guards.rules import rate_interval
@@ -76,10 +77,10 @@ def test_the_default_failure_score_is_the_better_one_on_the_tuning_part(telling,
         )
 
     tuning = seen(300, 1)
-    made = default_failure(seen(600, 0), tuning, tuning.labels)
+    made = default_failure(seen(600, 0), (tuning, tuning.labels))
     assert (None if made is None else made.name) == wanted
     unlabeled = replace(seen(600, 0), labels=None)
-    assert default_failure(unlabeled, tuning, tuning.labels) is None
+    assert default_failure(unlabeled, (tuning, tuning.labels)) is None
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_guard_can_be_made_of_activations_alone():
 def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(model):
     made = nescio.guard(model.member(0), blobs(1500, 1), risk=0.1)
     notes = made.notes
-    assert (notes["fitting"], notes["tuning"], notes["guarantee_samples"]) == (450, 300, 750)
+    assert (notes["fitting"], notes["tuning"], notes["guarantee_samples"]) == (450, 0, 1050)
     with pytest.warns(UserWarning, match="outside the range"):
         assert made(blobs(50, 3)[0] + 15.0).summary()["ood"] > 0.9
 
@@ -296,11 +297,28 @@ def test_training_data_are_recognized(model):
     with pytest.raises(NescioError, match="600 of 600 .* the model was trained on"):
         nescio.guard(model, (x, y))
     z, w = blobs(900, 1)
-    mixed = torch.cat([z, x[:3]]), torch.cat([w, y[:3]])
-    with pytest.raises(NescioError, match="3 of 903 .* the training data given"):
+    mixed = torch.cat([z, x[:10]]), torch.cat([w, y[:10]])
+    with pytest.raises(NescioError, match="10 of 910 .* the training data given"):
         nescio.guard(model.member(0), mixed, train=(x, y))
     with pytest.raises(NescioError, match="600 of 600 .* the model was trained on"):
         nescio.guard([model.member(0), [model]], (x, y))
+
+
+@pytest.mark.parametrize("by", [None, torch.arange(900) % 2])
+def test_a_few_training_samples_are_left_out_and_said(model, by, tmp_path):
+    x, y = blobs(600, 0)
+    z, w = blobs(892, 1)
+    mixed = torch.cat([x[:8], z]), torch.cat([y[:8], w])  # fewer than one in a hundred
+    options = {"train": (x, y), "risk": 0.2}
+    with pytest.warns(RepeatedInputsWarning, match="8 of 900 .* training inputs, too, and were le"):
+        made = nescio.guard(model.member(0), mixed, by=by, **options)
+    clean = nescio.guard(model.member(0), (z, w), by=None if by is None else by[8:], **options)
+    for own, other in zip(made.rules, clean.rules, strict=True):
+        assert torch.equal(own.scores, other.scores)
+        assert own.coverage == other.coverage
+    again = nescio.load(made.save(tmp_path / "guard.safetensors", weights=True))
+    assert any("8 of 900 calibration inputs" in line for line in again.guarantees)
+    assert not any("training inputs, too" in line for line in clean.guarantees)
 
 
 @pytest.mark.parametrize("given", ["detector", "failure", "combined"])
@@ -465,18 +483,21 @@ def test_the_same_weights_in_another_network_are_found_by_the_probe(tmp_path):
     assert len(nescio.load(path, net=net)(torch.zeros(2, WIDTH))) == 2
 
 
-def test_weights_of_the_file_go_into_a_copy_of_the_network_given(tmp_path):
+def test_a_network_of_other_weights_is_refused_and_a_function_gets_those_of_the_file(tmp_path):
     net = Twice(1.0)
     made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), calibration_map=None, risk=0.99)
     path = made.save(tmp_path / "guard.safetensors", weights=True)
-    fresh = Twice(1.0)  # as a factory makes it
-    before = {name: tensor.clone() for name, tensor in fresh.state_dict().items()}
     x, _ = blobs(50, 2)
-    same(nescio.load(path, net=fresh)(x), made(x))
-    for name, tensor in fresh.state_dict().items():
-        assert torch.equal(tensor, before[name])
+    for given in (net, lambda: Twice(1.0), partial(Twice, 1.0)):
+        same(nescio.load(path, net=given)(x), made(x))
+    with pytest.raises(NescioError, match="weights of network 0 are not those .* net=make_net"):
+        nescio.load(path, net=Twice(1.0))  # other weights: the file's would run without a word
     with pytest.raises(NescioError, match="is not the one that .* guards: .*give the same one"):
-        nescio.load(path, net=nn.Linear(WIDTH, CLASSES))
+        nescio.load(path, net=lambda: nn.Linear(WIDTH, CLASSES))
+    bare = made.save(tmp_path / "bare.safetensors")
+    with pytest.raises(NescioError, match="holds no weights: give the network with its weights"):
+        nescio.load(bare, net=lambda: Twice(1.0))
+    same(nescio.load(bare, net=net)(x), made(x))
 
 
 def test_targets_that_are_no_classes_are_sent_to_intervals():
@@ -545,8 +566,7 @@ def test_loaders_serve_as_calibration_and_training_data(model):
 
 
 def test_the_seed_alone_decides_the_split(model):
-    data = {"calibration": blobs(600, 1), "train": blobs(600, 0), "risk": 0.1}
-    made = [nescio.guard(model, **data, seed=s) for s in (0, 0, 1)]
+    made = [nescio.guard(model.member(0), blobs(900, 1), risk=0.1, seed=s) for s in (0, 0, 1)]
     assert torch.equal(made[0].rules[0].scores, made[1].rules[0].scores)
     assert not torch.equal(made[0].rules[0].scores, made[2].rules[0].scores)
 
@@ -575,7 +595,7 @@ def test_the_words_are_never_better_than_the_numbers(model):
 def test_where_all_scores_tie_that_is_what_it_says():
     same = Activations(logits=torch.zeros(600, 3), labels=torch.arange(600) % 3)
     options = {"detector": detectors.max_logit(), "risk": 0.9, "calibration_map": None}
-    with pytest.warns(UserWarning, match=r"none of 480 samples is below .* tells inputs apart"):
+    with pytest.warns(UserWarning, match=r"none of 600 samples is below .* tells inputs apart"):
         made = nescio.guard(None, same, **options)
     assert not made.rules[0].coverage.holds
 

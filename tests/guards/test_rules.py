@@ -28,7 +28,7 @@ def test_the_guarantees_hold_over_many_draws(ties):
     redraws, alarms, broken, held = 300, 0, 0, 0
     for _ in range(redraws):
         drawn = torch.randint(len(whole), (600,), generator=rng)
-        rule = fit_rule("", whole[drawn[:100]], whole[drawn[100:599]], **WISH)
+        rule = fit_rule("", whole[drawn[:599]], **WISH)
         spoken = rule.deciding(whole.score, whole.failure_score)
         alarms += int(spoken[drawn[599]] == CODES["p-value"])
         answered = spoken == CODES["sure enough"]
@@ -44,14 +44,14 @@ def test_the_false_alarm_rate_is_not_loose():
     rates = []
     for _ in range(60):
         drawn = torch.randint(len(whole), (599,), generator=rng)
-        rule = fit_rule("", whole[drawn[:100]], whole[drawn[100:]], **WISH)
+        rule = fit_rule("", whole[drawn[100:]], **WISH)
         rates.append((whole.score > rule.limit).double().mean())
     assert 0.8 * FALSE_ALARM < np.mean(rates) <= FALSE_ALARM * 1.1
 
 
 def test_the_rule_and_the_p_values_agree():
     whole = world(True)
-    rule = fit_rule("", whole[torch.arange(100)], whole[torch.arange(100, 600)], **WISH)
+    rule = fit_rule("", whole[torch.arange(100, 600)], **WISH)
     p = rule.p_values(whole.score)
     ood = rule.deciding(whole.score, whole.failure_score) == CODES["p-value"]
     assert torch.equal(p <= FALSE_ALARM, ood)
@@ -62,7 +62,7 @@ def test_the_rule_and_the_p_values_agree():
 
 def test_a_score_at_the_limit_is_unsure():
     whole = world(True)
-    rule = fit_rule("", whole[torch.arange(100)], whole[torch.arange(100, 600)], **WISH)
+    rule = fit_rule("", whole[torch.arange(100, 600)], **WISH)
     at = torch.tensor([rule.limit], dtype=torch.float64)
     assert rule.deciding(at, torch.tensor([-50.0]).double()) == CODES["tie"]
 
@@ -70,12 +70,12 @@ def test_a_score_at_the_limit_is_unsure():
 def test_too_few_samples_for_the_false_alarm_rate_are_refused_with_their_number():
     whole = world(False)
     with pytest.raises(NescioError, match=r"in group 7 .* at least 19"):
-        fit_rule("7", whole[torch.arange(100)], whole[torch.arange(100, 118)], **WISH)
+        fit_rule("7", whole[torch.arange(100, 118)], **WISH)
 
 
 def test_where_no_threshold_holds_nothing_is_answered():
     few = Scored(torch.rand(40).double(), torch.rand(40).double(), torch.ones(40).bool())
-    rule = fit_rule("", few, few, **WISH)
+    rule = fit_rule("", few, **WISH)
     spoken = rule.deciding(few.score, few.failure_score)
     assert not (spoken == CODES["sure enough"]).any()
     assert (spoken == CODES["no guarantee"]).any()
@@ -87,7 +87,7 @@ def test_rounding_moves_no_input_across_the_limit(moved):
     score = torch.cat([torch.linspace(1, 3, 800), torch.full((200,), 3.7)]).double()
     failure_score, wrong = torch.zeros(1000).double(), score > 3.5
     samples = Scored(score, failure_score, wrong)
-    rule = fit_rule("", samples, samples, **WISH)
+    rule = fit_rule("", samples, **WISH)
     assert rule.limit == pytest.approx(3.7)
     assert rule.coverage.errors == 0
     again = torch.tensor([3.7 + moved]).double()
@@ -100,7 +100,7 @@ def test_rounding_moves_no_input_across_the_threshold(moved):
     """Doubts take four values, so that every threshold comes from one of them."""
     failure_score = (torch.arange(1000) % 4).double()
     samples = Scored(torch.linspace(0, 1, 1000).double(), failure_score, failure_score > 1)
-    rule = fit_rule("", samples, samples, **WISH)
+    rule = fit_rule("", samples, **WISH)
     assert rule.coverage.answered > 400
     assert rule.coverage.errors == 0
     spoken = rule.deciding(torch.zeros(4).double(), torch.arange(4.0).double() + moved)
@@ -110,7 +110,7 @@ def test_rounding_moves_no_input_across_the_threshold(moved):
 def test_infinite_scores_keep_their_places():
     score = torch.cat([torch.linspace(0, 1, 700), torch.full((300,), torch.inf)]).double()
     samples = Scored(score, torch.full((1000,), -torch.inf).double(), torch.zeros(1000).bool())
-    rule = fit_rule("", samples, samples, **WISH)
+    rule = fit_rule("", samples, **WISH)
     assert rule.limit == torch.inf
     assert rule.coverage.samples == 700
     ends = torch.tensor([-torch.inf, torch.inf]).double()

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from nescio import heads
 from nescio.core import Categorical, Gaussian, NescioError, generator
 from nescio.models import ensemble, mc_dropout
+from nescio.nets.copies import sharing
 from nescio.nets.modes import MaskPerPass
-from nescio.nets.reading import at_rest
 
 SOURCE = importlib.import_module("nescio.models.mc_dropout")
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
@@ -209,8 +209,8 @@ def one_by_one(net, x, passes, seed=0):
     """The definition: each pass is the plain network with its own masks, for all inputs."""
     outputs = []
     for t in range(passes):
-        with torch.no_grad(), at_rest(net), MaskPerPass([generator(seed, "pass", t)], len(x)):
-            outputs.append(net(x.clone()))
+        with torch.no_grad(), MaskPerPass([generator(seed, "pass", t)], len(x)):
+            outputs.append(sharing(net)(x.clone()))
     return torch.stack(outputs)
 
 

@@ -25,7 +25,7 @@ from nescio.core import (
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
 from nescio.models.model import Model, check_logits
-from nescio.nets import refusing_shapes
+from nescio.nets import refusing_shapes, unwrapped
 from nescio.nets.stack import stack
 
 Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> (N,)
@@ -93,7 +93,8 @@ def answer_of(source: object) -> Callable[[Tensor], Classification]:
 def _predictions(source: object) -> Callable[[Tensor], Prediction]:
     predictor = source
     if isinstance(source, nn.Module):
-        predictor = Model(source, stack([source]), categorical())
+        net = unwrapped(source)
+        predictor = Model(net, stack([net]), categorical())
 
     def read(x: Tensor) -> Prediction:
         with refusing_shapes(x):

@@ -31,8 +31,8 @@ from nescio.core import (
 from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
-from nescio.models import Member, Predictor, networks, plain
-from nescio.models.predictor import check_model, save_settings, settings_of
+from nescio.models import Member, Predictor, encoding_of, networks, plain
+from nescio.models.predictor import check_model, save_predictor
 
 KIND = "calibration"
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
@@ -283,10 +283,8 @@ class Calibrated:
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how it is sampled and calibrated."""
-        model: Any = self.inner
-        model.save(folder)
         about, state = self.map.manifest(), self.map.state
-        return save_settings(folder, **settings_of(folder), calibration=about, state=state)
+        return save_predictor(folder, self.inner, calibration=about, state=state)
 
 
 def map_of(predictor: Predictor) -> Map | None:
@@ -336,7 +334,7 @@ def calibrated(
 ) -> Calibrated:
     """A predictor with the calibration of a name, fitted on calibration data."""
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    x, y = door.read(data, name="calibration data")
+    x, y = door.read(data, name="calibration data", columns=encoding_of(predictor))
     prediction = as_classification(predictor(x))
     labels = as_targets(y, len(prediction), task="classification")
     return Calibrated(predictor, fit(name, prediction, labels, **options))

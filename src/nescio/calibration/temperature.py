@@ -5,7 +5,6 @@ closed-form derivatives, guarded by a bracket.
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio.calibration.map import State, affine, calibration, logits_of, refuse_perfect
-from nescio.core import Classification, NescioError, one_thread
+from nescio.core import Classification, NescioError, workers
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
 CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
@@ -110,7 +109,7 @@ def _derivatives(
     if len(blocks[0]) == 1 or threads == 1 or logits.device.type != "cpu":
         found = list(map(part, *blocks))
     else:
-        with one_thread(), ThreadPoolExecutor(threads) as pool:  # a block each, not each shared
+        with workers(threads) as pool:  # a block each, not each shared
             found = list(pool.map(part, *blocks))
     value, first, second = (-torch.stack(found).sum(0) / samples).tolist()
     return value, slope * first, slope * first + slope**2 * second

@@ -30,7 +30,7 @@ from nescio.data.readers import (
     row_of,
 )
 from nescio.data.readers.arrays import arrays_of
-from nescio.data.readers.csv import is_number, number
+from nescio.data.readers.raw_rows import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
 from nescio.guards import Guard
 from nescio.models import innermost

@@ -122,7 +122,7 @@ def guard(
             about["test"] = made(test[0]).summary(test[1])
         click.echo(f"tried on {data_name}:")
         for name, value in about["test"].items():
-            shown = f"{value:.2%}" if name in SHARES else f"{value:.6g}"
+            shown = "-" if value is None else format(value, ".2%" if name in SHARES else ".6g")
             click.echo(f"  {name:<14} {shown}")
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
@@ -163,4 +163,5 @@ def _group(rule: Rule) -> dict[str, Any]:
         "errors": rule.coverage.errors,
         "risk_at_most": rule.coverage.bound,
         "failure_score_at_most": rule.coverage.threshold,
+        "coverage_at_risk": dict(rule.at_risks()),
     }

@@ -1,38 +1,65 @@
-"""The command `nescio`. A new command is a file in this folder and its name in COMMANDS."""
+"""The command `nescio`. A new command is a file in this folder and its line in COMMANDS.
+
+A command is loaded when it is called: help and usage errors of `nescio` itself need no torch.
+"""
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
-from nescio.cli.audit import audit
-from nescio.cli.compare import compare
-from nescio.cli.data import data
-from nescio.cli.guard import guard
-from nescio.cli.list import list_parts
-from nescio.cli.monitor import monitor
 from nescio.cli.options import RESUMABLE, note
-from nescio.cli.pieces import pieces
-from nescio.cli.predict import predict
-from nescio.cli.reproduce import reproduce, search
-from nescio.cli.score import score
-from nescio.cli.train import train
-from nescio.core import NescioError
 from nescio.version import VERSION
 
-COMMANDS = (
-    audit, compare, pieces, train, predict, guard, score, monitor, reproduce, search, data,
-    list_parts,
-)  # fmt: skip
+COMMANDS = {  # the file, and the first sentence of the help
+    "audit": ("audit", "Measure how far a network can be trusted."),
+    "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
+    "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
+    "train": ("train", "Train a recipe and save it in a folder."),
+    "predict": ("predict", "Write labels, probabilities and every measure for each sample."),
+    "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
+    "score": ("score", "Answer or abstain for every input of a file."),
+    "monitor": ("monitor", "Raise an alarm when inputs drift from the calibration data."),
+    "reproduce": ("reproduce", "Reproduce every figure and table of a paper."),
+    "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
+    "data": ("data", "List, download and check data sets that are not part of nescio."),
+    "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
+}
 
 
 class Teaching(click.Group):
     """Commands whose NescioErrors are messages, and whose Ctrl-C is a clean stop."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All commands, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """A command; its file is loaded here."""
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"nescio.cli.{COMMANDS[name][0]}")
+        found: click.Command = next(
+            one
+            for one in vars(module).values()
+            if isinstance(one, click.Command) and one.name == name
+        )
+        return found
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with a sentence each, none of them loaded."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except NescioError as error:
+        except ValueError as error:  # those of nescio are
+            from nescio.core import NescioError
+
+            if not isinstance(error, NescioError):
+                raise
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             hint = "; the same command goes on where it stopped" if ctx.meta.get(RESUMABLE) else ""
@@ -58,7 +85,3 @@ def main() -> None:
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...
     """
-
-
-for command in COMMANDS:
-    main.add_command(command)

@@ -21,12 +21,12 @@ from nescio.core import (
     check_same_run,
     load,
     load_tensors,
+    quiet,
     write_atomically,
     write_json,
 )
 from nescio.data.readers import Stream, array_stream, columns_of, open_stream
 from nescio.guards import Guard
-from nescio.guards.score import quiet
 from nescio.monitoring import Monitor
 from nescio.monitoring import monitor as start
 from nescio.monitoring.monitor import said

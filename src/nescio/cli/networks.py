@@ -38,13 +38,25 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
 def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
     """The same without a calibration or passes of dropout: a module, or a model.
 
-    A model of a run folder knows the data it was trained on.
+    A model of a run folder knows the data it was trained on. A factory whose networks have other
+    weights each time is refused: nothing could find its weights again.
     """
+    if ":" in network and weights is None:
+        made = (dict(load_network(network).state_dict()) for _ in range(2))
+        if any(not torch.equal(one, other) for one, other in _pairs(*made)):
+            raise NescioError(
+                f"{network} makes networks of random weights, which differ from call to call; "
+                "give trained ones: --weights FILE, or a factory that loads them"
+            )
     predictor = named_predictor(network, weights, net_name)
     inner = innermost(predictor)
     if inner is not predictor:
         note("only the networks are guarded, without dropout passes and earlier calibration")
     return inner
+
+
+def _pairs(one: dict[str, Tensor], other: dict[str, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    return ((tensor, other[name]) for name, tensor in one.items() if name in other)
 
 
 def output_named(text: str | None) -> int | str | None:

@@ -1,5 +1,6 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from nescio.core import NescioError, load
 from nescio.guards import Guard, about
 from nescio.guards.resumable_table import rows_done
 from nescio.guards.score import score as write_decisions
-from nescio.models.model import rebuilt
 
 SHOWN = 5  # files that cannot be read
 # fmt: off
@@ -104,7 +104,7 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
             )
         net = None
     elif ":" in net_name and weights is None and manifest["weights"]:
-        net = [rebuilt(one, load_network(net_name)) for one in manifest["networks"]]
+        net = partial(load_network, net_name)  # the weights of the file go into it
     else:
         net = named_networks(net_name, weights, None)
     loaded: Guard = load(path, net=net)

@@ -15,12 +15,23 @@ from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
-from nescio.core import Head, NescioError, Regression, heads, options_for, parse, setting, unknown
+from nescio.core import (
+    Head,
+    NescioError,
+    Regression,
+    heads,
+    make_folder,
+    options_for,
+    owned,
+    parse,
+    setting,
+    unknown,
+)
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.evaluation.answers import quality, see
 from nescio.models import Predictor
-from nescio.models.predictor import save_settings
+from nescio.models.predictor import save_settings, unfinished
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model
@@ -121,23 +132,26 @@ def run_recipe(
         calibrators[calibrate]
         if dataset.validation is None:
             raise NescioError(f"--calibrate needs validation data; {data_name} has none")
-    model = train_model(
-        _factory(net_name, dataset, recipe, loss.head),
-        dataset.train,
-        loss=loss,
-        members=recipe.members,
-        validation=dataset.validation,
-        augment=augments(augment),
-        seed=seed,
-        run=run,
-        **options,
-    )
-    predictor = recipe.predictor(model)
-    if calibrate is not None:
-        predictor = calibrators[calibrate](predictor, dataset.validation)
-    fitted = map_of(predictor)
-    settings = {} if fitted is None else {"calibration": fitted.manifest(), "state": fitted.state}
-    save_settings(run, sampler=recipe.sampler, sampling=recipe.sampling, **settings)
+    with owned(make_folder(Path(run))), unfinished(run):
+        model = train_model(
+            _factory(net_name, dataset, recipe, loss.head),
+            dataset.train,
+            loss=loss,
+            members=recipe.members,
+            validation=dataset.validation,
+            augment=augments(augment),
+            seed=seed,
+            run=run,
+            **options,
+        )
+        predictor = recipe.predictor(model)
+        if calibrate is not None:
+            predictor = calibrators[calibrate](predictor, dataset.validation)
+        fitted = map_of(predictor)
+        settings: dict[str, Any] = {"sampler": recipe.sampler, "sampling": recipe.sampling}
+        if fitted is not None:
+            settings |= {"calibration": fitted.manifest(), "state": fitted.state}
+        save_settings(run, **settings)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
 
@@ -261,7 +275,10 @@ def train_remedy(
     recipe = chosen.recipe
     folder = None if run is None else Path(run) / chosen.folder
     loss = recipe.loss_for(data[0])
-    model = train_model(make_net, data, loss=loss, members=recipe.members, run=folder, **options)
-    if folder is not None:
+    made = {"loss": loss, "members": recipe.members, "run": folder, **options}
+    if folder is None:
+        return recipe.predictor(train_model(make_net, data, **made))
+    with owned(make_folder(folder)), unfinished(folder):
+        model = train_model(make_net, data, **made)
         save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
     return recipe.predictor(model)

@@ -8,7 +8,6 @@ stored.
 """
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from nescio.core import (
     numbers,
     readers,
     save_tensors,
+    warn,
 )
 from nescio.data import random_access
 from nescio.data.random_access import check_start
@@ -131,7 +131,7 @@ def calibrated(scores: Tensor, cells: Tensor, known: Tensor, options: Mapping[st
             "miscoverage"
         )
     if message := unlimited(state, options):
-        warnings.warn(message, FewSamplesWarning, stacklevel=5)
+        warn(message, FewSamplesWarning, stacklevel=5)
     return state
 
 

@@ -1,5 +1,10 @@
 """The one error of nescio and its warnings: what was expected, what came, and what to do."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 
 class NescioError(ValueError):
     """Input that nescio cannot use; the message says why and what to try."""
@@ -27,3 +32,25 @@ class RangeWarning(NescioWarning):
 
 class NotFiniteWarning(NescioWarning):
     """Inputs are, or lead to, NaN or infinite numbers."""
+
+
+_is_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of nescio in this block and thread: what they say is counted, or said elsewhere.
+
+    Python's filters are one list for all threads; they stay as they are.
+    """
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
+
+def warn(message: str, kind: type[NescioWarning], *, stacklevel: int) -> None:
+    """Warn the caller `stacklevel` calls above, as `warnings.warn` counts them here."""
+    if not _is_quiet.get():
+        warnings.warn(message, kind, stacklevel=stacklevel + 1)

@@ -1,22 +1,21 @@
-"""Files that survive a crash: written beside, synced, renamed; read without unpickling."""
+"""Files of values: tensors and a manifest with a digest of all of it, read without unpickling."""
 
 import inspect
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from nescio.core.errors import NescioError
 from nescio.core.registry import Registry
 from nescio.core.tensors import digest
+from nescio.core.writing import finite, write_atomically, write_json
 from nescio.version import VERSION
 
 FORMAT = 2  # of every file; 1 had no digest of all its content
@@ -35,6 +34,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
 }
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
 SHOWN = 60  # characters of a setting in a message
+KEPT = "kept result"
 
 
 class DamagedError(NescioError):
@@ -105,53 +105,6 @@ def _file_of(path: Path) -> Path:
     raise NescioError(f"no file {path / MODEL}; check the name of the folder")
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never half of one."""
-    with writing_atomically(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-
-
-@contextmanager
-def writing_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """The same for what comes piece by piece: the file gets its name at the end of the block."""
-    make_folder(path.parent)
-    beside = path.with_name(f".{path.name}.new")  # one name, so that a crash leaves one file
-    try:
-        with beside.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync(path.parent)
-    except OSError as error:
-        raise NescioError(
-            f"cannot write {path}: {error.strerror}; choose another folder"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system allows it."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def make_folder(path: Path) -> Path:
-    """Make a folder, or say why it cannot be made or written to."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NescioError(f"cannot make the folder {path}: {error.strerror}") from error
-    if not os.access(path, os.W_OK):
-        raise NescioError(f"the folder {path} is not writable; choose another one")
-    return path
-
-
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any]) -> None:
     """Write tensors and their manifest, with its kind, into one safetensors file, atomically."""
     from safetensors.torch import save
@@ -167,8 +120,9 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[st
 
 
 def save_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Write a manifest without tensors as readable JSON, atomically."""
-    write_json(path, _signed({**finite(manifest), "contents": _contents({})}))
+    """Write a manifest without tensors as readable JSON, atomically; `load_manifest` reads it."""
+    whole = _signed({**finite(manifest), "contents": _contents({})})
+    write_json(path, whole)
 
 
 def _signed(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,36 +206,18 @@ def _manifest(path: Path, text: str, kind: str | None) -> dict[str, Any]:
     return manifest
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically; numbers that are not finite become null."""
-    write_atomically(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
-
-
 def kept(path: Path, key: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """What a file holds for this key; otherwise it is made and written, in one go."""
     same = json.loads(json.dumps(finite(dict(key))))
     if path.exists():
         try:
-            there = json.loads(path.read_text())
-            if there["key"] == same:
-                return there["found"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise NescioError(f"{path} is damaged ({error}); delete it to start again") from None
-    write_json(path, {"key": same, "found": make()})
-    return json.loads(path.read_text())["found"]
-
-
-def finite(value: Any) -> Any:
-    """`value` with every float that JSON cannot hold replaced by None."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return None
-    return value
+            there = load_manifest(path, KEPT)
+        except DamagedError as error:
+            raise DamagedError(f"{error}; or delete it to start again") from None
+        if there["key"] == same:
+            return there["found"]
+    save_manifest(path, {"kind": KEPT, "key": same, "found": make()})
+    return load_manifest(path, KEPT)["found"]
 
 
 def check_same_run(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import RLock
 
 import torch
 from torch import Tensor
@@ -25,10 +26,16 @@ def generator(*parts: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(derive(*parts))
 
 
+_seeding = RLock()
+
+
 @contextmanager
 def seeded(*parts: int | str) -> Iterator[None]:
-    """Seed torch's global generator from `parts` for a block, then put it back as it was."""
-    with torch.random.fork_rng():
+    """Seed torch's global generator from `parts` for a block, then put it back as it was.
+
+    One thread at a time: there is one generator for all.
+    """
+    with _seeding, torch.random.fork_rng():
         torch.manual_seed(derive(*parts))
         yield
 

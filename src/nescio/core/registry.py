@@ -4,6 +4,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -22,11 +23,22 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 class Registry(Mapping[str, Part]):
-    """Functions of one kind by name; an unknown name is an error that lists the known ones."""
+    """Functions of one kind by name; an unknown name is an error that lists the known ones.
 
-    def __init__(self, kind: str) -> None:
+    room: where they are written; it is loaded when the registry is first asked for something.
+    """
+
+    def __init__(self, kind: str, room: str | None = None) -> None:
         self.kind = kind
         self._parts: dict[str, Part] = {}
+        self._room = room
+
+    @property
+    def _known(self) -> dict[str, Part]:
+        if self._room is not None:
+            import_module(f"nescio.{self._room}")  # while it is being loaded, this does nothing
+            self._room = None
+        return self._parts
 
     def register(self, part: P) -> P:
         """Add `part` under its own name; used as a decorator."""
@@ -44,22 +56,22 @@ class Registry(Mapping[str, Part]):
         return add
 
     def __getitem__(self, name: str) -> Part:
-        if name not in self._parts:
+        if name not in self._known:
             raise NescioError(unknown(self.kind, name, self))
-        return self._parts[name]
+        return self._known[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The part, or `default` where there is none."""
-        return self._parts.get(name, default)
+        return self._known.get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts
+        return name in self._known
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._parts))
+        return iter(sorted(self._known))
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._known)
 
     def summary(self, name: str) -> str:
         """The first sentence of a part's docstring: its help on the command line."""
@@ -143,16 +155,16 @@ def _kinds(annotation: Any) -> str:
 
 heads = Registry("head")
 measures = Registry("measure")
-metrics = Registry("metric")
-datasets = Registry("data set")
-corruptions = Registry("corruption")
-ood_sources = Registry("OOD source")
-nets = Registry("network")
-attacks = Registry("attack")
-losses = Registry("loss")
-detectors = Registry("detector")
-calibrators = Registry("calibration")
-conformal_methods = Registry("conformal method")
-predictors = Registry("predictor")
-recipes = Registry("recipe")
+metrics = Registry("metric", "metrics")
+datasets = Registry("data set", "data")
+corruptions = Registry("corruption", "data.corruptions")
+ood_sources = Registry("OOD source", "data.ood")
+nets = Registry("network", "nets")
+attacks = Registry("attack", "attacks")
+losses = Registry("loss", "losses")
+detectors = Registry("detector", "detectors")
+calibrators = Registry("calibration", "calibration")
+conformal_methods = Registry("conformal method", "conformal")
+predictors = Registry("predictor", "models")
+recipes = Registry("recipe", "training.recipes")
 experiments = Registry("experiment")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get
 import numpy as np
 
 from nescio.core.errors import NescioError
-from nescio.core.files import finite, write_atomically
+from nescio.core.files import load_manifest, save_manifest
 from nescio.core.registry import unknown
+from nescio.core.writing import finite, write_atomically
 
 if TYPE_CHECKING:
     from nescio.report.render import Grid, Page
@@ -143,7 +144,8 @@ class Results:
     def save(self, path: str | Path) -> Path:
         """Write PATH as JSON, and the table beside it as .txt, .md and .tex; returns the path."""
         path = Path(path).with_suffix(".json")
-        texts = {"txt": str(self), "md": self.markdown(), "tex": self.latex(), "json": self.json()}
+        save_manifest(path, json.loads(self.json()))
+        texts = {"txt": str(self), "md": self.markdown(), "tex": self.latex()}
         for ending, text in texts.items():
             write_atomically(path.with_suffix(f".{ending}"), text)
         return path
@@ -151,7 +153,7 @@ class Results:
     @classmethod
     def load(cls, path: str | Path) -> "Results":
         """Read the JSON that `save` wrote."""
-        return from_json(cls, read_json(path, "results"), str(path))
+        return from_json(cls, load_manifest(Path(path), "results"), str(path))
 
     @classmethod
     def join(cls, parts: Sequence["Results"]) -> "Results":
@@ -221,14 +223,3 @@ def _typed(kind: Any, value: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: _typed(inner[1], one) for key, one in value.items()}
     return value
-
-
-def read_json(path: str | Path, kind: str) -> dict[str, Any]:
-    """The JSON of one kind of value, or what is wrong with the file."""
-    try:
-        found = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise NescioError(f"cannot read a {kind} from {path}: {error}") from None
-    if not isinstance(found, dict) or found.get("kind") != kind:
-        raise NescioError(f"{path} is not a {kind}; expected the .json that `save` wrote")
-    return found

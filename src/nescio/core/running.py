@@ -1,5 +1,6 @@
 """How work runs: threads, the memory that is kept, progress bars."""
 
+import ctypes
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -32,15 +33,51 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+@cache
+def _counters() -> tuple[Callable[[int], int | None], ...]:
+    """What sets the number of threads for the calling thread alone: OpenMP's, and MKL's if used.
+
+    `torch.set_num_threads` also sets the number that threads begin with which have not used torch
+    yet, and these keep it for good.
+    """
+    library = ctypes.CDLL(torch._C.__file__)  # the symbols of what it is linked to
+    names = ("omp_set_num_threads", "MKL_Set_Num_Threads_Local")
+    return tuple(getattr(library, name) for name in names if hasattr(library, name))
+
+
+def _set_threads(count: int) -> list[int | None]:
+    """Set it for the calling thread; what was set before, where that is known."""
+    return [put(count) for put in _counters()]
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block, or as a decorator a function, on one thread, then put the number back."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Run a block, or as a decorator a function, on one thread; no other thread is concerned.
+
+    Where torch has no OpenMP of its own, it does nothing.
+    """
+    threads = torch.get_num_threads()  # of this thread, for which it also begins OpenMP
+    if threads == 1:
+        yield
+        return
+    before = _set_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        for put, old in zip(_counters(), [threads, *before[1:]], strict=False):
+            put(old or 0)
+
+
+@contextmanager
+def workers(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of Python threads, each of which uses one thread of torch."""
+
+    def alone() -> None:
+        torch.get_num_threads()
+        _set_threads(1)
+
+    with ThreadPoolExecutor(threads, initializer=alone) as pool:
+        yield pool
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -48,7 +85,7 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
 
     At most one item more than there are threads is taken ahead.
     """
-    with one_thread(), ThreadPoolExecutor(threads) as pool:
+    with workers(threads) as pool:
         under_way: deque[Future[R]] = deque()
         try:
             for item in items:

@@ -300,10 +300,14 @@ def _odd(count: int) -> Tensor:
     return torch.from_numpy((numbers | np.uint64(1)).view(np.int64))
 
 
-def digest(*parts: Tensor | str) -> str:
-    """A short fingerprint of the contents of tensors and texts, in their order."""
+def digest(*parts: Tensor | str | bytes) -> str:
+    """A short fingerprint of the contents of tensors, texts and bytes, in their order."""
     total = hashlib.blake2b(digest_size=8)
     for part in parts:
+        if isinstance(part, bytes):
+            total.update(f"bytes {len(part)}:".encode())
+            total.update(part)
+            continue
         if isinstance(part, str):
             total.update(f"text {len(part)}:{part}".encode())
             continue

@@ -7,8 +7,6 @@ from nescio.data.dataset import Dataset as Dataset
 from nescio.data.encoding import Columns as Columns
 from nescio.data.encoding import Encoded as Encoded
 from nescio.data.encoding import learn_columns as learn_columns
-from nescio.data.forms import Table as Table
-from nescio.data.forms import read_table as read_table
 from nescio.data.images import as_images as as_images
 from nescio.data.images import color as color
 from nescio.data.images import crop as crop
@@ -38,3 +36,6 @@ from nescio.data.sets.toy import cubic as cubic
 from nescio.data.sets.toy import digits as digits
 from nescio.data.sets.toy import half_moons as half_moons
 from nescio.data.sets.toy import spiral as spiral
+from nescio.data.table import Table as Table
+from nescio.data.table import is_frame as is_frame
+from nescio.data.table import read_table as read_table

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import Inputs, NescioError, Shape, as_tensor, joined, shape_of
+from nescio.data.encoding import Columns
 from nescio.data.forms import (
     LABELS,
     Raw,
@@ -31,6 +32,7 @@ from nescio.data.forms import (
     raw_batches,
     split_labels,
 )
+from nescio.data.forms import is_rows as is_rows
 from nescio.data.forms import several as several
 from nescio.data.readers.stream import Stream, exactly
 
@@ -137,6 +139,7 @@ def batches(
     finite: bool = True,
     fixed: bool = True,
     targets: bool = False,
+    columns: Columns | None = None,
 ) -> Batches:
     """Data of any form as batches; those of a loader stay as they are.
 
@@ -144,7 +147,8 @@ def batches(
     labels: one per sample, where the data come without; False leaves those of the data out.
     count: only the first samples. dtype: of floats; None: as they are. tokens: whether whole
     numbers of a tensor stay whole. finite: refuse NaN and infinity. fixed: refuse batches of
-    different shapes. targets: labels may have any shape `(n, ...)`.
+    different shapes. targets: labels may have any shape `(n, ...)`. columns: how tables become
+    numbers; without it they must hold numbers.
 
     >>> [(x.shape, y) for x, y in batches((torch.zeros(3, 2), [0, 1, 1]), batch_size=2)]
     [(torch.Size([2, 2]), tensor([0, 1])), (torch.Size([1, 2]), tensor([1]))]
@@ -156,7 +160,7 @@ def batches(
     if labels is not None and labels is not False:
         labels = as_tensor(labels, "labels")
         labels = _labels(labels, len(labels) if labels.ndim else 0, targets=targets)
-    data = prepared(data)
+    data = prepared(data, columns)
     raw, most = raw_batches(data, count, batch_size)
     if count is not None:
         most = count if most is None else min(most, count)
@@ -165,7 +169,7 @@ def batches(
         most=most,
         whole=all_inputs(data, dtype, count),
         raw=raw,
-        convert=partial(converted, dtype=dtype, tokens=tokens, finite=finite),
+        convert=partial(converted, dtype=dtype, tokens=tokens, finite=finite, columns=columns),
         labels=labels,
         count=count,
         targets=targets,
@@ -182,17 +186,18 @@ def read(
     dtype: torch.dtype | None = None,
     tokens: bool = False,
     memory: int = MEMORY,
+    columns: Columns | None = None,
 ) -> tuple[Any, Any]:
     """All inputs and labels of data of any form, in memory; arrays are not copied.
 
     name: of the data, for messages. labels: whether there must be some; otherwise they may be
-    None. dtype, tokens: as for `batches`. memory: bytes that the data may take.
+    None. dtype, tokens, columns: as for `batches`. memory: bytes that the data may take.
     """
     if labels and isinstance(data, list) and len(data) == 2 and not are_batches(data):
         data = tuple(data)
     xs, ys, size = [], [], 0
-    options: dict[str, Any] = {"name": name, "dtype": dtype, "tokens": tokens, "targets": True}
-    for x, y in batches(data, batch_size=1 << 62, **options):
+    options: dict[str, Any] = {"name": name, "dtype": dtype, "tokens": tokens, "columns": columns}
+    for x, y in batches(data, batch_size=1 << 62, targets=True, **options):
         if labels and y is None:
             raise NescioError(
                 f"{name} must have labels: a pair (x, y), a loader of such pairs, or mappings with "
@@ -216,9 +221,10 @@ def as_network_inputs(
     dtype: torch.dtype | None = torch.float32,
     tokens: bool = False,
     finite: bool = True,
+    columns: Columns | None = None,
 ) -> Any:
     """Inputs without labels, checked: a tensor, or a bundle of several; bytes stay bytes."""
-    value = prepared(value)
+    value = prepared(value, columns)
     if isinstance(value, Mapping):
         value = split_labels(value)[0]
     return converted(value, name, dtype=dtype, tokens=tokens, finite=finite)

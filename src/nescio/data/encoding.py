@@ -3,10 +3,12 @@
 A continuous column becomes its value less the mean, over the deviation, and a flag for missing. An
 ordinal one becomes the same of its level's index, and flags for missing and for unseen levels. A
 categorical one becomes a 0 or 1 for each level, and the same two flags. Where a flag is set, the
-other numbers of the column are 0: nothing is guessed.
+other numbers of the column are 0: nothing is guessed. Columns that tell rows apart are left out.
 """
 
 import math
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,12 +19,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, Saved, readers, save_manifest, unknown
-from nescio.data.forms import Table, Values
+from nescio.core import NescioError, NescioWarning, Saved, readers, save_manifest, unknown
+from nescio.data.readers.raw_rows import CellError, RawRows
+from nescio.data.readers.stream import first_of
+from nescio.data.table import Table, Values, read_table
+from nescio.data.table import column as as_column
 
 Kind: TypeAlias = Literal["continuous", "ordinal", "categorical"]
 KINDS = ("continuous", "ordinal", "categorical")
 FEW = 10  # different numbers up to which a column is proposed to be ordinal
+MOST = 100  # levels of a categorical column; rarer ones are encoded as unseen
+ROWS = 20  # from which on a column that differs in every row is taken for an identifier
+ID = re.compile(r"(?:^|[\W_])(?:id|nbr|key|uid|uuid)$|^unnamed: 0$|^$", re.IGNORECASE)
 FLAGS = {"continuous": 1, "ordinal": 2, "categorical": 2}  # last numbers of a column
 
 
@@ -74,6 +82,9 @@ class Columns:
 
     columns: tuple[Column, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was proposed, and why
+    ids: tuple[str, ...] = field(default=(), kw_only=True)  # tell rows apart; not inputs
+    target: str | None = field(default=None, kw_only=True)  # the column that is predicted
+    classes: tuple[str, ...] = field(default=(), kw_only=True)  # its levels, where they are text
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -86,6 +97,11 @@ class Columns:
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def width(self) -> int:
+        """F, how many numbers a row becomes: the inputs of a network."""
+        return sum(column.width for column in self.columns)
 
     @property
     def features(self) -> list[str]:
@@ -103,53 +119,118 @@ class Columns:
         parts = [_encode(column, table[column.name]) for column in self.columns]
         with np.errstate(over="ignore"):  # refused as infinity below
             x = np.concatenate([numbers for numbers, _, _ in parts], axis=1, dtype=np.float32)
-        if not np.isfinite(x).all():
-            at = self.features[int(np.isfinite(x).all(0).argmin())]
-            raise NescioError(f"{at!r} has a value beyond float32; repair it")
+        self._finite(x)
         missing, unseen = (np.stack([part[i] for part in parts], axis=1) for i in (1, 2))
         return Encoded(*map(torch.from_numpy, (x, missing, unseen)))
 
+    def _finite(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.isfinite(x).all():
+            at = self.features[int(np.isfinite(x).all(0).argmin())]
+            raise NescioError(f"{at!r} has a value beyond float32; repair it")
+        return x
+
+    def numbers(self, rows: Any) -> Tensor:
+        """Rows of a table of any kind as numbers `(N, F)`; see `read_table`."""
+        if not isinstance(rows, RawRows):
+            return self.encode(read_table(rows)).x
+        parts = [_of_cells(column, rows) for column in self.columns]
+        return torch.from_numpy(self._finite(np.concatenate(parts, axis=1, dtype=np.float32)))
+
+    def manifest(self) -> dict[str, Any]:
+        """All of it as JSON, for files."""
+        return {
+            "columns": [asdict(column) for column in self.columns],
+            "ids": list(self.ids),
+            "target": self.target,
+            "classes": list(self.classes),
+        }
+
+    @staticmethod
+    def from_manifest(given: Mapping[str, Any]) -> "Columns":
+        """The columns that a file holds."""
+        columns = (Column(**{**one, "levels": tuple(one["levels"])}) for one in given["columns"])
+        more: dict[str, Any] = {n: tuple(given.get(n, ())) for n in ("ids", "classes")}
+        return Columns(tuple(columns), target=given.get("target"), **more)
+
     def save(self, path: str | Path) -> Path:
         """Write a JSON file."""
-        save_manifest(Path(path), {"kind": "columns", "columns": [asdict(c) for c in self.columns]})
+        save_manifest(Path(path), {"kind": "columns", **self.manifest()})
         return Path(path)
 
 
 @readers.named("columns")
 def _read(saved: Saved) -> Columns:
-    given = saved.manifest["columns"]
-    return Columns(tuple(Column(**{**one, "levels": tuple(one["levels"])}) for one in given))
+    return Columns.from_manifest(saved.manifest)
 
 
 def learn_columns(
-    table: Table,
+    table: Any,
     kinds: Mapping[str, Kind] | None = None,
     *,
     levels: Mapping[str, Sequence[Any]] | None = None,
+    ids: Sequence[str] = (),
+    most: int = MOST,
 ) -> Columns:
     """Kinds, levels, means and deviations of the columns of a table, the training rows.
 
+    table: a `Table`, or what `read_table` reads.
     kinds: by column. Others are proposed: text is categorical, two numbers are categorical, up to
     ten ordinal, more continuous; `notes` says so. A proposal that looks like a mistake (a text that
     nearly every row has for itself) is refused. levels: of ordinal and categorical columns, in
     order; others have those of the table, numbers rising and text in alphabetical order.
+    ids: columns that tell rows apart and are not inputs. A column without a kind that differs in
+    all of at least 20 rows is taken for one, with a warning, if it holds text, counts the rows or
+    has the name of an id. most: levels of a categorical column, the most frequent ones; the
+    rarer ones are encoded as unseen, as are those that come later.
     """
-    _check_table(table)
+    table = read_table(table)
     kinds, levels = kinds or {}, levels or {}
-    for name in (*kinds, *levels):
+    for name in (*kinds, *levels, *ids):
         table[name]  # known?
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise NescioError(f"column {name!r}: {unknown('kind', kind, KINDS)}")
-    learned, notes = [], []
+    apart = [n for n in table.names if n not in {*kinds, *levels} and _is_id(n, table[n])]
+    learned, notes = [], [f"{name}: left out, it differs in every row" for name in apart]
     for name in table.names:
+        if name in (*apart, *ids):
+            continue
         values = table[name]
         kind = kinds.get(name) or _proposed(name, values)
         if name not in kinds:
             notes.append(f"{name}: {kind}, of {len(_present(values))} different values")
-        one = _learn(name, kind, values, levels.get(name), proposed=name not in kinds)
-        learned.append(one)
-    return Columns(tuple(learned), tuple(notes))
+        order = levels.get(name)
+        if order is None and kind == "categorical":
+            order, rare = _frequent(values, most)
+            notes += [f"{name}: {rare} rarer levels are encoded as unseen"] if rare else []
+        learned.append(_learn(name, kind, values, order, proposed=name not in kinds))
+    if found := [name for name in apart if name not in ids]:
+        warnings.warn(
+            f"left out as an id, since it differs in every row: {first_of(found)}; if it is an "
+            "input, give its kind: learn_columns(table, {...})",
+            NescioWarning,
+            stacklevel=2,
+        )
+    return Columns(tuple(learned), tuple(notes), ids=tuple(dict.fromkeys((*ids, *apart))))
+
+
+def _is_id(name: str, values: Values) -> bool:
+    """Whether a column only tells rows apart: all differ, and are text, a count or named so."""
+    if len(values) < ROWS or len(_present(values)) < len(values):
+        return False
+    if values.dtype.kind != "f":
+        return True
+    whole = bool((values == values.round()).all())
+    return whole and (np.ptp(values) + 1 == len(values) or ID.search(name) is not None)
+
+
+def _frequent(values: Values, most: int) -> tuple[list[Any] | None, int]:
+    """The most frequent levels in their order, and the number of others; None: all of them."""
+    different, counts = np.unique(values[~_holes(values)], return_counts=True)
+    if len(different) <= most:
+        return None, 0
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:most])
+    return list(different[chosen]), len(different) - most
 
 
 def _check_table(table: Any) -> None:
@@ -171,11 +252,14 @@ def _holes(values: Values) -> NDArray[np.bool_]:
 def _proposed(name: str, values: Values) -> Kind:
     different = len(_present(values))
     if values.dtype.kind == "f":
+        if not different:
+            return "continuous"  # only its flag can say anything
         return "categorical" if different <= 2 else "ordinal" if different <= FEW else "continuous"
     if different > FEW and 2 * different > (~_holes(values)).sum():
         raise NescioError(
             f"column {name!r} has {different} different texts in {len(values)} rows, like a name "
-            "or a number of a person; leave it out with table.without, or give its kind"
+            "or a number of a person; leave it out (table.without, or FILE:without=... and "
+            "FILE:keep=... on the command line), or give its kind"
         )
     return "categorical"
 
@@ -219,10 +303,7 @@ def _numbers(name: str, values: Values) -> NDArray[np.float64]:
         try:
             float(value or "nan")
         except ValueError:
-            raise NescioError(
-                f"column {name!r} is continuous, but row {row} holds {str(value)!r}; repair it, "
-                "name it in missing=, or make the column categorical"
-            ) from None
+            raise CellError(name, row, str(value)) from None
     return np.array([float(value or "nan") for value in values])
 
 
@@ -262,3 +343,17 @@ def _encode(
         numbers = np.where(absent, 0.0, (indices - column.mean) / column.deviation)[:, None]
     flags = np.stack([missing, unseen], axis=1)[:, : FLAGS[column.kind]]
     return np.concatenate([numbers, flags], axis=1), missing, unseen
+
+
+def _of_cells(column: Column, rows: RawRows) -> NDArray[np.float32]:
+    """Numbers (N, width) of one column: each different cell is encoded once."""
+    index = rows.index[column.name]
+    used, inverse = np.unique(index, return_inverse=True)
+    different = [rows.different[column.name][place] for place in used]
+    try:
+        with np.errstate(over="ignore"):  # infinity is refused later
+            numbers = _encode(column, as_column(column.name, different))[0].astype(np.float32)
+    except CellError as bad:
+        row = int((inverse == bad.row).argmax())
+        raise CellError(bad.name, row, bad.cell) from None
+    return np.asarray(numbers[inverse])

@@ -1,170 +1,20 @@
 """The forms that data come in: tables, arrays and loaders, each as batches of raw inputs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import data as torch_data
 
-from nescio.core import Bundle, Inputs, NescioError, as_inputs, as_tensor, shape_of, unknown
+from nescio.core import Bundle, Inputs, NescioError, as_inputs, as_tensor, shape_of
 from nescio.data.dataset import Dataset
+from nescio.data.encoding import Columns
 from nescio.data.ood import OODSource
-from nescio.data.readers.csv import MISSING, csv_words
 from nescio.data.readers.stream import Stream
-
-Values = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Table:
-    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing."""
-
-    columns: Mapping[str, Values]  # float64 (N,), or text (N,)
-
-    def __post_init__(self) -> None:
-        for name, values in self.columns.items():
-            if not isinstance(values, np.ndarray) or values.dtype.kind not in "fU":
-                raise NescioError(f"column {name!r} is raw; make a table with read_table")
-        lengths = {name: len(values) for name, values in self.columns.items()}
-        if not lengths or not min(lengths.values()):
-            raise NescioError("a table needs at least one column and one row")
-        if len(set(lengths.values())) > 1:
-            raise NescioError(f"columns of a table must have one length, got {lengths}")
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __repr__(self) -> str:
-        return f"Table({len(self)} rows; {', '.join(self.columns)})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self.columns)
-
-    def __getitem__(self, name: str) -> Values:
-        """One column."""
-        if name not in self.columns:
-            raise NescioError(unknown("column", name, self.columns))
-        return self.columns[name]
-
-    def rows(self, chosen: Any) -> "Table":
-        """Some of the rows: a slice, indices or a mask."""
-        return Table({name: values[chosen] for name, values in self.columns.items()})
-
-    def only(self, *names: str) -> "Table":
-        """Some of the columns, in this order."""
-        return Table({name: self[name] for name in names})
-
-    def without(self, *names: str) -> "Table":
-        """All columns but some."""
-        for name in names:
-            self[name]  # known?
-        return Table({name: v for name, v in self.columns.items() if name not in names})
-
-    def changed(self, **columns: Any) -> "Table":
-        """The same with some columns replaced or added."""
-        return Table({**self.columns, **{name: column(name, v) for name, v in columns.items()}})
-
-
-def read_table(
-    source: Any,
-    *,
-    names: Sequence[str] | None = None,
-    header: bool | None = None,
-    missing: Sequence[str] = MISSING,
-) -> Table:
-    """A table from a CSV file (plain, .gz or .xz), a dict of arrays, a structured array or a frame.
-
-    names: of the columns, where the file has no header. header: whether the first row holds names;
-    None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
-    value; blanks around a value do not count. A column whose values are all numbers holds numbers.
-    A frame is a table of pandas or Arrow.
-    """
-    if isinstance(source, Table):
-        return source
-    if names is not None and header:
-        raise NescioError("give names= for a file without a header, or header=True, not both")
-    if isinstance(source, (str, Path)):
-        source = csv_words(source, names=names, header=header)
-    if isinstance(source, np.ndarray):
-        if source.dtype.names is None:
-            raise NescioError(
-                f"an array of a table must be structured, with named fields, got {source.dtype}; "
-                'give a dict of arrays: {"age": ages, ...}'
-            )
-        source = {name: source[name] for name in source.dtype.names}
-    if not isinstance(source, Mapping) and is_frame(source):
-        labels = getattr(source, "column_names", None) or source.columns
-        source = {label: source[label] for label in labels}
-    if not isinstance(source, Mapping):
-        raise NescioError(
-            "a table is read from the path of a CSV file, a dict of arrays, a structured array or "
-            f"a table of pandas or Arrow, got {type(source).__name__}"
-        )
-    return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
-
-
-def is_frame(value: Any) -> bool:
-    """Whether it is a table of nescio, pandas or Arrow."""
-    names = hasattr(value, "columns") or hasattr(value, "column_names")
-    return isinstance(value, Table) or (names and hasattr(value, "__array__"))
-
-
-def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
-    """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise NescioError(
-            f"column {name!r} is not an array of one value per row: {error}"
-        ) from None
-    if array.ndim != 1:
-        raise NescioError(f"column {name!r} must be (N,), got shape {array.shape}")
-    if array.dtype.kind in "biuf":
-        return _finite(name, array.astype(np.float64))
-    if array.dtype.kind not in "OUST":
-        raise NescioError(
-            f"column {name!r} must hold numbers or text, got {array.dtype}; of dates make numbers, "
-            "such as days since the first"
-        )
-    cells = array.tolist()
-    try:
-        known = {value: _text(value) for value in set(cells)}  # few different ones, often
-    except (TypeError, UnicodeDecodeError) as error:
-        raise NescioError(f"column {name!r} must hold numbers or text: {error}") from None
-    marks = set(missing)
-    holes = {value for value, text in known.items() if text in marks}
-    try:
-        numbers = {v: np.nan if v in holes else float(text) for v, text in known.items()}
-    except ValueError:
-        return np.array(["" if value in holes else known[value] for value in cells])
-    return _finite(name, np.array([numbers[value] for value in cells], dtype=np.float64))
-
-
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    if isinstance(value, (bool, np.bool_)):
-        return str(int(value))  # as a column of truth values without holes
-    return value.decode().strip() if isinstance(value, bytes) else str(value).strip()
-
-
-def _finite(name: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    if np.isinf(numbers).any():
-        row = int(np.isinf(numbers).nonzero()[0][0])
-        raise NescioError(
-            f"column {name!r} holds infinity (first in row {row}); a missing value is NaN: "
-            "repair it"
-        )
-    return numbers
-
+from nescio.data.table import is_frame, read_table
 
 Raw: TypeAlias = Iterator[tuple[Any, Any]]  # inputs and labels as they come; None: no labels
 LABELS = ("labels", "label")  # where a mapping has them
@@ -188,9 +38,17 @@ def parts_of(value: Any) -> list[tuple[str, Any]]:
 
 
 def converted(
-    given: Any, name: str, *, dtype: torch.dtype | None, tokens: bool, finite: bool
+    given: Any,
+    name: str,
+    *,
+    dtype: torch.dtype | None,
+    tokens: bool,
+    finite: bool,
+    columns: Columns | None = None,
 ) -> Inputs:
     """Inputs as a tensor or a bundle of them, of the number types a network reads."""
+    if is_rows(given, columns):  # a batch of a loader
+        given = as_numbers(given, columns)
     one = partial(_tensor, dtype=dtype, finite=finite)
     if not several(given):
         return one(given, name, whole=tokens)
@@ -222,20 +80,48 @@ def _tensor(
     return as_inputs(x, name, dtype=dtype, keep_bytes=True, finite=finite)
 
 
-def prepared(data: Any) -> Any:
-    """Tables as arrays of numbers; a file's stream as its blocks."""
-    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
-        return prepared(data[0]), data[1]
-    if is_frame(data):
-        data = read_table(data)
-        text = [name for name in data.names if data[name].dtype.kind != "f"]
-        if text:
-            raise NescioError(
-                f"the column {text[0]!r} holds text; encode the table first: "
-                "learn_columns(train).encode(table).x"
-            )
-        return np.stack([data[name] for name in data.names], 1)
-    return data
+def prepared(data: Any, columns: Columns | None = None) -> Any:
+    """Tables as arrays of numbers, encoded by `columns`; other data as they are."""
+    if isinstance(data, tuple) and len(data) == 2 and not are_batches(data):
+        x, y = data
+        return (prepared(x, columns), y) if is_rows(x, columns) else data
+    if not is_rows(data, columns):
+        return data
+    if isinstance(data, Mapping) and set(LABELS) & set(data):
+        rows, y = split_labels(data)
+        return prepared(rows, columns), y
+    return as_numbers(data, columns)
+
+
+def is_rows(value: Any, columns: Columns | None) -> bool:
+    """Whether it is a table; for a network with columns also arrays or records by their names."""
+    if columns is None or is_frame(value):
+        return is_frame(value)
+    if isinstance(value, list):
+        return (
+            bool(value)
+            and all(isinstance(row, Mapping) for row in value)
+            and not any(map(_is_array, value[0].values()))
+        )
+    named = getattr(getattr(value, "dtype", None), "names", None)  # a structured array
+    return isinstance(value, Mapping) or named is not None
+
+
+def as_numbers(rows: Any, columns: Columns | None) -> Any:
+    """The rows of a table as numbers `(N, F)`."""
+    if columns is not None:
+        if isinstance(rows, list):
+            rows = {name: [row.get(name) for row in rows] for name in columns.names}
+        return columns.numbers(rows)
+    table = read_table(rows)
+    text = [name for name in table.names if table[name].dtype.kind != "f"]
+    if text:
+        raise NescioError(
+            f"the column {text[0]!r} holds text; learn how to encode the table from its training "
+            "rows, columns = learn_columns(train), and give the network with it, "
+            "nescio.nets.encoded(net, columns)"
+        )
+    return np.stack([table[name] for name in table.names], 1)
 
 
 def raw_batches(data: Any, count: int | None, size: int) -> tuple[Callable[[], Raw], int | None]:

@@ -72,7 +72,8 @@ def _from(center: Tensor, features: Tensor, normalize: bool) -> Tensor:
     exact = features.double()
     if normalize:
         exact = exact / torch.linalg.vector_norm(exact, dim=1, keepdim=True).clamp_min(1e-300)
-    return exact - center
+    result: Tensor = exact - center
+    return result
 
 
 @torch.no_grad()

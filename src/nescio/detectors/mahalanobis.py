@@ -1,14 +1,14 @@
 """Distances to class means under one covariance (Lee et al., 2018; Ren et al., 2021)."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, one_thread
+from nescio.core import NescioError, workers
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
@@ -17,6 +17,7 @@ NUMBERS = 1 << 21  # of a block: it stays in cache
 PANEL = 128  # columns of a product with a triangle at a time: its zeros are left out
 GUESS = 8  # samples a class for the first guess of its mean
 LEDOIT_WOLF = "ledoit_wolf"
+LIMITING = Lock()  # numpy has one number of threads for all: who sets it puts it back first
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +200,7 @@ def _sums(features: Tensor, indices: Tensor, guess: Tensor) -> tuple[Tensor, Ten
     from threadpoolctl import threadpool_limits
 
     rows, own = features.chunk(threads), indices.chunk(threads)
-    with one_thread(), threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+    with LIMITING, threadpool_limits(1, "blas"), workers(threads) as pool:
         offs, scatters = zip(*pool.map(_summed, rows, own, [guess] * threads), strict=True)
     return sum(offs[1:], offs[0]), sum(scatters[1:], scatters[0])
 

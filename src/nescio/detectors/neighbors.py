@@ -12,13 +12,13 @@ nearest by these bounds; a bank of which many rows could be is searched by whole
 import math
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
-from nescio.core import keep_freed, one_thread
+from nescio.core import keep_freed, workers
 from nescio.detectors.mahalanobis import blocks
 
 ROWS, PIECE = 512, 1 << 12  # queries and rows of the bank at a time, by products: 8 MB, in cache
@@ -121,12 +121,20 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
     def search(own: Tensor) -> Tensor:
         return torch.cat([_kth(part, bank, k) for part in own.split(few)])
 
+    if bank.head is not None:
+        _use_sparse()
+    if threads == 1 or queries.device.type != "cpu":
+        return search(queries)
+    with workers(threads) as pool:  # each has queries of its own
+        return torch.cat(list(pool.map(search, queries.chunk(threads))))
+
+
+@cache
+def _use_sparse() -> None:
+    """Let torch warn for the only time that sparse tensors are in beta, where nobody hears it."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        if threads == 1 or queries.device.type != "cpu":
-            return search(queries)
-        with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has queries of its own
-            return torch.cat(list(pool.map(search, queries.chunk(threads))))
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor([0, 0], [], torch.empty(0), (1, 1))
 
 
 def _kth(queries: Tensor, bank: Bank, k: int) -> Tensor:
@@ -175,7 +183,7 @@ def _in_double(queries: Tensor, bank: Bank, k: int) -> Tensor:
 def _nearest(queries: Tensor, bank: Bank, count: int) -> Found:
     """The `count` largest values of each query, `(n, count)`, a piece of the bank at a time."""
     find, wide = (_by_products, PIECE) if bank.head is None else (_by_bounds, WIDE)
-    wide = max(wide, _padded(count))
+    wide = max(wide, _padded(count), wide * (ROWS // (2 * len(queries))))  # few: larger pieces
     room = queries.new_empty(len(queries), _padded(min(wide, len(bank))))
     best = queries.new_empty(len(queries), 0), room.new_empty(len(queries), 0, dtype=torch.long)
     for start in range(0, len(bank), wide):

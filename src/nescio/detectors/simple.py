@@ -3,13 +3,12 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, keep_freed, one_thread
+from nescio.core import NescioError, keep_freed, workers
 from nescio.core import heads as _heads  # noqa: F401 (fills the registry)
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import detectors, heads, measures
@@ -240,7 +239,7 @@ def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
     threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
     if threads == 1:
         return scored(rows)
-    with one_thread(), ThreadPoolExecutor(threads) as pool:  # each has rows of its own
+    with workers(threads) as pool:  # each has rows of its own
         return torch.cat(list(pool.map(scored, rows.chunk(threads))))
 
 

@@ -1,7 +1,6 @@
 """Accuracy, calibration and guards along shifts of increasing strength."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from nescio.core import (
     DataSet,
     NescioError,
     Prediction,
-    RangeWarning,
     Regression,
     Results,
     Row,
@@ -26,10 +24,11 @@ from nescio.core import (
     as_targets,
     check_labels,
     from_json,
-    read_json,
+    load_manifest,
+    quiet,
+    save_manifest,
     to_json,
     unknown,
-    write_json,
 )
 from nescio.data.corruptions import Shifted
 from nescio.evaluation.answers import SAMPLES, Seen, quality
@@ -152,12 +151,12 @@ class ShiftCurves:
 
     def save(self, path: str | Path) -> None:
         """Write the numbers as JSON."""
-        write_json(Path(path), {"kind": KIND, **to_json(self)})
+        save_manifest(Path(path), {"kind": KIND, **to_json(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> "ShiftCurves":
         """Read what `save` wrote."""
-        return from_json(cls, read_json(path, KIND), str(path))
+        return from_json(cls, load_manifest(Path(path), KIND), str(path))
 
 
 @torch.no_grad()
@@ -278,8 +277,7 @@ def _coverage(found: Tensor) -> Numbers:
 
 def _decisions(guard: Callable[[Tensor], Any], x: Tensor, truth: Tensor) -> Tensor:
     """The decision and whether the label is wrong, `(N, 2)`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RangeWarning)
+    with quiet():
         found = guard(x)
     return torch.stack([found.decision.cpu(), (found.label.cpu() != truth).long()], dim=1)
 

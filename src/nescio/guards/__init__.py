@@ -6,7 +6,6 @@ from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
-from nescio.guards.rules import Coverage as Coverage
-from nescio.guards.rules import coverages as coverages
-from nescio.guards.rules import largest_coverage as largest_coverage
-from nescio.guards.rules import upper_bound as upper_bound
+from nescio.guards.largest_coverage import Coverage as Coverage
+from nescio.guards.largest_coverage import largest_coverage as largest_coverage
+from nescio.guards.largest_coverage import upper_bound as upper_bound

@@ -1,8 +1,8 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,16 @@ from nescio.core import (
     as_tensor,
     log_odds,
     shape_of,
+    warn,
 )
-from nescio.data import Table, door
+from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe.layers import place
+from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, linear_layer, reader
 from nescio.guards.decisions import CODES, Decisions, decided
-from nescio.guards.rules import Rule, Scored, guarantees, table
+from nescio.guards.guarantees import guarantees, table
+from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
@@ -93,14 +95,20 @@ class Watched:
 
 
 def read_inputs(
-    x: Any, known: Range | None, *, tokens: bool, columns: Sequence[str] = ()
+    x: Any,
+    known: Range | None,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[Inputs]:
     """Inputs `(N, ...)` of the shape of calibration, whole or as a loader gives them; NaN stays.
 
-    columns: of a guard fitted on a table; another table gives them by name, in any order.
+    columns: the encoding of tables. names: of the columns of a guard fitted on a table of numbers;
+    another table gives them by name, in any order.
     """
-    if columns and isinstance(x, Table):
-        x = x.only(*columns)
+    if names and columns is None and is_frame(x):
+        x = read_table(x).only(*names)
     if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
         rows = [np.shape(row) == known.shape for row in x]
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
@@ -108,7 +116,7 @@ def read_inputs(
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     if isinstance(x, Tensor | np.ndarray) and known is not None:
         _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
-    options = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None:
             _check_shape(shape_of(batch), known)
@@ -209,9 +217,12 @@ class Guard:
                 "this guard was made from activations and has no network; use guard.decide, or "
                 "make it from the network: nescio.guard(net, ...)"
             )
-        tokens = Network(self.nets[0]).reads_tokens
         batches: Iterable[Inputs] = read_inputs(
-            x, self.range, tokens=tokens, columns=self.notes.get("columns", ())
+            x,
+            self.range,
+            tokens=self._watching[0].reads_tokens,
+            columns=self._watching[0].columns,
+            names=self.notes.get("columns", ()),
         )
         belongs = None
         if self.by == "groups" or groups is not None:
@@ -246,18 +257,23 @@ class Guard:
         """The networks, and how their outputs are read."""
         return tuple(Member(net=net, head=self.head) for net in self.nets)
 
-    def prediction(self, activations: Activations) -> Classification:
-        """The calibrated prediction, in float64."""
+    def predictions(self, activations: Activations) -> tuple[Classification, Classification]:
+        """The prediction that decides, and the calibrated one, in float64.
+
+        A temperature is fitted on the samples behind the guarantees, so it only gives probabilities
+        and decides nothing. Another map, which may change labels, was fitted on other samples.
+        """
         logits = activations.logits.double()
         raw = self.head(logits) if self.head.gives_logits else Categorical(logits)
         assert isinstance(raw, Classification)
-        return raw if self.map is None else self.map(raw)
+        calibrated = raw if self.map is None else self.map(raw)
+        return (raw if describes(self.map) else calibrated), calibrated
 
-    def scores(self, activations: Activations, calibrated: Classification) -> tuple[Tensor, Tensor]:
+    def scores(self, activations: Activations, deciding: Classification) -> tuple[Tensor, Tensor]:
         """The detector's score and the failure score of each input, `(N,)` each in float64."""
         score = _scores(self.detector, activations)
         if self.failure is None:
-            return score, log_odds(calibrated)
+            return score, log_odds(deciding)
         return score, _scores(self.failure, activations)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
@@ -265,7 +281,7 @@ class Guard:
 
         `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
         `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
-        they were.
+        they were. `net=make_net`, a function that makes the network, gets the weights of the file.
         """
         from nescio.guards.guard_file import save
 
@@ -290,16 +306,18 @@ class Guard:
             f"risk={self.risk:g}, confidence={self.confidence:g})"
         )
 
-    def _watch(self, x: Inputs) -> Iterator[Watched]:
-        """What the networks give for inputs, in parts of bounded size; pooled as the detector's."""
+    @cached_property
+    def _watching(self) -> list[Network]:
+        """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        watching = [
-            replace(
-                reader(member, about.get("output"), about.get("pool", "mean")),
-                places=[place(name, member.net) for name in self.layers],
-            )
-            for member in self.members
+        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        return [
+            replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
+            for net in nets
         ]
+
+    def _watch(self, x: Inputs) -> Iterator[Watched]:
+        """What the networks give for inputs, in parts of bounded size."""
         sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
@@ -307,7 +325,7 @@ class Guard:
             rows = torch.arange(start, start + len(part), device=x.device)
             finite = _finite(part)
             in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
-            found, good = _activations(watching, self.detector, _only(part, finite), batch)
+            found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
             finite[finite.clone()] = good
             yield Watched(rows, finite, in_range & finite, found)
 
@@ -341,7 +359,7 @@ class Guard:
         return whole
 
     def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
-        prediction = self.prediction(activations)
+        prediction, calibrated = self.predictions(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
@@ -357,7 +375,7 @@ class Guard:
         return Decisions(
             decision=decided(rule),
             label=label,
-            probability=prediction.log_probs.gather(1, label[:, None])[:, 0].exp(),
+            probability=calibrated.log_probs.gather(1, label[:, None])[:, 0].exp(),
             p_value=p_value,
             score=score,
             failure_score=failure_score,
@@ -399,14 +417,20 @@ class Guard:
             (lost, NotFiniteWarning, "are, or lead to, NaN or infinite numbers: OOD"),
         ):
             if count := int(which.sum()):
-                warnings.warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
+                warn(f"{count} of {len(found)} inputs {text}", kind, stacklevel=3)
 
 
 def read_samples(guard: Guard, activations: Activations, labels: Tensor) -> Scored:
     """Samples with known labels as the rules read them."""
-    prediction = guard.prediction(activations)
-    score, failure_score = guard.scores(activations, prediction)
-    return Scored(score, failure_score, prediction.labels != labels)
+    deciding, _ = guard.predictions(activations)
+    score, failure_score = guard.scores(activations, deciding)
+    return Scored(score, failure_score, deciding.labels != labels)
+
+
+def describes(calibration_map: Map | str | None) -> bool:
+    """Whether a calibration map only gives probabilities, and leaves the decisions alone."""
+    name = calibration_map.name if isinstance(calibration_map, Map) else calibration_map
+    return name in (None, "temperature")
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:

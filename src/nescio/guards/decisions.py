@@ -113,10 +113,13 @@ class Decisions:
         more = [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
         return "\n".join([rows, *more, repr(self)])
 
-    def summary(self, labels: Array | None = None) -> dict[str, float]:
-        """Shares of the decisions; with true labels also errors and the coverage of the sets."""
+    def summary(self, labels: Array | None = None) -> dict[str, Any]:
+        """Shares of the decisions; with true labels also errors and the coverage of the sets.
+
+        risk: the share of the answers that are wrong; None where nothing is answered.
+        """
         count = max(len(self), 1)
-        found: dict[str, float] = {"inputs": len(self)}
+        found: dict[str, Any] = {"inputs": len(self)}
         found |= {name: number / count for name, number in self._counts().items()}
         found["out_of_range"] = int((~self.in_range).sum()) / count
         if self.sets is not None:
@@ -130,7 +133,8 @@ class Decisions:
         truth = check_labels(truth, classes, truth.shape)
         wrong = (self.label != truth) & self.answered
         found["errors"] = int(wrong.sum())
-        found["risk"] = int(wrong.sum()) / max(int(self.answered.sum()), 1)
+        answers = int(self.answered.sum())
+        found["risk"] = int(wrong.sum()) / answers if answers else None
         if self.sets is not None:
             found["set_coverage"] = float(self.sets.gather(1, truth[:, None]).double().mean())
         return found

@@ -5,9 +5,8 @@ network or a detector was fitted on are refused, where this can be known.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from nescio import calibration as calibrations
 from nescio import metrics
 from nescio.calibration import Map
-from nescio.conformal import needed, threshold
+from nescio.conformal import threshold
 from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
@@ -34,16 +33,17 @@ from nescio.detectors import Detector, combined, knn, mahalanobis
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import Call, Pool, last_linear, place, traced
+from nescio.detectors.observe.layers import Call, Pool, last_linear
 from nescio.detectors.observe.network import Network, networks
-from nescio.guards.decide import CLASS, Guard, learn_range, read_samples
-from nescio.guards.rules import Rule, check_shares, fit_rule, warn_about
+from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
+from nescio.guards.guarantees import warn_about
+from nescio.guards.largest_coverage import check_shares
+from nescio.guards.rules import Rule, fit_rule
+from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
 from nescio.models import Member
-from nescio.nets import Output
+from nescio.nets import Output, copied
 
-TUNING = 0.2  # share of the calibration data: the map, the combination of detectors, the grid
-ENOUGH = 1000  # samples for that, at most
-FITTING = 0.3  # share for the detector, where there is no training data
+MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
 
 
@@ -95,44 +95,57 @@ def guard(
       as training data.
     names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
     """
-    check_shares(false_alarm=false_alarm, risk=risk, confidence=confidence)
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
+    check_shares(**wish)
     members = _copies(source, batch_size)
     nets = tuple(member.net for member in members)
-    layers, pool = _layers_to_read(nets, detector, failure, layers, pool, output)
-    options = {"pool": pool, "output": output, "batch_size": batch_size, "progress": progress}
-    samples, layers = _observed(members, calibration, layers, "calibration", **options)
+    reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
+    data = {"calibration": calibration, "train": train}
+    samples, trained = _read(members, data, (detector, failure), reading, progress)
+    groups, given = _groups(by, samples.samples), samples.samples
+    if not repeats and samples.hashes is not None:
+        new = unknown_to(samples.hashes, _known(trained, source, (detector, failure)))
+        samples, groups = _rows(samples, new), None if groups is None else groups[new]
     labels = _labels(samples)
-    trained = None if train is None else _observed(members, train, layers, "train", **options)[0]
-    if not repeats:
-        refuse_known(samples, trained, source, (detector, failure))
     fitting = trained is None and not isinstance(detector, Detector)
-    parts = split(samples.samples, fitting=fitting, false_alarm=false_alarm, seed=seed)
-    tuning, tuning_labels = samples[parts.tuning], labels[parts.tuning]
+    count = samples.samples
+    choosing = detector is None and failure is None and count >= MANY
+    needs = {"fitting": fitting, "tuning": choosing or not describes(calibration_map)}
+    parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
+    tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, (tuning, tuning_labels))
+    fitted, failure_score = _detectors(detector, failure, base, tuning)
     bare = Guard(
         detector=fitted,
         failure=failure_score,
-        map=None,
-        rules=(),
-        groups=(),
+        **wish,
+        **_unfitted(samples, by, names),
         head=members[0].head if members else categorical(),
         nets=nets,
-        false_alarm=false_alarm,
-        risk=risk,
-        confidence=confidence,
-        by=CLASS if isinstance(by, str) else None if by is None else "groups",
-        names=_names(names, samples.classes),
-        range=None if samples.inputs is None else learn_range(samples.inputs),
-        hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=batch_size,
-        notes=_notes(samples, trained, parts)
-        | {"layers": list(fitted.layers), "seed": seed, "repeats": repeats},
+        notes={
+            **_notes(samples, trained, parts),
+            **{"layers": list(fitted.layers), "seed": seed},
+            **{"repeats": repeats, "dropped": given - count},
+        },
     )
-    bare = replace(bare, map=_map(calibration_map, bare, tuning, tuning_labels))
-    complete = _complete(bare, samples, labels, parts, _groups(by, samples.samples), sets)
+    bare = replace(bare, map=_map(calibration_map, bare, samples, labels, parts))
+    complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
+
+
+def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """What a guard holds before its map and its rules are fitted."""
+    return {
+        "map": None,
+        "rules": (),
+        "groups": (),
+        "by": CLASS if isinstance(by, str) else None if by is None else "groups",
+        "names": _names(names, samples.classes),
+        "range": None if samples.inputs is None else learn_range(samples.inputs),
+        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
+    }
 
 
 def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
@@ -158,15 +171,36 @@ def _complete(
     miscoverage: float | None,
 ) -> Guard:
     """The guard with its rules and prediction sets, from samples that tuned nothing."""
-    shown = samples[parts.guarantees]
-    numbers, rules = _rules(bare, (samples[parts.tuning], shown), labels, parts, groups)
+    shown, labels = samples[parts.guarantees], labels[parts.guarantees]
+    groups = None if groups is None else groups[parts.guarantees]
+    numbers, rules = _rules(bare, shown, labels, groups)
     found = replace(bare, rules=rules, groups=numbers)
     if miscoverage is None:
         return found
-    by = groups[parts.guarantees] if groups is not None else found.by
+    by = groups if groups is not None else found.by
     options: dict[str, Any] = {"miscoverage": miscoverage, "by": by, "never_empty": True}
-    sets = threshold(found.prediction(shown), labels[parts.guarantees], **options)
-    return replace(found, sets=sets)
+    deciding, _ = found.predictions(shown)
+    return replace(found, sets=threshold(deciding, labels, **options))
+
+
+def _read(
+    members: Sequence[Member],
+    data: Mapping[str, Any],
+    given: tuple[Any, Any],
+    options: Mapping[str, Any],
+    progress: bool | None,
+) -> tuple[Activations, Activations | None]:
+    """Activations of the calibration data and, where there are some, of the training data."""
+    nets = [member.net for member in members]
+    layers, pool = _layers_to_read(
+        nets, *given, options["layers"], options["pool"], options["output"]
+    )
+    own = {**options, "pool": pool, "progress": progress}
+    own.pop("layers")
+    samples, layers = _observed(members, data["calibration"], layers, "calibration", **own)
+    if data["train"] is None:
+        return samples, None
+    return samples, _observed(members, data["train"], layers, "train", **own)[0]
 
 
 def _layers_to_read(
@@ -186,29 +220,19 @@ def _layers_to_read(
     return layers, pool
 
 
-def refuse_known(
-    samples: Activations, train: Activations | None, source: Any, fitted: Sequence[Any]
-) -> None:
-    """Refuse calibration inputs that something was trained or fitted on, by their hashes.
+def _known(
+    train: Activations | None, source: Any, fitted: Sequence[Any]
+) -> Iterator[tuple[str, Tensor | None]]:
+    """Hashes of inputs that something was trained or fitted on, with words for where they are.
 
     source: the model, or models and modules in a list. fitted: detectors that were given.
     """
-    if samples.hashes is None:
-        return
-    known = [("the training data given", None if train is None else train.hashes)]
-    known += [("the data the model was trained on", seen) for seen in _seen(source)]
+    yield "the training data given", None if train is None else train.hashes
+    for seen in _seen(source):
+        yield "the data the model was trained on", seen
     for one in fitted:
         if isinstance(one, Detector):
-            known.append((f"the data the detector {one.name} was fitted on", one.fitted_on))
-    for where, hashes in known:
-        count = 0 if hashes is None else int(torch.isin(samples.hashes, hashes.cpu()).sum())
-        if count:
-            raise NescioError(
-                f"{count} of {samples.samples} calibration inputs are among {where}; a network is "
-                "more confident there, so no guarantee would hold. Calibrate on other data, or "
-                "give repeats=True (--repeats) where equal inputs are separate samples, as in "
-                "tables of few values"
-            )
+            yield f"the data the detector {one.name} was fitted on", one.fitted_on
 
 
 def _seen(source: Any) -> Iterator[Tensor]:
@@ -220,31 +244,9 @@ def _seen(source: Any) -> Iterator[Tensor]:
         yield found
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Indices of the calibration samples, in three parts that share none."""
-
-    fitting: Tensor  # fit the detector; empty where `train` or a fitted detector is given
-    tuning: Tensor  # tune what the guarantees are about
-    guarantees: Tensor  # show them
-
-
-def split(samples: int, *, fitting: bool, false_alarm: float, seed: int) -> Split:
-    """A random split; an error says how many samples the false-alarm rate asks for."""
-    shares = (FITTING if fitting else 0.0, TUNING)
-    first, second = (round(share * samples) for share in shares)
-    second = min(second, ENOUGH)
-    least = needed(false_alarm)
-    if samples - first - second < least:
-        whole = -(-least // (1 - sum(shares)))
-        raise NescioError(
-            f"{samples} calibration samples are too few for false_alarm={false_alarm:g}: its "
-            f"p-values need {least} that tune nothing, so about {whole + 2:.0f} in all; give more, "
-            "or a larger false_alarm" + ("; with train= fewer are needed" if fitting else "")
-        )
-    order = torch.randperm(samples, generator=generator(seed, "guard"))
-    ends = order[:first], order[first : first + second], order[first + second :]
-    return Split(*(part.sort().values for part in ends))
+def _rows(samples: Activations, chosen: Tensor) -> Activations:
+    """The chosen samples; no copy where these are all."""
+    return samples if len(chosen) == samples.samples else samples[chosen]
 
 
 def _copies(source: Any, batch_size: int) -> list[Member]:
@@ -254,7 +256,7 @@ def _copies(source: Any, batch_size: int) -> list[Member]:
     members = [] if source is None else networks(source)
     if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=deepcopy(member.net).eval()) for member in members]
+    return [replace(member, net=copied(member.net).eval()) for member in members]
 
 
 def _observed(
@@ -303,14 +305,14 @@ def _detectors(
     detector: Fitted | None,
     failure: Fitted | None,
     base: Activations | None,
-    tuning: tuple[Activations, Tensor],
+    tuning: tuple[Activations, Tensor] | None,
 ) -> tuple[Detector, Detector | None]:
-    """The detector of OOD inputs and the failure score."""
+    """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
     failure_score = None if failure is None else _fitted(failure, base)
     if detector is not None:
         return _fitted(detector, base), failure_score
     assert base is not None
-    return default_detector(base, tuning[0]), failure_score or default_failure(base, *tuning)
+    return default_detector(base), failure_score or default_failure(base, tuning)
 
 
 def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
@@ -340,43 +342,35 @@ def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def _map(name: str | None, bare: Guard, tuning: Activations, labels: Tensor) -> Map | None:
-    """The calibration of probabilities; none where the tuning samples hold no error."""
+def _map(
+    name: str | None, bare: Guard, samples: Activations, labels: Tensor, parts: Split
+) -> Map | None:
+    """The calibration of probabilities; none where its samples hold no error."""
     if name is None:
         return None
-    prediction = bare.prediction(tuning)
+    if not describes(name):  # what it changes is guaranteed on other samples
+        samples, labels = samples[parts.tuning], labels[parts.tuning]
+    prediction, _ = bare.predictions(samples)
     if (prediction.member_log_probs.argmax(-1) == labels).all():
         return None
     return calibrations.fit(name, prediction, labels)
 
 
 def _rules(
-    bare: Guard,
-    activations: tuple[Activations, Activations],
-    labels: Tensor,
-    parts: Split,
-    groups: Tensor | None,
+    bare: Guard, activations: Activations, labels: Tensor, groups: Tensor | None
 ) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
     """The numbers of the groups, and the rules of each."""
-    indices = parts.tuning, parts.guarantees
-    tuning, samples = (
-        read_samples(bare, part, labels[index])
-        for part, index in zip(activations, indices, strict=True)
-    )
+    samples = read_samples(bare, activations, labels)
     options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
     if bare.by is None:
-        return (0,), (fit_rule("", tuning, samples, **options),)
-    if groups is None:
-        tuning_groups, sample_groups = (bare.prediction(part).labels for part in activations)
-    else:
-        tuning_groups, sample_groups = (groups[index] for index in indices)
-    numbers, rules = sample_groups.unique().tolist(), []
+        return (0,), (fit_rule("", samples, **options),)
+    groups = bare.predictions(activations)[0].labels if groups is None else groups
+    numbers = groups.unique().tolist()
     named = bare.names if bare.by == CLASS and bare.names else None
-    for number in numbers:
-        same = tuning_groups == number
-        grid = tuning[same] if same.any() else tuning  # it may come from any other samples
-        name = named[number] if named else str(number)
-        rules.append(fit_rule(name, grid, samples[sample_groups == number], **options))
+    rules = (
+        fit_rule(named[number] if named else str(number), samples[groups == number], **options)
+        for number in numbers
+    )
     return tuple(numbers), tuple(rules)
 
 
@@ -392,20 +386,26 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
 ) -> list[str | None]:
     """An early layer, where there is one to be pooled, and what enters the last linear layer."""
-    calls = traced(net, lambda: Network(net).raw(x[:2]))
+    _, calls = Network(net).traced(x[:2])
     early = _early([call for call in calls if call.leaf], last_linear(calls))
     if early is None:
         return [None]
     try:
-        Network(net, output, pool, [place(early, net)])(x[:2])
+        Network(net, output, pool, [early])(x[:2])
     except NescioError:  # sequences, whose features are not pooled like maps
         return [None]
     return [early, None]
 
 
-def default_detector(train: Activations, tuning: Activations) -> Detector:
-    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule."""
+def default_detector(train: Activations) -> Detector:
+    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule.
+
+    Some of the training samples, which fit neither, give the p-values: no calibration sample does.
+    """
     train.layer()  # where there are no features, it says what to do
+    order = torch.randperm(train.samples, generator=generator(0, "p-values"))
+    count = min(ENOUGH, round(TUNING * train.samples))
+    tuning, train = (train[rows.sort().values] for rows in (order[:count], order[count:]))
     early = next(iter(train.features))
     if not is_labeled(train):  # the network's own labels will do
         train = replace(train, labels=train.mean().logits[0].argmax(1))
@@ -414,7 +414,9 @@ def default_detector(train: Activations, tuning: Activations) -> Detector:
     return combined([neighbors, mahalanobis(train, layers=early)], tuning)
 
 
-def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> Detector | None:
+def default_failure(
+    train: Activations, tuning: tuple[Activations, Tensor] | None
+) -> Detector | None:
     """The failure score that is recommended; none where the log-odds are clearly better.
 
     Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
@@ -423,11 +425,14 @@ def default_failure(train: Activations, tuning: Activations, labels: Tensor) -> 
     if not is_labeled(train):
         return None
     made = recommended(some(train))
-    answers = Categorical(tuning.logits.double())
+    if tuning is None:
+        return made
+    samples, labels = tuning
+    answers = Categorical(samples.logits.double())
     wrong = (answers.labels != labels.to(answers.device)).cpu()
     if not wrong.any() or wrong.all():
         return made
-    plain, better = log_odds(answers).cpu(), made(tuning).cpu()
+    plain, better = log_odds(answers).cpu(), made(samples).cpu()
     found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
     return None if found["aurc"].low > 0 else made
 

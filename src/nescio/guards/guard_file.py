@@ -13,6 +13,7 @@ from nescio.calibration import Map
 from nescio.conformal import Sets
 from nescio.core import (
     Bundle,
+    DamagedError,
     Inputs,
     NescioError,
     Saved,
@@ -27,11 +28,12 @@ from nescio.detectors import Detector
 from nescio.detectors.detector import FITTED_ON, check_parts, from_manifest
 from nescio.detectors.observe.network import Network, networks, reader
 from nescio.guards.decide import Guard, Range
-from nescio.guards.rules import Coverage, Rule
-from nescio.models.model import describe, rebuilt
+from nescio.guards.largest_coverage import Coverage
+from nescio.guards.rules import Rule
+from nescio.models.model import describe, rebuilt, with_encoding
 
 KIND = "guard"
-COUNTS = ("samples", "answered", "errors", "needed")
+COUNTS = ("samples", "answered", "errors", "needed", "at_risks")
 PLAIN = ("false_alarm", "risk", "confidence", "by", "notes", "batch_size")
 PROBES = 4  # inputs, drawn from the range of calibration, that a network must answer as before
 PROBE = "probe/inputs"  # their tensor, or where those of several begin
@@ -137,7 +139,11 @@ def _guard(saved: Saved, nets: tuple[nn.Module, ...]) -> Guard:
 
 
 def _networks(saved: Saved, net: Any) -> list[nn.Module]:
-    """The networks: those given, or rebuilt ones, with the weights of the file if it has any."""
+    """The networks given, which must be those of the guard; or, with the file's weights, others.
+
+    net: modules or a model, whose weights must be those that were guarded; a function that makes a
+    network, into which the weights of the file go; None for one of nescio's networks.
+    """
     path, manifest = saved.path, saved.manifest
     wanted: list[Mapping[str, Any]] = manifest["networks"]
     if not wanted:
@@ -147,25 +153,50 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
             f"{path} holds no weights: give the network, nescio.load(path, net=net), or save "
             "the guard with weights=True"
         )
-    found = [rebuilt(w) for w in wanted] if net is None else [m.net for m in networks(net)]
-    if len(found) != len(wanted):
-        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(found)} were given")
+    if net is None or _makes_networks(net):
+        return [
+            _filled(saved, member, None if net is None else net()) for member in range(len(wanted))
+        ]
+    given = [member.net for member in networks(net)]
+    if len(given) != len(wanted):
+        raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(given)} were given")
+    found = (with_encoding(one, own) for one, own in zip(wanted, given, strict=True))
     copies = [deepcopy(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
-        if manifest["weights"]:
-            try:
-                copy.load_state_dict(saved.under(f"weights/{member}/"))
-            except RuntimeError as error:
-                raise NescioError(
-                    f"the network given is not the one that {path} guards: "
-                    f"{' '.join(str(error).split())}; give the same one"
-                ) from None
         if weights_digest(copy) != one["digest"]:
+            held = "; or give a function that makes it, net=make_net, and the weights of the file "
             raise NescioError(
                 f"the weights of network {member} are not those that {path} was made with; use the "
                 "same network, or make a new guard: its guarantees are about that one"
+                f"{held + 'are used' if manifest['weights'] else ''}"
             )
     return copies
+
+
+def _makes_networks(net: Any) -> bool:
+    """Whether this is a function or a class that makes a network, rather than one."""
+    others = isinstance(net, nn.Module) or hasattr(net, "networks")
+    return isinstance(net, type) or (callable(net) and not others)
+
+
+def _filled(saved: Saved, member: int, made: nn.Module | None) -> nn.Module:
+    """A network with the weights of the file."""
+    path, wanted = saved.path, saved.manifest["networks"][member]
+    if not saved.manifest["weights"]:
+        raise NescioError(
+            f"{path} holds no weights: give the network with its weights, not a function"
+        )
+    try:
+        net = rebuilt(wanted, made).eval()
+        net.load_state_dict(saved.under(f"weights/{member}/"))
+    except RuntimeError as error:
+        raise NescioError(
+            f"the network given is not the one that {path} guards: "
+            f"{' '.join(str(error).split())}; give the same one"
+        ) from None
+    if weights_digest(net) != wanted["digest"]:
+        raise DamagedError(f"{path} is damaged: its weights are not those it was made with")
+    return net
 
 
 def weights_digest(net: nn.Module) -> str:
@@ -232,5 +263,6 @@ def _detector(saved: Saved, name: str) -> Detector:
 def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:
     limit, threshold, bound = tensors["limits"].tolist()
     counts = {name: about[name] for name in COUNTS}
+    counts["at_risks"] = tuple((risk, share) for risk, share in counts["at_risks"])
     coverage = Coverage(threshold=threshold, bound=bound, **counts)
     return Rule(about["group"], tensors["scores"], limit, coverage)

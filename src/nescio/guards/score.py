@@ -2,29 +2,25 @@
 
 import json
 import time
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from nescio.core import NescioError, NescioWarning, digest, in_order
+from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core.running import progress as bar
-from nescio.data import door
-from nescio.data.readers import Stream, array_stream, open_stream
+from nescio.data import Columns, door
+from nescio.data.readers import Stream, array_stream, is_table, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.guard_file import weights_digest
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
+from nescio.nets import columns_of
 
 BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
 OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
@@ -90,9 +86,17 @@ def score(
     Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
     columns of `Decisions`. Numbers in text have nine significant digits.
     """
-    stream, out = _stream(source), Path(out)
+    columns = columns_of(guard.nets[0]) if guard.nets else None
+    stream, out = _stream(source, columns), Path(out)
     _check(guard, stream, batch_bytes)
     format_of(out)
+    with owned(out):
+        return _written(guard, stream, out, batch_bytes, resume, progress)
+
+
+def _written(
+    guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
+) -> Summary:
     size = max(1, batch_bytes // stream.sample_bytes)
     size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
@@ -102,7 +106,7 @@ def score(
     table = begin(out, identity, resume=resume)
     began = time.perf_counter()
     title = f"deciding about {stream.name}"
-    with bar(stream.total or 0, title, show=progress) as advance, quiet():
+    with bar(stream.total or 0, title, show=progress) as advance:
         advance(table.rows, str)
         for text, rows, counts in _parts(guard, stream, table):
             table = table.add(text, rows, counts)
@@ -143,11 +147,14 @@ def fingerprint(guard: Guard) -> str:
     return digest(json.dumps(said, sort_keys=True), *tensors)
 
 
-def _stream(source: Any) -> Stream:
-    if isinstance(source, (Stream, str, Path)):
-        return source if isinstance(source, Stream) else open_stream(source)
-    if door.several(source):
-        return array_stream(door.as_network_inputs(source, finite=False))
+def _stream(source: Any, columns: Columns | None) -> Stream:
+    if isinstance(source, Stream):
+        return source
+    if isinstance(source, (str, Path)):
+        encoded = columns is not None and is_table(source)
+        return open_stream(source, **({"encode": columns} if encoded else {}))
+    if door.several(source) or door.is_rows(source, columns):
+        return array_stream(door.as_network_inputs(source, finite=False, columns=columns))
     is_array = isinstance(source, (list, tuple)) or hasattr(source, "__array__")
     return array_stream(source) if is_array else door.loaded_stream(source)
 
@@ -190,15 +197,11 @@ def _parts(
     does not change a bit of them.
     """
     write, _ = format_of(table.out)
-    free: SimpleQueue[Guard] = SimpleQueue()
 
     def decide(block: tuple[int, Any, Words]) -> tuple[bytes, int, dict[str, int]]:
         first, x, kept = block
-        twin = free.get()
-        try:
-            found = twin(x)
-        finally:
-            free.put(twin)
+        with quiet():
+            found = guard(x)
         columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
         if stream.files is not None:
             columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
@@ -214,24 +217,8 @@ def _parts(
     several = len(ahead) == 2 or table.rows > 0
     on_cpu = all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
     if not several or threads == 1 or not on_cpu:
-        free.put(guard)
         return map(decide, chain(ahead, blocks))
-    for _ in range(threads):
-        free.put(replace(guard, nets=tuple(map(_twin, guard.nets))))
     return in_order(decide, chain(ahead, blocks), threads)
-
-
-def _twin(net: nn.Module) -> nn.Module:
-    """The same weights in other layers: a layer is read by one thread at a time."""
-    return deepcopy(net, {id(t): t for t in chain(net.parameters(), net.buffers())})
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No warnings of a guard: what they say is counted in a summary, or in its guarantees."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NescioWarning)
-        yield
 
 
 def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:

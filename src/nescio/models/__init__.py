@@ -3,6 +3,7 @@
 from nescio.models.mc_dropout import mc_dropout as mc_dropout
 from nescio.models.model import Member as Member
 from nescio.models.model import Model as Model
+from nescio.models.model import encoding_of as encoding_of
 from nescio.models.model import innermost as innermost
 from nescio.models.model import networks as networks
 from nescio.models.predictor import Predictor as Predictor

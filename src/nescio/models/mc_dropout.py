@@ -17,16 +17,19 @@ from nescio.core import Head, Inputs, NescioError, Prediction, generator
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
-from nescio.models.predictor import Predictor, as_head, check_passes, plain, save_settings
+from nescio.models.predictor import Predictor, as_head, check_passes, save_predictor
 from nescio.nets import (
+    Copies,
     Output,
-    at_rest,
     called,
+    columns_of,
     entering,
+    is_scripted,
     reads_tokens,
     refusing_shapes,
     returning,
     selected,
+    sharing,
 )
 from nescio.nets.modes import MaskPerPass
 
@@ -61,7 +64,7 @@ def mc_dropout(
         inner = returning(net, output)
         return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
-        raise NescioError("a model has a head of its own; leave head= out, or give its network")
+        raise NescioError("a model has its own head; leave head= out, or give its network")
     return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
 
 
@@ -79,6 +82,12 @@ class MCDropout:
         """The networks, each of which gives `passes` members."""
         return tuple(member.net for member in networks(self.inner))
 
+    @cached_property
+    def _copies(self) -> tuple[Copies[nn.Module], ...]:
+        """What is called: two threads never share a layer."""
+        fixed = not isinstance(self.inner, nn.Module)
+        return tuple(Copies(net, sharing, fixed=fixed) for net in self.nets)
+
     def networks(self) -> list[Member]:
         """Each network once for each pass, with the masks of the pass."""
         return [
@@ -89,11 +98,13 @@ class MCDropout:
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how its members are drawn."""
-        model: Any = self.inner
-        model = plain(model, head=self.head) if isinstance(model, nn.Module) else model
-        model.save(folder)
+        return save_predictor(folder, self)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How its members are drawn, as its file says it."""
         options = {"passes": self.passes, "seed": self.seed}
-        return save_settings(folder, sampler="mc_dropout", sampling=options)
+        return {"sampler": "mc_dropout", "sampling": options}
 
     def __call__(self, x: Any) -> Prediction:
         outputs = self.outputs(x)
@@ -105,8 +116,8 @@ class MCDropout:
         first = next(self.nets[0].parameters())
         x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
         parts = []
-        for net in self.nets:
-            with at_rest(net):
+        for copies in self._copies:
+            with copies.lent() as net:
                 with torch.no_grad():
                     samples, together = self._sizes(net, x.detach())
                 together = max(1, together * min(samples, len(x)) // len(x))
@@ -120,10 +131,11 @@ class MCDropout:
         """Raw outputs `(M x T, N, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
-        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens)
+        columns = columns_of(self.nets[0])
+        x = door.as_network_inputs(x, dtype=first.dtype, tokens=tokens, columns=columns)
         parts = []
-        for net in self.nets:
-            with at_rest(net), refusing_shapes(x):
+        for copies in self._copies:
+            with copies.lent() as net, refusing_shapes(x):
                 ready = entering(x, first.device, first.dtype, tokens=tokens)
                 samples, together = self._sizes(net, ready)
                 chunks = [self._passes(net, part, together) for part in ready.split(samples)]
@@ -142,6 +154,11 @@ class MCDropout:
         _refuse_hidden(net)
         truth, mode = self._run(net, probe, range(1))
         if not mode.drawn:
+            if is_scripted(net):
+                raise NescioError(
+                    "the dropout of a TorchScript network cannot be reached; give the nn.Module it "
+                    "was made from"
+                )
             raise NescioError(
                 "no dropout layer with p > 0 drew a mask, so all passes would be the same; "
                 "add nn.Dropout layers, or use an ensemble"

@@ -1,7 +1,6 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,13 +21,22 @@ from nescio.core import (
     save_tensors,
     write_json,
 )
-from nescio.core.files import MODEL
+from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
-from nescio.data import door
-from nescio.nets import entering, reads_tokens, refusing_shapes
+from nescio.data import Columns, door
+from nescio.nets import (
+    columns_of,
+    copied,
+    encoded,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    unwrapped,
+)
 from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
 from nescio.nets.stack import Stack
 
+READABLE = "manifest.json"  # a copy of what the file of a model says, for people
 CLASSES = categorical()  # of a bare network: its outputs are class logits
 
 
@@ -61,7 +69,7 @@ class Member:
 def networks(source: Any) -> list[Member]:
     """The networks of a module or a predictor, one per member of its predictions."""
     if isinstance(source, nn.Module):
-        return [Member(net=source)]
+        return [Member(net=unwrapped(source))]
     answer = getattr(source, "networks", None)
     if not callable(answer):
         raise NescioError(
@@ -69,6 +77,14 @@ def networks(source: Any) -> list[Member]:
             "predictor of nescio"
         )
     return list(answer())
+
+
+def encoding_of(source: Any) -> Columns | None:
+    """How the networks of a module or a predictor encode tables; None: they read numbers."""
+    net = source if isinstance(source, nn.Module) else getattr(source, "net", None)
+    if net is None and callable(getattr(source, "networks", None)):
+        net = source.networks()[0].net
+    return columns_of(net) if isinstance(net, nn.Module) else None
 
 
 def innermost(source: Any) -> Any:
@@ -133,7 +149,9 @@ class Model:
         x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
         `(N, C, H, W)` are converted a batch at a time; 255 is 1.
         """
-        x = door.as_network_inputs(x, dtype=self.dtype, tokens=reads_tokens(self.net))
+        x = door.as_network_inputs(
+            x, dtype=self.dtype, tokens=reads_tokens(self.net), columns=columns_of(self.net)
+        )
         with refusing_shapes(x):
             chunks = [self._forward(part).to(x.device) for part in x.split(batch_size)]
         return torch.cat(chunks, dim=1).contiguous()
@@ -161,7 +179,7 @@ class Model:
         """One network as an ordinary module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
-        net = deepcopy(self.net).to(device=self.device, dtype=self.dtype)
+        net = copied(self.net).to(device=self.device, dtype=self.dtype)
         own = {**dict(net.named_parameters()), **dict(net.named_buffers())}
         with torch.no_grad():
             for name, tensor in self.tensors.items():
@@ -184,10 +202,30 @@ class Model:
         return replace(self, tensors=moved)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`."""
+        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`.
+
+        The folder then holds this model alone: how an earlier one was calibrated is removed.
+        """
+        path = self.write(folder)
+        path.with_name(PREDICTOR).unlink(missing_ok=True)
+        return path
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the files of `save`, and leave the predictor in the folder as it is."""
         path = Path(folder) / MODEL
+        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
+        logs = {} if self.history is None else vars(self.history)
+        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
+        tensors |= {} if self.seen is None else {"seen": self.seen}
+        save_tensors(path, tensors, self.manifest)
+        write_json(path.with_name(READABLE), self.manifest)
+        return path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What its file says beside the tensors; JSON."""
         history = self.history or History(torch.empty(0))
-        manifest = {
+        return {
             "kind": "model",
             "members": self.members,
             **describe(self.net),
@@ -195,13 +233,6 @@ class Model:
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
-        tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
-        logs = {} if self.history is None else vars(self.history)
-        tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
-        tensors |= {} if self.seen is None else {"seen": self.seen}
-        save_tensors(path, tensors, manifest)
-        write_json(path.with_name("manifest.json"), manifest)
-        return path
 
 
 @readers.named("model")
@@ -222,24 +253,40 @@ def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
-    """What `rebuilt` needs of a network: how nescio made it, its layers, its input scaling."""
+    """What `rebuilt` needs of a network: how nescio made it, its layers, scaling, encoding."""
     scaling: Any = net
     inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
-    return {"net": made_by(inner), "layers": str(inner), "standardize": shape}
+    columns = columns_of(net)
+    encoding = {} if columns is None else {"encoding": columns.manifest()}
+    return {"net": made_by(inner), "layers": str(inner), "standardize": shape, **encoding}
 
 
 def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
     """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
-    inner = net if net is not None else rebuild(manifest["net"])
+    inner = unwrapped(net) if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:
         raise NescioError(
             "the network was changed after nescio made it, so it cannot be rebuilt from its "
             "options; pass it: nescio.load(folder, net=make_net())"
         )
+    inner = with_encoding(manifest, inner)
     if manifest["standardize"] is None:
         return inner
     one = torch.ones(manifest["standardize"])
     return scaled(inner, one, one)
+
+
+def with_encoding(manifest: Mapping[str, Any], net: nn.Module) -> nn.Module:
+    """The network with the encoding of a manifest, if it has one."""
+    if manifest.get("encoding") is None:
+        return net
+    own, columns = columns_of(net), Columns.from_manifest(manifest["encoding"])
+    if own not in (None, columns):
+        raise NescioError(
+            "the network given encodes its columns otherwise than the file says; give the one that "
+            "was saved, or the network without an encoding"
+        )
+    return net if own is not None else encoded(net, columns)
 
 
 def check_logits(outputs: Tensor, head: Head) -> None:

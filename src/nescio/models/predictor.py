@@ -1,6 +1,7 @@
 """What a predictor is: inputs `(N, ...)` to a prediction with a member axis."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from nescio.core import (
 )
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
-from nescio.models.model import Member, Model, networks
+from nescio.models.model import Member, Model, innermost, networks
 from nescio.nets import Output, returning
 from nescio.nets.stack import stack
 
@@ -124,6 +125,39 @@ class Pooled:
         return Prediction.pool([answer(predictor, x) for predictor in self.predictors])
 
 
+@contextmanager
+def unfinished(folder: str | Path) -> Iterator[None]:
+    """Say, before its model is written, that a predictor is to come: without it, none is read.
+
+    So a process that is killed between the two leaves no model that is taken for the whole.
+    """
+    path = Path(folder) / PREDICTOR
+    new = not path.exists()
+    if new:
+        save_tensors(path, {}, {"kind": "predictor", "unfinished": True})
+    try:
+        yield
+    except BaseException:
+        if new and not path.with_name(MODEL).exists():  # there is nothing to be finished
+            path.unlink(missing_ok=True)
+        raise
+
+
+def save_predictor(folder: str | Path, predictor: Any, **settings: Any) -> Path:
+    """Write the model of a predictor, and beside it the settings of both, as `save_settings`."""
+    model = innermost(predictor)
+    if isinstance(model, nn.Module):
+        model = plain(model, head=predictor.head)
+    if not isinstance(model, Model):
+        raise NescioError(
+            f"a {type(model).__name__} has no file; save the models that it is made of, each in "
+            "a folder of its own"
+        )
+    with unfinished(folder):
+        model.write(folder)
+        return save_settings(folder, **{**getattr(predictor, "settings", {}), **settings})
+
+
 def save_settings(
     folder: str | Path,
     *,
@@ -144,15 +178,13 @@ def save_settings(
     return path
 
 
-def settings_of(folder: str | Path) -> dict[str, Any]:
-    """The sampler in a folder and its options; none where the model itself is the predictor."""
-    path = Path(folder) / PREDICTOR
-    manifest = load_manifest(path, "predictor") if path.exists() else {}
-    return {name: manifest[name] for name in ("sampler", "sampling") if name in manifest}
-
-
 def check_model(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse settings that were saved for another model."""
+    """Refuse settings that are still to come, or that were saved for another model."""
+    if manifest.get("unfinished"):
+        raise NescioError(
+            f"{path.parent} holds an unfinished run; repeat the command that made it, or delete "
+            f"{path} to read the model alone, without its calibration and its sampling"
+        )
     if manifest["model"] != load_manifest(path.with_name(MODEL), "model")["digest"]:
         raise DamagedError(
             f"{path} was saved with another {MODEL} than the one beside it; save the predictor "

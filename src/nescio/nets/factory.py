@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from typing import Any, ParamSpec
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from nescio.core import NescioError
 from nescio.core.registry import nets
+from nescio.data import Columns
 
 P = ParamSpec("P")
 
@@ -65,6 +67,30 @@ class Standardize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.scale
+
+
+def encoded(net: nn.Module, columns: Columns) -> nn.Module:
+    """The network with the encoding of its inputs: it then reads tables wherever it is used.
+
+    The result shares the weights of `net`, which is left as it is; files of models and guards
+    hold the encoding too. columns: from `nescio.data.learn_columns` on the training rows; `net`
+    reads its `columns.width` numbers.
+
+    >>> from nescio.data import learn_columns, read_table
+    >>> columns = learn_columns(read_table({"age": [40, 51, None], "ward": ["A", "B", "A"]}))
+    >>> net = encoded(nn.Linear(columns.width, 2), columns)
+    """
+    if not isinstance(columns, Columns):
+        raise NescioError(f"columns come from learn_columns, got {type(columns).__name__}")
+    own = copy(net)
+    own.nescio_columns = columns  # type: ignore[assignment]
+    return own
+
+
+def columns_of(net: nn.Module) -> Columns | None:
+    """The encoding of the inputs of a network; None: it reads numbers as they are."""
+    found = (getattr(module, "nescio_columns", None) for module in net.modules())
+    return next((columns for columns in found if columns is not None), None)
 
 
 def scaled(net: nn.Module, mean: Tensor, scale: Tensor) -> nn.Sequential:

@@ -7,7 +7,7 @@ operations.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -39,9 +39,13 @@ def mask_shape(function: Callable[..., Tensor], x: Tensor) -> list[int]:
 
 
 @contextmanager
-def masks_from(generator: torch.Generator) -> Iterator[None]:
-    """One training step of one member: a mask for every input; other draws are seeded too."""
-    with seeded(generator.initial_seed()), drawing_from(generator), _MaskPerInput(generator):
+def masks_from(generator: torch.Generator, *, reseeded: bool = True) -> Iterator[None]:
+    """One training step of one member: a mask for every input.
+
+    reseeded: whether other draws of layers are seeded too, in torch's one generator for all.
+    """
+    elsewhere = seeded(generator.initial_seed()) if reseeded else nullcontext()
+    with elsewhere, drawing_from(generator), _MaskPerInput(generator):
         yield
 
 

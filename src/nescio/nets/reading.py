@@ -2,14 +2,15 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from copy import deepcopy
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.core import Bundle, NescioError, as_batch, shape_of
+from nescio.nets.copies import copied, unwrapped
 
 Output = int | str | Callable[[Any], Tensor] | None
 LOGITS = "logits"
@@ -49,23 +50,6 @@ def called(net: nn.Module, x: Any) -> Any:
     """What a network returns for inputs as it reads them."""
     args, keywords = arguments(net, x)
     return net(*args, **keywords)
-
-
-@contextmanager
-def at_rest(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode and frozen weights for a block; then all as it was."""
-    modes = [(module, module.training) for module in net.modules() if module.training]
-    flags = [weight for weight in net.parameters() if weight.requires_grad]
-    with ExitStack() as stack:
-        for module, mode in modes:
-            stack.callback(setattr, module, "training", mode)
-        for weight in flags:
-            stack.callback(weight.requires_grad_, True)
-        if modes:
-            net.eval()
-        for weight in flags:
-            weight.requires_grad_(False)
-        yield
 
 
 @contextmanager
@@ -124,11 +108,16 @@ def selected(result: Any, output: Output = None) -> Tensor:
 
 def returning(net: nn.Module, output: Output) -> nn.Module:
     """A copy of a network that returns the logits alone; without `output`, the network itself."""
+    net = unwrapped(net)
     if output is None:
         return net
-    copy = deepcopy(net)
-    copy.register_forward_hook(lambda _, __, result: selected(result, output))
+    copy = copied(net)
+    copy.register_forward_hook(partial(_only_logits, output))
     return copy
+
+
+def _only_logits(output: Output, _: nn.Module, __: Any, result: Any) -> Tensor:
+    return selected(result, output)
 
 
 def _pick(result: Any, output: Any) -> Any:

@@ -7,17 +7,17 @@ by member with the same result, images in the order that is fastest on a process
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
-from typing import cast
+from itertools import chain, pairwise
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nescio.core import Bundle, Inputs, NescioError, Rng, Slope
+from nescio.nets.copies import Copies, copied, is_scripted, sharing
 from nescio.nets.factory import Standardize
 from nescio.nets.mlp import VariationalLinear
 from nescio.nets.modes import QuickImages, draw_mask, masks_from
@@ -32,6 +32,10 @@ ELEMENTWISE = (
     nn.ReLU6, nn.Identity,
 )  # fmt: skip
 PIECE = 128  # images
+DRAWING = (  # layers of torch that draw random numbers by themselves, where no mode sees them
+    nn.RNNBase, nn.MultiheadAttention, nn.RReLU, nn.AlphaDropout, nn.FeatureAlphaDropout,
+    nn.FractionalMaxPool2d, nn.FractionalMaxPool3d,
+)  # fmt: skip
 FRESH = (nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d)  # ReLU may overwrite
 
 
@@ -54,19 +58,12 @@ def stack(nets: Sequence[nn.Module]) -> dict[str, Tensor]:
     }
 
 
-def copied(net: nn.Module) -> nn.Module:
-    """A deep copy, or an error that says why there is none."""
-    try:
-        return deepcopy(net)
-    except RuntimeError as error:
-        raise NescioError(
-            f"the network cannot be copied: {error}. Old-style weight_norm is one cause: use "
-            "torch.nn.utils.parametrizations.weight_norm, or make the network anew"
-        ) from error
-
-
 class Stack:
-    """The architecture of M networks, to be called with their stacked tensors."""
+    """The architecture of M networks, to be called with their stacked tensors.
+
+    Threads may call it at the same time: networks that run member by member get the weights of one
+    in a copy that no other call has.
+    """
 
     def __init__(self, net: nn.Module) -> None:
         self.net = copied(net)
@@ -80,6 +77,12 @@ class Stack:
             _rearrange(self.net)
         # BatchNorm stands between convolutions of few weights, which then take 0.8 of the time.
         self._last = self._known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
+        self._sealed = is_scripted(self.net)
+        self._reseeded = not self._known or any(isinstance(m, DRAWING) for m in self.net.modules())
+        self._copies = Copies(self.net, copied if self._sealed else sharing)
+
+    def __reduce__(self) -> Any:
+        return Stack, (self.net,)
 
     @property
     def stacked(self) -> bool:
@@ -103,32 +106,50 @@ class Stack:
         return hidden.transpose(1, 2)
 
     def _loop(self, tensors: Tensors, x: Inputs, rng: Rng | None) -> Tensor:
-        self.net.train(rng is not None)
         generators = [None] * len(x) if rng is None else rng.generators("dropout")
         slices = {name: tensor.unbind(0) for name, tensor in tensors.items()}
         outputs = []
         each: Sequence[Inputs] = x.unbind(0)
-        for member, (inputs, generator) in enumerate(zip(each, generators, strict=True)):
-            weights = {name: parts[member] for name, parts in slices.items()}
-            with (
-                nullcontext() if generator is None else masks_from(generator),
-                QuickImages() if _are_images(inputs) else nullcontext(),
-            ):
-                outputs.append(self._answer(weights, inputs))
+        with self._copies.lent() as net:
+            if net.training != (rng is not None):
+                net.train(rng is not None)
+            for member, (inputs, generator) in enumerate(zip(each, generators, strict=True)):
+                weights = {name: parts[member] for name, parts in slices.items()}
+                with (
+                    nullcontext()
+                    if generator is None
+                    else masks_from(generator, reseeded=self._reseeded),
+                    QuickImages() if _are_images(inputs) else nullcontext(),
+                ):
+                    outputs.append(self._answer(net, weights, inputs))
         return torch.stack(outputs)
 
-    def _answer(self, weights: dict[str, Tensor], x: Inputs) -> Tensor:
+    def _answer(self, net: nn.Module, weights: dict[str, Tensor], x: Inputs) -> Tensor:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
-        whole = not _are_images(x) or self.net.training or torch.is_grad_enabled()
+        whole = not _are_images(x) or net.training or torch.is_grad_enabled()
         answers = []
         for part in [x] if whole else x.split(PIECE):
-            args, keywords = arguments(self.net, self._laid_out(part))
-            answers.append(selected(torch.func.functional_call(self.net, weights, args, keywords)))
+            args, keywords = arguments(net, self._laid_out(part, training=net.training))
+            answers.append(selected(self._call(net, weights, args, keywords)))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
 
-    def _laid_out(self, x: Inputs) -> Inputs:
+    def _call(
+        self, net: nn.Module, weights: dict[str, Tensor], args: Any, keywords: dict[str, Any]
+    ) -> Any:
+        if not self._sealed:
+            return torch.func.functional_call(net, weights, args, keywords)
+        if net.training:
+            raise NescioError(
+                "a TorchScript network cannot be trained here: give the nn.Module it was made from"
+            )
+        with torch.no_grad():  # its weights can be overwritten, not replaced
+            for name, tensor in chain(net.named_parameters(), net.named_buffers()):
+                tensor.copy_(weights[name])
+        return net(*args, **keywords)
+
+    def _laid_out(self, x: Inputs, *, training: bool) -> Inputs:
         """Color images with the channels last in memory, where that is faster."""
-        if not self._known and not self.net.training:
+        if not self._known and not training:
             return x.clone()  # a forward of the user's own may write on it
         if isinstance(x, Bundle) or not self._last or x.ndim != 4 or x.shape[1] == 1:
             return x
@@ -162,8 +183,8 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
         return [_relu]
     if kind in ELEMENTWISE:
         return [lambda _, hidden, __: module(hidden)]
-    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
-        return []
+    if isinstance(module, nn.Flatten) and kind is nn.Flatten:
+        return [] if (module.start_dim, module.end_dim) == (1, -1) else None
     if isinstance(module, nn.Dropout) and kind is nn.Dropout:
         return [partial(_dropout, module.p)] if module.p else []
     if kind is VariationalLinear:

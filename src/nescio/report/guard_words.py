@@ -2,7 +2,7 @@
 
 import shlex
 
-from nescio.evaluation.audit.findings import Findings, GuardFindings, OnTest
+from nescio.evaluation.audit.findings import Findings, GuardFindings, OnTest, Shown
 from nescio.report.render import percent
 
 LISTED = 4  # OOD sets in the sentence; the table has them all
@@ -89,13 +89,21 @@ def _nothing(guard: GuardFindings) -> str:
         f"At {_short(guard.false_alarm)} false alarms there is no share of inputs that this "
         f"network can be shown to answer with at most {_short(guard.risk)} errors (confidence "
         f"{_short(guard.confidence)}): {errors} among the {shown.answered:,} most confident of "
-        f"{shown.samples:,} samples show at most {percent(shown.bound)}."
+        f"{shown.samples:,} samples show at most {percent(shown.bound)}.{_other_risks(shown)}"
     )
     if guard.enough is None:
         return f"{said} More samples would not help: it errs too often; allow more risk."
     count = guard.enough
     what = f"{2 * count:,} test samples" if guard.halved else f"{count:,} validation samples"
     return f"{said} It takes about {what} or more, or a larger risk."
+
+
+def _other_risks(shown: Shown) -> str:
+    """What larger risks would answer, up to the first that answers most."""
+    rows = [(risk, share) for risk, share in shown.at_risks if share > 0]
+    most = next((i for i, (_, share) in enumerate(rows) if share > 0.95), len(rows))
+    said = [f"at most {_short(risk)} errors {percent(share)}" for risk, share in rows[: most + 1]]
+    return f" It could answer with {', with '.join(said)} of them." if said else ""
 
 
 def _abstained(guard: GuardFindings, found: Findings) -> str:

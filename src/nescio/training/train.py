@@ -1,5 +1,6 @@
 """The one training loop: M members at once on stacked weights, resumable to the same bits."""
 
+import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,16 +23,18 @@ from nescio.core import (
     load_manifest,
     make_folder,
     only_tensor,
+    owned,
     schedule_named,
     seeded,
+    write_json,
 )
 from nescio.core.files import CHECKPOINT, MODEL
-from nescio.data import door
+from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models.model import History, Model
-from nescio.nets import reads_tokens, refusing_shapes, standardized
+from nescio.models.model import READABLE, History, Model
+from nescio.nets import columns_of, encoded, reads_tokens, refusing_shapes, standardized
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -63,11 +66,14 @@ def train(
 ) -> Model:
     """Train `members` networks at once and return them as one model.
 
-    make_net: a factory, called once per member; each call draws its own initial weights.
+    make_net: a factory, called once per member; each call draws its own initial weights. Where
+    the data are a table, it may take the number of inputs: the encoding of the table is then
+    learned from the training rows and becomes a part of the model (`nescio.nets.encoded`).
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
-    data, validation: `(x, y)`, a torch Dataset or DataLoader, or other batches of such pairs, read
-    into memory at the start. Labels are integers, regression targets floats. Images `(N, C, H, W)`
-    of uint8 stay bytes until the batch; 255 is 1.
+    data, validation: `(x, y)`, where x may be a table of pandas, Arrow or nescio, a torch Dataset
+    or DataLoader, or other batches of such pairs, read into memory at the start. Labels are
+    integers, regression targets floats. Images `(N, C, H, W)` of uint8 stay bytes until the
+    batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -95,7 +101,7 @@ def train(
         "seed": _whole("seed", seed),
     }
     _check_options(config, validation)
-    nets = _make(make_net, config["members"], config["seed"])
+    nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _read(data, nets[0], loss.head, "training data")
     test = None
     if validation is not None:
@@ -103,16 +109,30 @@ def train(
     nets = _fitting(nets, (x, y), test, loss.head, standardize)
     augments = check_augments(augment, x.shape[1:])
     config["augment"] = [step.description for step in augments]
-    folder = None if run is None else make_folder(Path(run))
-    if folder is not None:  # reading all the data is not free, so only where it is needed
+    if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*test) if test else None}
-        if (folder / MODEL).exists():
-            return _finished(folder, config, nets[0], x.device)
     plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
+    if run is None:
+        return _run(plan, config, nets, None, checkpoint_seconds, progress)
+    with owned(make_folder(Path(run))):
+        return _run(plan, config, nets, Path(run), checkpoint_seconds, progress)
+
+
+def _run(
+    plan: Plan,
+    config: Mapping[str, Any],
+    nets: list[nn.Module],
+    folder: Path | None,
+    seconds: float,
+    progress: bool | None,
+) -> Model:
+    """Train, or resume in the folder of a run, or read what a finished run left there."""
+    if folder is not None and (folder / MODEL).exists():
+        return _finished(folder, config, nets[0], plan.data[0].device)
     path = None if folder is None else folder / CHECKPOINT
-    state = _start(path, config, nets, plan, optimizer)
-    run_loop(state, plan, Saver(path, config, checkpoint_seconds), progress)
+    state = _start(path, config, nets, plan, config["optimizer"])
+    run_loop(state, plan, Saver(path, config, seconds), progress)
     return _trained(nets[0], state, plan, config, path)
 
 
@@ -124,7 +144,7 @@ def _trained(
     made = {"history": _history(state, plan.validation), "notes": config, "seen": hashes}
     model = Model(net, _final(state, plan), plan.loss.head, **made)
     if path is not None:
-        model.save(path.parent)
+        model.write(path.parent)
         path.unlink(missing_ok=True)
     return model
 
@@ -178,6 +198,27 @@ def _check_options(config: Mapping[str, Any], validation: Any) -> None:
         raise NescioError("patience needs validation data: validation=(x, y)")
 
 
+def _without_arguments(make_net: Any, data: Any) -> Any:
+    """A factory; one that takes the number of inputs gets the width of the encoded table."""
+    try:
+        parameters = inspect.signature(make_net).parameters.values()
+    except (TypeError, ValueError):
+        return make_net
+    by_position = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    needed = [p for p in parameters if p.default is p.empty and p.kind in by_position]
+    if isinstance(make_net, nn.Module) or not needed:
+        return make_net
+    table = data[0] if isinstance(data, tuple) and data else data
+    if len(needed) > 1 or not is_frame(table):
+        raise NescioError(
+            f"the factory takes {', '.join(p.name for p in needed)}; it is called without "
+            "arguments, or with the number of inputs where the training data are a table: "
+            "train(lambda inputs: nets.mlp(inputs, 3), (table, y))"
+        )
+    columns = learn_columns(table)
+    return lambda: encoded(make_net(columns.width), columns)
+
+
 def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) -> list[nn.Module]:
     if isinstance(make_net, nn.Module):
         raise NescioError(
@@ -204,7 +245,7 @@ def _read(
             "train does not train networks that read tokens (with an embedding) yet; train yours "
             "with PyTorch, then use nescio.models.plain, nescio.guard or nescio.audit on it"
         )
-    x, y = door.read(data, name=name, dtype=dtype)
+    x, y = door.read(data, name=name, dtype=dtype, columns=columns_of(net))
     x = only_tensor(x, "train").to(device or x.device)
     return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)
 
@@ -261,6 +302,9 @@ def _finished(
     check_same_run(folder / MODEL, manifest.get("notes", {}), config)
     inner = net[1] if config["standardize"] else net  # type: ignore[index]
     model: Model = load(folder / MODEL, kind="model", net=inner)
+    if not (folder / READABLE).exists():  # a kill came just before it
+        write_json(folder / READABLE, model.manifest)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     return model.to(device)
 
 

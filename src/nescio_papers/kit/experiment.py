@@ -4,14 +4,25 @@ A part that is done is on disk and is not run again, so a stopped experiment goe
 a new file beside this one, not new machinery.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nescio.core import NescioError, finite, make_folder, unknown, write_atomically, write_json
+from nescio.core import (
+    DamagedError,
+    NescioError,
+    file_digest,
+    finite,
+    load_manifest,
+    make_folder,
+    owned,
+    save_manifest,
+    unknown,
+    write_atomically,
+    write_json,
+)
 from nescio.core.running import progress
 from nescio_papers.kit.summary import summary
 
@@ -19,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VERDICTS = ("holds", "partly", "fails", "open")
+EXPERIMENT, PART = "experiment", "part of an experiment"  # kinds of files
+RECORD = ("title", "numbers", "figures", "comparisons", "claims", "text", "seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,15 +143,25 @@ def run_experiment(
     for name in only:
         if name not in names:
             raise NescioError(unknown("part", name, names))
-    folder = _claim(Path(folder), experiment, settings)
-    settings = replace(settings, folder=folder)
-    with progress(len(names), experiment.name, show=show) as advance:
+    with owned(make_folder(Path(folder))):
+        settings = replace(settings, folder=_claim(Path(folder), experiment, settings))
+        return _run_parts(experiment, Path(folder), settings, only, show)
+
+
+def _run_parts(
+    experiment: Experiment,
+    folder: Path,
+    settings: Settings,
+    only: Sequence[str],
+    show: bool | None,
+) -> Path:
+    with progress(len(experiment.parts), experiment.name, show=show) as advance:
         done: dict[str, dict[str, Any]] = {}
         for part in experiment.parts:
             path = folder / f"{part.name}.json"
             advance(0, lambda part=part: part.title)  # type: ignore[misc]
             if path.exists():
-                done[part.name] = json.loads(path.read_text())
+                done[part.name] = _read(path)
             elif not only or part.name in only:
                 done[part.name] = _run(part, settings, folder)
             advance(1, lambda part=part: part.title)  # type: ignore[misc]
@@ -152,8 +175,22 @@ def numbers_of(settings: Settings, part: str) -> dict[str, Any]:
     path = settings.folder / f"{part}.json" if settings.folder else None
     if path is None or not path.exists():
         return {}
-    numbers: dict[str, Any] = json.loads(path.read_text())["numbers"]
+    numbers: dict[str, Any] = _read(path)["numbers"]
     return numbers
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The record of a part that is done, if it and its figures are as they were written."""
+    anew = f"delete {path} to run this part again"
+    try:
+        record = load_manifest(path, PART)
+    except DamagedError as error:
+        raise DamagedError(f"{error}; or {anew}") from None
+    for name, there in record.pop("files").items():
+        figure = path.with_name(name)
+        if not figure.is_file() or file_digest(figure) != there:
+            raise DamagedError(f"{figure} is not what was written; {anew}")
+    return {name: value for name, value in record.items() if name in RECORD}
 
 
 def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
@@ -162,14 +199,14 @@ def _claim(folder: Path, experiment: Experiment, settings: Settings) -> Path:
     chosen = {"quick": settings.quick, "seed": settings.seed, "bits": settings.bits}
     mine = {"experiment": experiment.name, "settings": chosen}
     if path.exists():
-        theirs = json.loads(path.read_text())
-        if theirs != mine:
+        theirs = load_manifest(path, EXPERIMENT)
+        if {name: theirs.get(name) for name in mine} != mine:
             raise NescioError(
                 f"{folder} holds {theirs.get('experiment')} with {theirs.get('settings')}, not "
                 f"{experiment.name} with {mine['settings']}; choose another folder with --out"
             )
     else:
-        write_json(path, mine)
+        save_manifest(path, {"kind": EXPERIMENT, **mine})
     return folder
 
 
@@ -187,7 +224,9 @@ def _run(part: Part, settings: Settings, folder: Path) -> dict[str, Any]:
         "text": result.text,
         "seconds": round(time.monotonic() - start, 1),
     }
-    write_json(folder / f"{part.name}.json", record)  # last: a part is done when this is there
+    files = {name: file_digest(folder / name) for name in result.figures}
+    path = folder / f"{part.name}.json"  # last: a part is done when this is there
+    save_manifest(path, {"kind": PART, **record, "files": files})
     clean: dict[str, Any] = finite(record)
     return clean
 

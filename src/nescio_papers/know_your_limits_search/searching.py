@@ -20,7 +20,16 @@ from typing import Any
 
 import torch
 
-from nescio.core import NescioError, make_folder, write_atomically, write_json
+from nescio.core import (
+    NescioError,
+    digest,
+    load_manifest,
+    make_folder,
+    owned,
+    save_manifest,
+    write_atomically,
+    write_json,
+)
 from nescio.core.running import progress
 from nescio_papers.know_your_limits_search.trial import (
     RESULTS,
@@ -32,6 +41,7 @@ from nescio_papers.know_your_limits_search.trial import (
 )
 
 CONFIG, LEDGER = "search.json", "trials.jsonl"
+KIND = "search"
 
 
 def random_search(
@@ -55,30 +65,38 @@ def random_search(
     ranges = ranges or Ranges()
     drawn = draw(model, ranges, trials=trials, seed=seed)
     config = {"model": model, "seed": seed, "epochs": epochs, **asdict(ranges)}
-    folder = _claim(Path(folder), config)
-    done = _read(folder / LEDGER)
     tasks = [
         Task(model=model, number=k, parameters=p, seed=seed, epochs=epochs)
         for k, p in enumerate(drawn)
-        if k not in done
     ]
-    with progress(trials, f"search {model}", show=show) as advance:
-        advance(trials - len(tasks), lambda: _note(done))
-        for record in _evaluated(tasks, workers):
-            _append(folder / LEDGER, record)
+    with owned(make_folder(Path(folder))):
+        folder = _claim(Path(folder), config)
+        best_first = _sorted(_completed(folder / LEDGER, tasks, workers, show))
+        write_json(folder / "table.json", {"search": config, "trials": best_first})
+        write_atomically(folder / "table.csv", _csv(best_first))
+    return best_first
+
+
+def _completed(
+    path: Path, tasks: Sequence[Task], workers: int, show: bool | None
+) -> dict[int, Record]:
+    """All trials by number, those that the ledger lacks evaluated and written to it."""
+    done = _read(path)
+    missing = [task for task in tasks if task.number not in done]
+    with progress(len(tasks), f"search {tasks[0].model}", show=show) as advance:
+        advance(len(tasks) - len(missing), lambda: _note(done))
+        for record in _evaluated(missing, workers):
+            _append(path, record)
             done[record["trial"]] = record
             advance(1, lambda: _note(done))
-    best_first = _sorted(done)
-    write_json(folder / "table.json", {"search": config, "trials": best_first})
-    write_atomically(folder / "table.csv", _csv(best_first))
-    return best_first
+    return done
 
 
 def _claim(folder: Path, config: dict[str, Any]) -> Path:
     """Mark a folder as this search's, or refuse one that holds something else."""
     path = make_folder(folder) / CONFIG
     if path.exists():
-        theirs, mine = json.loads(path.read_text()), json.loads(json.dumps(config))
+        theirs, mine = load_manifest(path, KIND), json.loads(json.dumps(config))
         differ = [f"{k}: {theirs.get(k)}, not {mine[k]}" for k in mine if theirs.get(k) != mine[k]]
         if differ:
             raise NescioError(
@@ -87,7 +105,7 @@ def _claim(folder: Path, config: dict[str, Any]) -> Path:
     elif any(not result.name.startswith(".") for result in folder.iterdir()):
         raise NescioError(f"{folder} holds other files; choose a new folder for the search")
     else:
-        write_json(path, config)
+        save_manifest(path, {"kind": KIND, **config})
     return folder
 
 
@@ -101,16 +119,23 @@ def _read(path: Path) -> dict[int, Record]:
         os.truncate(path, end)
     try:
         records = [json.loads(line) for line in content[:end].splitlines()]
+        for number, record in enumerate(records):
+            if record.pop("digest") != _digest(record):
+                raise ValueError(f"line {number + 1} is not what was written")
         return {record["trial"]: record for record in records}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NescioError(f"{path} is damaged: {error}; choose another folder") from error
 
 
 def _append(path: Path, record: Record) -> None:
     with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(json.dumps({**record, "digest": _digest(record)}) + "\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _digest(record: Record) -> str:
+    return digest(json.dumps(record, sort_keys=True))
 
 
 def _evaluated(tasks: Sequence[Task], workers: int) -> Iterator[Record]:

@@ -3,7 +3,6 @@
 A killed run goes on: a network from its checkpoint, the table from the first cell that is missing.
 """
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nescio.core import DataSet, Prediction, Row, digest, kept, make_folder, write_json
+from nescio.core import DataSet, Prediction, Row, digest, kept, make_folder
 from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe
@@ -95,10 +94,8 @@ def timed_training(run: Callable[[], Model], folder: Path) -> Trained:
     path, before = folder / "seconds.json", folder.exists() and any(folder.iterdir())
     start = time.monotonic()
     model = run()
-    if not path.exists():
-        seconds = None if before else round(time.monotonic() - start, 1)
-        write_json(path, {"seconds": seconds})
-    return Trained(model, json.loads(path.read_text())["seconds"])
+    seconds = None if before else round(time.monotonic() - start, 1)
+    return Trained(model, kept(path, {}, lambda: seconds))
 
 
 def cell(

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from nescio import conformal, models, nets
 from nescio.calibration import temperature
-from nescio.core import from_json, kept, to_json
+from nescio.core import from_json, kept, quiet, to_json
 from nescio.data import corruptions
 from nescio.data.dataset import Part
 from nescio.evaluation.answers import see
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.under_shift import ShiftCurves, accuracy_above, entropies, under_shift
 from nescio.guards import Guard, guard
-from nescio.guards.score import quiet
 from nescio.models import Predictor
 from nescio.models.model import Model
 from nescio.report.plots import shift_plot as pictures

@@ -1,12 +1,11 @@
 """Digits that begin to change in the middle of a stream: when does the monitor raise an alarm?"""
 
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, RangeWarning, registry
+from nescio.core import NescioError, quiet, registry
 from nescio.data.dataset import Part
 from nescio.guards import Guard
 from nescio.monitoring import Monitor, monitor
@@ -57,8 +56,7 @@ def streams(watch: Guard, test: Part, *, seed: int) -> Findings:
 
 
 def _scores(watch: Guard, x: Tensor) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RangeWarning)
+    with quiet():
         return watch(x).score
 
 

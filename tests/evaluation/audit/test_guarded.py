@@ -90,10 +90,10 @@ def test_test_data_of_another_kind_break_the_guarantees() -> None:
 
 
 def test_too_few_samples_say_how_many_it_takes() -> None:
-    found = guarded("mine", plain(net()), hold(drawn(300, 0), None, seed=0), drawn(100, 1))
+    found = guarded("mine", plain(net()), hold(drawn(200, 0), None, seed=0), drawn(100, 1))
     assert found.guard is None
-    assert found.findings.samples == 150
-    assert found.findings.needed == least_samples(training=True) == 188
+    assert found.findings.samples == 100
+    assert found.findings.needed == least_samples(training=True) == 150
 
 
 def test_a_network_that_errs_too_often_says_so() -> None:

@@ -72,7 +72,7 @@ def test_all_four_files_are_written_and_the_json_is_read_again(parts, tmp_path):
     path = path.with_suffix(".json")
     assert Comparison.load(path).to_json() == whole.to_json()
     assert Comparison.load(path).rows == whole.rows
-    assert json.loads(path.read_text()) == whole.to_json()
+    assert json.loads(path.read_text()).items() >= whole.to_json().items()
     texts = {"txt": str(whole), "md": whole.markdown(), "tex": whole.latex()}
     for ending, text in texts.items():
         assert path.with_suffix(f".{ending}").read_text() == text
@@ -81,9 +81,9 @@ def test_all_four_files_are_written_and_the_json_is_read_again(parts, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "cannot read a comparison"),
-        ("[]", "is not a comparison"),
-        ('{"kind": "audit"}', "is not a comparison"),
+        ("{", "has no manifest"),
+        ("[]", "not a file of nescio"),
+        ('{"kind": "audit"}', "has no manifest"),
     ],
 )
 def test_another_file_is_refused(content, said, tmp_path):
@@ -91,7 +91,7 @@ def test_another_file_is_refused(content, said, tmp_path):
     path.write_text(content)
     with pytest.raises(NescioError, match=said):
         Comparison.load(path)
-    with pytest.raises(NescioError, match="cannot read a comparison"):
+    with pytest.raises(NescioError, match="no file"):
         Comparison.load(tmp_path / "absent.json")
 
 

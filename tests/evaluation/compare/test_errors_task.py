@@ -86,7 +86,7 @@ def test_saved_and_read_again(found, tmp_path):
         np.testing.assert_array_equal(again.scores[name]["toys"], by_set["toys"])
     np.testing.assert_array_equal(again.wrong, found.wrong)
     assert list(again.confidence) == list(found.confidence) == ["before", "after"]
-    with pytest.raises(NescioError, match="cannot read"):
+    with pytest.raises(NescioError, match="no file"):
         Comparison.load(tmp_path / "none")
 
 

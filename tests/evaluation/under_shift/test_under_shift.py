@@ -127,10 +127,10 @@ def test_it_is_kept_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot read a shift curves from .*along.json"),
-        ("{", "cannot read a shift curves from"),
-        ("[1]", "is not a shift curves"),
-        ('{"kind": "shift curves", "shift": "rotation"}', "'description'"),
+        (None, "no file .*along.json"),
+        ("{", "has no manifest"),
+        ("[1]", "not a file of nescio"),
+        ('{"kind": "shift curves", "shift": "rotation"}', "has no manifest"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path, content, message):

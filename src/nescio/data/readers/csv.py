@@ -17,6 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import NescioError
+from nescio.data.readers.raw_rows import (
+    MISSING,
+    Encoder,
+    RawRows,
+    encoded_rows,
+    is_header,
+    is_number,
+    number,
+)
 from nescio.data.readers.stream import (
     Names,
     Stream,
@@ -29,13 +38,12 @@ from nescio.data.readers.stream import (
     same_file,
 )
 
-R = TypeVar("R", Tensor, Words, list[list[str]])
+R = TypeVar("R", Tensor, Words, RawRows, list[list[str]])
 Read = Callable[["Layout", bytes, int], R]  # of a piece of the file and the number of its first row
 
 CHUNK = 1 << 23  # bytes of text that are read at a time
 SEPARATORS = b",;\t"
 BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error)
-MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
 
 
 @dataclass(frozen=True)
@@ -63,27 +71,38 @@ def csv_stream(
     without: Names = None,
     keep: Names = None,
     header: bool | None = None,
+    encode: Encoder | None = None,
 ) -> Stream:
     """Rows of numbers; a missing value is NaN. The file is plain, .gz or .xz.
 
     columns: only these, in this order. without: all but these. keep: columns that are copied
     through as text; no inputs, unless `columns` has them too. header: whether the first row holds
     names; None: it does if one of its values is not a number, or if they are 0, 1, 2, ... in
-    order, as pandas numbers columns. Without it, columns are 0, 1, ...
+    order, as pandas numbers columns. Without it, columns are 0, 1, ... encode: makes numbers of
+    its columns, which may hold text; others are left out.
     """
     path = Path(path)
+    columns = columns if encode is None else encode.names
     with _reading(path):
         layout = _layout(path, columns, without, header, keep)
         with _opened(path) as file:
             if not _count(layout, next(_chunks(layout, file), b"\n")):
                 raise NescioError(f"{path} has a header but no rows; expected at least one")
 
+    def where(row: int) -> str:
+        return f"{csv_row(path, row, header=layout.header)} of {path}"
+
     def read(start: int, size: int) -> Iterator[Tensor]:
-        return exactly(_rows(layout, start, _inputs), size)
+        if encode is None:
+            return exactly(_rows(layout, start, _inputs), size)
+        return exactly(encoded_rows(_rows(layout, start, _cells), encode, start, where), size)
 
     names = tuple(layout.names[place] for place in layout.places)
     identity = same_file(path, columns=list(names), header=layout.header)
-    found = Stream(str(path), (len(names),), None, identity, read, columns=names)
+    width = len(names) if encode is None else encode.width
+    if encode is not None:
+        identity["encoding"] = encode.manifest()
+    found = Stream(str(path), (width,), None, identity, read, columns=names)
     if not layout.kept:
         return found
     own = [layout.names[place] for place in layout.kept]
@@ -163,6 +182,26 @@ def _inputs(layout: Layout, chunk: bytes, first: int) -> Tensor:
         return torch.from_numpy(_numbers(layout, chunk, first).astype(np.float32))
 
 
+def _cells(layout: Layout, chunk: bytes, first: int) -> RawRows:
+    """The chosen columns as text."""
+    columns = [layout.names[place] for place in layout.places]
+    table = _arrow(layout, chunk, text=True) if _is_even(layout, chunk) else None
+    if table is not None:
+        parts = [column.combine_chunks() for column in table.columns]
+        different = [part.dictionary.to_pylist() for part in parts]
+        index = [part.indices.to_numpy(zero_copy_only=False) for part in parts]
+    else:
+        rows = _even(layout, chunk, first)
+        texts = [[row[place] for row in rows] for place in layout.places]
+        different = [list(dict.fromkeys(text)) for text in texts]
+        numbers = [{cell: number for number, cell in enumerate(one)} for one in different]
+        pairs = zip(numbers, texts, strict=True)
+        index = [np.array([known[cell] for cell in text]) for known, text in pairs]
+    return RawRows(
+        dict(zip(columns, different, strict=True)), dict(zip(columns, index, strict=True))
+    )
+
+
 def _words(layout: Layout, chunk: bytes, first: int) -> Words:
     """The columns that are copied through."""
     rows = _even(layout, chunk, first)
@@ -212,10 +251,8 @@ def _numbers(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
 
 
 def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
-    try:
-        import pyarrow as pa
-        from pyarrow import csv as reader
-    except ImportError:
+    table = _arrow(layout, chunk, text=False)
+    if table is None:
         return np.loadtxt(
             io.BytesIO(chunk),
             np.float64,
@@ -225,8 +262,22 @@ def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
             ndmin=2,
             encoding="utf-8",
         )
+    rows = np.empty((len(table), len(layout.places)))
+    for place, values in enumerate(table.columns):
+        rows[:, place] = values.to_numpy()
+    return rows
+
+
+def _arrow(layout: Layout, chunk: bytes, *, text: bool) -> Any:
+    """The chosen columns as Arrow reads them, numbers or different texts; None: it is not there."""
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as reader
+    except ImportError:
+        return None
     wanted = [str(place) for place in layout.places]
-    table = reader.read_csv(
+    kind = pa.dictionary(pa.int32(), pa.string()) if text else pa.float64()
+    return reader.read_csv(
         pa.BufferReader(chunk),
         reader.ReadOptions(
             use_threads=False,
@@ -235,16 +286,12 @@ def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
         ),
         reader.ParseOptions(delimiter=layout.separator),
         reader.ConvertOptions(
-            check_utf8=False,
-            null_values=["", *MISSING],
-            column_types={name: pa.float64() for name in wanted},
+            check_utf8=text,
+            null_values=list(MISSING),
+            column_types=dict.fromkeys(wanted, kind),
             include_columns=wanted,
         ),
     )
-    rows = np.empty((len(table), len(wanted)))
-    for place, values in enumerate(table.columns):
-        rows[:, place] = values.to_numpy()
-    return rows
 
 
 def _is_even(layout: Layout, chunk: bytes) -> bool:
@@ -292,35 +339,6 @@ def _column(
             f"column {name!r} of {layout.path} holds {cells[bad]!r} in {where}, expected a number; "
             f"encode it (docs/tables-and-shift.md) or leave it out: {layout.path}:without={left}"
         ) from None
-
-
-def is_header(cells: Sequence[str]) -> bool:
-    """Whether a first row holds names: one is no number, or they are 0, 1, 2, ... in order.
-
-    So pandas writes columns without names; with its index a column without a name comes first.
-    A row of one 0 is a number.
-    """
-    counted = list(map(str, range(len(cells))))
-    index = ["", *counted[:-1]]
-    if (len(cells) > 1 and list(cells) == counted) or (len(cells) > 2 and list(cells) == index):
-        return True
-    return not all(map(is_number, cells))
-
-
-def is_number(cell: str) -> bool:
-    """Whether a text is a number, or stands for no value."""
-    try:
-        number(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def number(cell: str) -> float:
-    """The number that a text holds; NaN where it stands for no value."""
-    if "_" in cell:  # Python reads 1_000 as a number, nobody else does
-        raise ValueError(cell)
-    return np.nan if cell in MISSING else float(cell)
 
 
 def _opened(path: Path) -> IO[bytes]:

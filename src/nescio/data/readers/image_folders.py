@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError
+from nescio.core import NescioError, known_by
 from nescio.data.images import as_images, height_width
 from nescio.data.readers.stream import Stream
 
@@ -50,8 +50,8 @@ def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = N
     names = [path.decode("utf-8", "backslashreplace") for path in paths]
     total = hashlib.blake2b(digest_size=16)
     for name, path in zip(names, files, strict=True):
-        found = path.stat()
-        total.update(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+        known = known_by(path) if path.is_file() else None  # else a pipe, or a link to nothing
+        total.update(f"{name}\0{known}\n".encode())
     identity = {"files": len(files), "digest": total.hexdigest(), "size": size, "mode": mode}
     return Stream(
         str(folder),

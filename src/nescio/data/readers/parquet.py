@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError
+from nescio.data.readers.raw_rows import Encoder, RawRows, encoded_rows
 from nescio.data.readers.stream import (
     Names,
     Stream,
@@ -39,20 +40,27 @@ def parquet() -> ModuleType:
 
 
 def parquet_stream(
-    path: str | Path, *, columns: Names = None, without: Names = None, keep: Names = None
+    path: str | Path,
+    *,
+    columns: Names = None,
+    without: Names = None,
+    keep: Names = None,
+    encode: Encoder | None = None,
 ) -> Stream:
     """Rows of numbers; nulls are NaN.
 
     columns: only these, in this order. without: all but these. keep: columns that are copied
-    through as text; no inputs, unless `columns` has them too.
+    through as text; no inputs, unless `columns` has them too. encode: makes numbers of its
+    columns, which may hold text; others are left out.
     """
     path, package = Path(path), parquet()
+    columns = columns if encode is None else encode.names
     schema, total = _schema(path)
     known, kinds = list(schema.names), {field.name: field.type for field in schema}
     names = [known[place] for place in chosen_columns(path, known, columns, without, keep)]
     own = [known[place] for place in places_of(path, known, keep)]
     text = [name for name in names if not _is_number(kinds[name])]
-    if text:
+    if text and encode is None:
         said = f"column {text[0]!r} of {path} holds {kinds[text[0]]}, expected numbers; encode it "
         if columns is not None:
             raise NescioError(f"{said}(docs/tables-and-shift.md)")
@@ -64,14 +72,20 @@ def parquet_stream(
         raise NescioError(f"{path} has no rows; expected at least one")
 
     def read(start: int, size: int) -> Iterator[Tensor]:
-        parts = _batches(package, path, names, start, size)
-        return exactly((_rows(batch, names) for batch in parts), size)
+        parts = _batches(package, path, names, start, size if encode is None else ROWS)
+        if encode is None:
+            return exactly((_rows(batch, names) for batch in parts), size)
+        cells = (_cells(batch, names) for batch in parts)
+        return exactly(encoded_rows(cells, encode, start, lambda at: f"row {at} of {path}"), size)
 
     def words(start: int) -> Iterator[Words]:
         return (_words(path, batch, own) for batch in _batches(package, path, own, start, ROWS))
 
     identity = same_file(path, columns=names)
-    found = Stream(str(path), (len(names),), total, identity, read, columns=tuple(names))
+    width = len(names) if encode is None else encode.width
+    if encode is not None:
+        identity["encoding"] = encode.manifest()
+    found = Stream(str(path), (width,), total, identity, read, columns=tuple(names))
     if not own:
         return found
     return replace(found, identity={**identity, "keep": own}, kept=kept_in_order(own, words))
@@ -108,6 +122,21 @@ def _batches(
             skipped = min(start, len(batch))
             start -= skipped
             yield batch.slice(skipped)
+
+
+def _cells(batch: Any, names: list[str]) -> RawRows:
+    """Columns as they stand; a null is None."""
+    different, index = {}, {}
+    for name in names:
+        values = batch.column(name)
+        if _is_number(values.type):
+            different[name] = values.cast("float64").to_numpy(zero_copy_only=False)
+            index[name] = np.arange(len(values))
+            continue
+        coded = values.dictionary_encode()
+        different[name] = [*coded.dictionary.to_pylist(), None]
+        index[name] = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
+    return RawRows(different, index)
 
 
 def _words(path: Path, batch: Any, names: list[str]) -> Words:

@@ -2,16 +2,18 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.core import NescioError, unknown
+from nescio.nets import sharing
 from nescio.nets.factory import is_scaled
 
 BEFORE = "input of "
@@ -175,32 +177,52 @@ def place(name: str, net: nn.Module) -> Place:
     raise NescioError(_nothing(bare, list(layers)))
 
 
-@contextmanager
-def reading(places: Sequence[Place], keep: Callable[[Place, Tensor], None]) -> Iterator[None]:
-    """Hand `keep` what the places hold while a network is called once; then check that all did."""
-    kept, turns = Counter[str](), Counter[int]()
-    with ExitStack() as hooks:
-        for index, spot in enumerate(places):
+class Reading:
+    """A copy of a network that only one call has, with hooks at places: what they hold of it.
 
-            def read(_: Any, args: Any, found: Any, spot: Place = spot, index: int = index) -> None:
-                turns[index] += 1
-                if spot.turn in (None, turns[index]):
-                    value = next(iter([*args, *found.values()]), None) if spot.before else found
-                    keep(spot, _first_tensor(value, spot.name))
-                    kept[spot.name] += 1
+    keep: what is kept of the output of a layer, or of its input.
+    """
 
+    def __init__(
+        self, net: nn.Module, *, places: Sequence[str], keep: Callable[[Place, Tensor, int], Tensor]
+    ) -> None:
+        self.net = sharing(net)
+        tensors = [*self.net.parameters(), *self.net.buffers()]
+        self.device = next((t.device for t in tensors), torch.device("cpu"))
+        self.dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
+        self.pools = any(isinstance(layer, nn.MaxPool2d) for layer in self.net.modules())
+        self._places = [place(name, self.net) for name in places]
+        self._keep, self._samples = keep, 0
+        self._rows: dict[str, Tensor] = {}
+        self._calls, self._kept = Counter[str](), Counter[str]()
+        for spot in self._places:
             if spot.before:
-                handle = spot.layer.register_forward_pre_hook(read, with_kwargs=True)
+                spot.layer.register_forward_pre_hook(partial(self._read, spot), with_kwargs=True)
             else:
-                handle = spot.layer.register_forward_hook(read)
-            hooks.callback(handle.remove)
-        yield
-    for spot in places:
-        if kept[spot.name] != 1:
-            raise NescioError(
-                f"layer {spot.name!r} was called {kept[spot.name]} times in this pass, not once as "
-                "before; name a layer that every pass calls once"
-            )
+                spot.layer.register_forward_hook(partial(self._read, spot))
+
+    def _read(self, spot: Place, _: nn.Module, args: Any, found: Any) -> None:
+        self._calls[spot.name] += 1
+        if spot.turn in (None, self._calls[spot.name]):
+            value = next(iter([*args, *found.values()]), None) if spot.before else found
+            self._rows[spot.name] = self._keep(spot, _first_tensor(value, spot.name), self._samples)
+            self._kept[spot.name] += 1
+
+    def begin(self, samples: int) -> None:
+        """Get ready for a call on so many inputs."""
+        self._samples = samples
+        for held in (self._rows, self._calls, self._kept):
+            held.clear()
+
+    def end(self) -> dict[str, Tensor]:
+        """What the places held in the call since `begin`, in their order."""
+        for spot in self._places:
+            if self._kept[spot.name] != 1:
+                raise NescioError(
+                    f"layer {spot.name!r} was called {self._kept[spot.name]} times in this pass, "
+                    "not once as before; name a layer that every pass calls once"
+                )
+        return {spot.name: self._rows.pop(spot.name) for spot in self._places}
 
 
 def _first_tensor(value: Any, name: str) -> Tensor:
@@ -210,6 +232,16 @@ def _first_tensor(value: Any, name: str) -> Tensor:
         kind = type(value).__name__
         raise NescioError(f"layer {name!r} gives a {kind}, not a tensor; name one inside it")
     return first
+
+
+def placed_in(net: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
+    """The names, of places that are all in the network."""
+    return tuple(place(name, net).name for name in names)
+
+
+def as_is(_: Place, value: Tensor, __: int) -> Tensor:
+    """A copy of what a layer gives, not pooled: what follows may write on it."""
+    return value.detach().clone()
 
 
 def check_pool(pool: Pool) -> None:
@@ -225,8 +257,9 @@ def named(option: object) -> object:
     return {"function": getattr(option, "__qualname__", type(option).__name__)}
 
 
-def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, samples: int) -> Tensor:
+def pooled(pool: Pool, spot: Place, value: Tensor, samples: int) -> Tensor:
     """Rows `(N, F)` of a layer's output, never the same memory: what follows may write on it."""
+    name = spot.name
     whole = value if value.dtype in (torch.float32, torch.float64) else value.float()
     if callable(pool):
         try:
@@ -237,7 +270,7 @@ def pooled(value: Tensor, pool: Pool, layer: nn.Module, name: str, samples: int)
             ) from error
     elif whole.ndim < 3:
         rows = whole
-    elif pool in MAPS and isinstance(layer, FEATURES_LAST):
+    elif pool in MAPS and isinstance(spot.layer, FEATURES_LAST):
         raise NescioError(
             f"{name!r} gives sequences {tuple(value.shape)}, whose features are last, not maps; "
             "use pool='tokens' (their mean), 'first' (the first one), 'flatten' or a function"

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +11,38 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import Head, Inputs, NescioError, categorical
-from nescio.data import door
+from nescio.data import Columns, door
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
-from nescio.detectors.observe.layers import Place, Pool, check_pool, place, pooled, reading
+from nescio.detectors.observe.layers import (
+    Call,
+    Pool,
+    Reading,
+    as_is,
+    check_pool,
+    place,
+    placed_in,
+    pooled,
+    traced,
+)
 from nescio.models import Member
 from nescio.models import networks as members_of
 from nescio.models.model import check_logits
-from nescio.nets import Output, at_rest, called, entering, reads_tokens, refusing_shapes, selected
+from nescio.nets import (
+    Copies,
+    Output,
+    called,
+    columns_of,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+)
 from nescio.nets.modes import QuickImages
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
 
 HALVES = (torch.float16, torch.bfloat16)
-WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +52,18 @@ class Network:
     net: nn.Module
     output: Output = None
     pool: Pool = "mean"
-    places: Sequence[Place] = field(default_factory=tuple)
+    places: Sequence[str] = ()
     head: Head | None = None  # how its outputs are read; None: they are class logits
+    fixed: bool = False  # whether nobody else can change the network
 
-    @property
-    def device(self) -> torch.device:
-        """Where the weights live."""
-        return next((t.device for t in self._tensors), torch.device("cpu"))
+    @cached_property
+    def _bare(self) -> Copies[Reading]:
+        return Copies(self.net, partial(Reading, places=(), keep=as_is), fixed=self.fixed)
+
+    @cached_property
+    def _watched(self) -> Copies[Reading]:
+        keep = partial(pooled, self.pool)
+        return Copies(self.net, partial(Reading, places=self.places, keep=keep), fixed=self.fixed)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -50,31 +74,54 @@ class Network:
     def _tensors(self) -> Iterator[Tensor]:
         return chain(self.net.parameters(), self.net.buffers())
 
-    @property
+    @cached_property
     def reads_tokens(self) -> bool:
         """Whether whole numbers enter as they are."""
         return reads_tokens(self.net)
+
+    @cached_property
+    def columns(self) -> Columns | None:
+        """How tables are encoded; None: the network reads numbers as they are."""
+        return columns_of(self.net)
 
     @property
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
         kind = torch.float64 if self.dtype == torch.float64 else torch.float32
-        return {"dtype": kind, "tokens": reads_tokens(self.net)}
+        return {"dtype": kind, "tokens": self.reads_tokens, "columns": self.columns}
 
     def __call__(self, x: Inputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
-        rows: dict[str, Tensor] = {}
-
-        def keep(spot: Place, value: Tensor) -> None:
-            rows[spot.name] = pooled(value, self.pool, spot.layer, spot.name, len(x))
-
-        with reading(self.places, keep):
-            logits = self.answer(x)
-        return logits, {spot.name: rows[spot.name] for spot in self.places}
+        with self._watched.lent() as reading:
+            reading.begin(len(x))
+            logits = self._logits(self._run(reading, x), x)
+            return logits, reading.end()
 
     def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
-        logits = selected(self.raw(x), self.output)
+        return self._logits(self.raw(x), x)
+
+    def raw(self, x: Inputs) -> Any:
+        """What the network returns, in evaluation mode and with its weights frozen."""
+        with self._bare.lent() as reading:
+            return self._run(reading, x)
+
+    def traced(self, x: Inputs) -> tuple[Any, list[Call]]:
+        """What the network returns, and which layers it calls."""
+        results: list[Any] = []
+        with self._bare.lent() as reading:
+            calls = traced(reading.net, lambda: results.append(self._run(reading, x)))
+        return results[0], calls
+
+    def held(self, x: Inputs, places: Sequence[str]) -> dict[str, Tensor]:
+        """What places hold, not pooled."""
+        reading = Reading(self.net, places=places, keep=as_is)
+        reading.begin(len(x))
+        self._run(reading, x)
+        return reading.end()
+
+    def _logits(self, result: Any, x: Inputs) -> Tensor:
+        logits = selected(result, self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
@@ -83,36 +130,33 @@ class Network:
         logits = logits.float() if logits.dtype in HALVES else logits
         return logits if self.head is None else self.head.center(logits)
 
-    def raw(self, x: Inputs) -> Any:
-        """What the network returns, in evaluation mode and with its weights frozen."""
+    def _run(self, reading: Reading, x: Inputs) -> Any:
         with (
-            at_rest(self.net),
-            _refusing_half(self.dtype),
+            _refusing_half(reading.dtype),
             refusing_shapes(x),
-            QuickImages() if self._is_quicker(x) else nullcontext(),
+            QuickImages() if _is_quicker(reading, x) else nullcontext(),
         ):
-            return called(self.net, self._batch(x))
+            return called(reading.net, self._batch(reading, x))
 
-    def _is_quicker(self, x: Inputs) -> bool:
-        """Whether `QuickImages` helps: with gradients, or where maps are pooled."""
-        if not isinstance(x, Tensor) or x.ndim != 4 or self.device.type != "cpu":
-            return False
-        pools = (isinstance(layer, nn.MaxPool2d) for layer in self.net.modules())
-        return x.requires_grad or any(pools)
-
-    def _batch(self, x: Inputs) -> Inputs:
+    def _batch(self, reading: Reading, x: Inputs) -> Inputs:
         """Inputs as the network reads them; a copy, as its first layer may write on them."""
-        batch: Inputs = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
+        batch: Inputs = entering(x, reading.device, reading.dtype, tokens=self.reads_tokens)
         if isinstance(x, Tensor) and isinstance(batch, Tensor):
             return batch.clone() if batch.data_ptr() == x.data_ptr() else batch
         return batch.clone()
 
 
+def _is_quicker(reading: Reading, x: Inputs) -> bool:
+    """Whether `QuickImages` helps: with gradients, or where maps are pooled."""
+    if not isinstance(x, Tensor) or x.ndim != 4 or reading.device.type != "cpu":
+        return False
+    return x.requires_grad or reading.pools
+
+
 def networks(source: Any) -> list[Member]:
     """The networks of a module, a model, or a sequence of these, whose features can be read."""
     if isinstance(source, nn.Module):
-        inner = WRAPPERS.get(type(source).__name__)
-        return [Member(net=source if inner is None else getattr(source, inner))]
+        return members_of(source)
     if isinstance(source, (list, tuple)) and source:
         return [member for part in source for member in networks(part)]
     kind = type(source).__name__
@@ -246,7 +290,7 @@ def scorer(
             f"{detector.name} was fitted on {fitted} network(s), this source has {len(nets)}; fit "
             "it on activations of this source, or on their mean()"
         )
-    placed = [replace(net, places=[place(n, net.net) for n in detector.layers]) for net in nets]
+    placed = [replace(net, places=placed_in(net.net, detector.layers)) for net in nets]
     return Scorer(detector, tuple(placed), batch_size)
 
 

@@ -15,15 +15,12 @@ from nescio.data import door
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (
     BEFORE,
-    Place,
     Pool,
     check_pool,
     chosen,
     last_linear,
     named,
-    place,
-    reading,
-    traced,
+    placed_in,
 )
 from nescio.detectors.observe.network import (
     HALVES,
@@ -126,7 +123,7 @@ def observe(
     about = {**_about(seen, pool), "data": digest(found["hashes"]), "bytes": size}
     return Activations(
         logits=found["logits"],
-        features={spot.name: found[LAYER + spot.name] for spot in seen[0].network.places},
+        features={name: found[LAYER + name] for name in seen[0].network.places},
         labels=found.get("labels"),
         inputs=_inputs(found) if kept is None else kept,
         **_last_layer(seen, found["logits"]),
@@ -140,13 +137,15 @@ def observe(
 def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
     """How the networks were read, as JSON."""
     first = seen[0].network
+    columns = first.reads["columns"]
     return {
         "network": type(first.net).__name__,
-        "layers": [spot.name for spot in first.places],
+        "layers": list(first.places),
         "pool": named(pool),
         "output": named(first.output),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
+        **({} if columns is None else {"columns": columns.layout}),
     }
 
 
@@ -174,20 +173,14 @@ def _inputs(columns: dict[str, Tensor]) -> Inputs | None:
 
 def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
-    net, results = network.net, list[Any]()
-    calls = traced(net, lambda: results.append(network.raw(x)))
-    output = located(results[0]) if network.output is None else network.output
-    places = [place(name, net) for name in chosen(layers, net, calls)]
+    net = network.net
+    result, calls = network.traced(x)
+    output = located(result) if network.output is None else network.output
+    places = placed_in(net, chosen(layers, net, calls))
     placed = replace(network, output=output, places=places)
+    logits, rows = placed(x)
     linear = last_linear(calls)
-    ends = [] if linear is None else [place(BEFORE + linear, net), place(linear, net)]
-    held: dict[str, Tensor] = {}
-
-    def hold(spot: Place, value: Tensor) -> None:
-        held[spot.name] = value.detach().clone()
-
-    with reading(ends, hold):
-        logits, rows = placed(x)
+    held = {} if linear is None else network.held(x, (BEFORE + linear, linear))
     check_outputs(logits)
     nothing = Seen(placed, logits, rows, None, None)
     if linear is None:

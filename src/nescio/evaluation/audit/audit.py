@@ -24,7 +24,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.core.running import Advance, progress
-from nescio.data import door
+from nescio.data import Columns, door
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, Findings, PredictorFindings, Quality
 from nescio.evaluation.audit.guard_section import Guarded, guarded
@@ -55,7 +55,7 @@ from nescio.evaluation.audit.ood_section import (
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
 from nescio.metrics import reliability
-from nescio.models import Predictor, plain
+from nescio.models import Predictor, encoding_of, plain
 from nescio.nets import reads_tokens
 from nescio.training.loop import Pair
 
@@ -172,7 +172,8 @@ def audit(
     named = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
     _check(predictors, ood, alphas, rays)
-    read = partial(_read, tokens=_read_tokens(predictors))
+    columns = encoding_of(next(iter(predictors.values())))
+    read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
     x, y = read(data, "test data")
     trained = (
         None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
@@ -230,10 +231,16 @@ def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
 
 
 def _read(
-    data: Any, name: str, *, tokens: bool, labels: Labels = "needed", keep_bytes: bool = False
+    data: Any,
+    name: str,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    labels: Labels = "needed",
+    keep_bytes: bool = False,
 ) -> tuple[Any, Any]:
     """Inputs and labels in memory; numbers that have a range as floats."""
-    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens)
+    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens, columns=columns)
     if isinstance(x, Tensor) and (has_range(x) or not tokens):
         x = as_inputs(x, name, keep_bytes=keep_bytes)
     if y is None or labels == "unread":

@@ -190,6 +190,7 @@ class Shown:
     errors: int
     bound: float
     needed: int | None = None
+    at_risks: tuple[tuple[float, float], ...] = ()  # larger risks, and the coverage of each
     calibration: int  # samples that show guarantees
 
 

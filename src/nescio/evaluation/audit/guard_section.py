@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
 from nescio.conformal.score_limits import allowed
-from nescio.core import NescioError, generator
+from nescio.core import NescioError, generator, quiet
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.guards import Decisions, Guard, guard
-from nescio.guards.guard import FITTING, TUNING
-from nescio.guards.rules import fewest
-from nescio.guards.score import quiet
+from nescio.guards.largest_coverage import fewest
+from nescio.guards.splitting import FITTING
 from nescio.models import Predictor, innermost
 from nescio.nets.factory import is_scaled, made_by
 from nescio.training.loop import Pair
@@ -96,8 +95,7 @@ def least_samples(
         or guarantees - allowed(guarantees, false_alarm) < answers
     ):
         guarantees += 1
-    share = 1 - TUNING - (0.0 if training else FITTING)
-    return math.ceil(guarantees / share)
+    return math.ceil(guarantees / (1.0 if training else 1 - FITTING))
 
 
 def _made(

@@ -17,10 +17,11 @@ from nescio.core import (
     Results,
     Row,
     from_json,
+    load_manifest,
     load_tensors,
     make_folder,
     merged,
-    read_json,
+    save_manifest,
     save_tensors,
     to_json,
     unknown,
@@ -228,7 +229,6 @@ class Comparison:
             f"{name}.txt": str(self),
             f"{name}.md": self.markdown(),
             f"{name}.tex": latex,
-            f"{name}.json": self.json(),
         }
         if self.scores and pictures:
             from nescio.report.plots.score_plots import png
@@ -238,6 +238,7 @@ class Comparison:
             save_tensors(folder / SCORES, self._tensors(), {"kind": "scores"})
         for file, content in texts.items():
             write_atomically(folder / file, content)
+        save_manifest(folder / f"{name}.json", json.loads(self.json()))
         return folder / f"{name}.md"
 
     def _latex_metrics(self) -> tuple[str, ...]:
@@ -266,7 +267,7 @@ class Comparison:
     def load(cls, path: str | Path, name: str = FILE) -> "Comparison":
         """Read the folder, or the .json file, that `save` wrote."""
         path = Path(path) if str(path).endswith(".json") else Path(path) / f"{name}.json"
-        found = cls.from_json(read_json(path, KIND), str(path))
+        found = cls.from_json(load_manifest(path, KIND), str(path))
         there = path.with_name(SCORES)
         return found._with_scores(there) if there.exists() else found
 

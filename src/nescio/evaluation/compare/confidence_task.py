@@ -9,7 +9,7 @@ from nescio.attacks import Attacked
 from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_labels, only_tensor
 from nescio.core.registry import measures as known_measures
 from nescio.core.running import progress as bar
-from nescio.data import door
+from nescio.data import Columns, door
 from nescio.detectors.observe import scorer
 from nescio.evaluation.compare.areas import Bootstrap
 from nescio.evaluation.compare.comparison import About, Comparison, Published, SubjectAbout
@@ -33,6 +33,7 @@ from nescio.evaluation.compare.subjects import (
     candidates,
 )
 from nescio.metrics import Interval
+from nescio.models import encoding_of
 
 FILTERED = ", misclassified"  # ends the name of the filtered row of adversarial samples
 REJECTED = 1.01  # times 1 / C: a smaller confidence counts as no class at all
@@ -64,7 +65,9 @@ def compare_confidence(
         raise NescioError('the task "confidence" ranks by one measure: measures="log_odds"')
     measure = known_measures[measures]
     rule = Bootstrap(level, resamples, seed)
-    inputs, labels = door.read(data, name="test data", labels=False)
+    predictors = as_predictors(subjects)
+    columns = next(map(encoding_of, predictors.values()), None)
+    inputs, labels = door.read(data, name="test data", labels=False, columns=columns)
     inputs = only_tensor(inputs, 'the task "confidence"')
     x = as_inputs(inputs, "in-distribution data", keep_bytes=True)
     named = _subjects(subjects, measure, measures, scores)
@@ -72,7 +75,7 @@ def compare_confidence(
     if not named:
         raise NescioError("nothing to compare: there is no predictor and no detector")
     y = _labels(labels, len(x), [one for one, _ in named])
-    probes = _probes(ood, name, tuple(x.shape[1:]))
+    probes = _probes(ood, name, tuple(x.shape[1:]), columns)
     if any(one.measure is not None for one, _ in named):  # detectors get no label wrong
         for probe in probes.values():
             if isinstance(probe, AdversarialSamples):
@@ -146,12 +149,14 @@ def _labels(given: Any, samples: int, subjects: Iterable[Subject]) -> Tensor | N
     return as_targets(given, samples, task="classification").cpu()
 
 
-def _probes(ood: Any, name: str, shape: tuple[int, ...]) -> dict[str, Probe]:
+def _probes(
+    ood: Any, name: str, shape: tuple[int, ...], columns: Columns | None
+) -> dict[str, Probe]:
     if not isinstance(ood, Mapping):
         raise NescioError('OOD data come by name: {"letters": z}')
     if not ood:
         raise NescioError('there are no OOD data; give some by name: {"letters": z}')
-    probes = {row: as_probe(row, given, shape) for row, given in ood.items()}
+    probes = {row: as_probe(row, given, shape, columns) for row, given in ood.items()}
     names = [name, *(n for row, probe in probes.items() for n in _names(row, probe))]
     for row in names:
         if names.count(row) > 1:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent, Attacked, adversarial_noise, adversarial_samples, pgd
-from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs
-from nescio.data import OODSource
+from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs, only_tensor
+from nescio.data import Columns, OODSource, door
 from nescio.data.ood.source import digest
 
 Detector: TypeAlias = Callable[[Tensor], Any]  # inputs -> (N,) scores, larger = further out
@@ -121,8 +121,13 @@ class Absent:
 Probe: TypeAlias = Tensor | tuple[OODSource, int] | AdversarialNoise | AdversarialSamples | Absent
 
 
-def as_probe(name: str, given: object, shape: tuple[int, ...]) -> Probe:
-    """What a user gave as OOD data, checked against the shape of one in-distribution input."""
+def as_probe(
+    name: str, given: object, shape: tuple[int, ...], columns: Columns | None = None
+) -> Probe:
+    """What a user gave as OOD data, checked against the shape of one in-distribution input.
+
+    columns: how the networks encode tables. Labels are left out.
+    """
     if isinstance(given, (Absent, AdversarialSamples)):
         return given
     if isinstance(given, AdversarialNoise):
@@ -138,12 +143,11 @@ def as_probe(name: str, given: object, shape: tuple[int, ...]) -> Probe:
         _check_count(given[1])
         _check_ood(name, *given, shape)
         return given
-    if isinstance(given, tuple):
-        raise NescioError(
-            f"OOD data {name!r} must be inputs without labels, or an OOD source with a "
-            "count: (source, 10000); got another tuple"
-        )
-    inputs = as_inputs(given, f"OOD data {name!r}", keep_bytes=True)
+    try:
+        read, _ = door.read(given, labels=False, columns=columns)
+        inputs = as_inputs(only_tensor(read, "this task"), keep_bytes=True)
+    except NescioError as error:
+        raise NescioError(f"OOD data {name!r}: {error}") from error
     _check_shape(name, tuple(inputs.shape[1:]), shape)
     return inputs
 

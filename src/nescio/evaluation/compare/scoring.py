@@ -13,7 +13,7 @@ from nescio.core import Inputs, NescioError
 from nescio.core.registry import measures
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.observe import observe
+from nescio.detectors.observe.observe import observe
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.comparison import SubjectAbout
 from nescio.evaluation.compare.ood_inputs import pieces

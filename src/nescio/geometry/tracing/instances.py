@@ -17,8 +17,8 @@ from nescio.geometry.tracing.arithmetic import as_constant
 from nescio.geometry.tracing.domain import Domain, Linear, Part, Points, generic
 from nescio.geometry.tracing.traced import Traced as Traced
 from nescio.models import Predictor, networks
+from nescio.nets import copied, is_scripted, unwrapped
 from nescio.nets.modes import MaskPerPass
-from nescio.nets.stack import copied
 
 WHY = {
     nn.MultiheadAttention: " is not piecewise affine: it multiplies what depends on the input",
@@ -178,8 +178,8 @@ def instances(source: Source) -> list[Instance]:
 
 
 def _ready(net: nn.Module) -> nn.Module:
-    net = getattr(net, "_orig_mod", net)  # a compiled network, as it was written
-    if isinstance(net, torch.jit.ScriptModule):
+    net = unwrapped(net)
+    if is_scripted(net):
         raise NescioError("a TorchScript module hides its layers; pass the nn.Module it came from")
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
         if not tensor.isfinite().all():

@@ -1,0 +1,117 @@
+"""Networks that read tables: the encoding travels with the network, the model and the guard."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.core import NescioError, NescioWarning
+from nescio.data import learn_columns, read_table
+from nescio.guards.score import score
+from nescio.models import encoding_of
+from nescio.nets import columns_of, encoded
+
+
+def rows(count, seed, **changes):
+    """A table whose class depends on its ward and its age, and the classes."""
+    rng = np.random.default_rng(seed)
+    age, ward = rng.normal(60, 10, count), rng.choice(["A", "B", "C"], count)
+    pressure = np.where(rng.random(count) < 0.1, np.nan, rng.normal(130, 15, count))
+    table = {"pressure": pressure, "ward": ward, "age": age, **changes}
+    return read_table(table), torch.tensor((ward == "A") ^ (age > 60)).long()
+
+
+TRAIN, CALIBRATION, TEST = (rows(count, seed) for count, seed in ((400, 0), (400, 1), (300, 2)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return nescio.train(lambda inputs: nescio.nets.mlp(inputs, 2), TRAIN, epochs=15)
+
+
+@pytest.fixture(scope="module")
+def guard(model):
+    return nescio.guard(model, CALIBRATION, train=TRAIN)
+
+
+def test_training_learns_the_encoding_of_a_table(model):
+    columns = encoding_of(model)
+    assert columns == learn_columns(TRAIN[0])
+    x = columns.encode(TEST[0]).x
+    assert torch.equal(model(TEST[0]).logits, model(x).logits)
+    assert (model(TEST[0]).labels == TEST[1]).float().mean() > 0.9
+
+
+def test_a_model_file_holds_the_encoding(model, tmp_path):
+    again = nescio.load(model.save(tmp_path).parent)
+    assert encoding_of(again) == encoding_of(model)
+    assert torch.equal(again(TEST[0]).logits, model(TEST[0]).logits)
+
+
+def test_a_guard_and_its_file_hold_the_encoding(guard, tmp_path):
+    found = guard(TEST[0])
+    again = nescio.load(guard.save(tmp_path / "g.safetensors", weights=True))
+    assert torch.equal(again(TEST[0]).score, found.score)
+    mixed = read_table({name: TEST[0][name] for name in ("age", "ward", "pressure")})
+    assert torch.equal(again(mixed).score, found.score)  # by name, in any order
+    assert torch.equal(guard(dict(TEST[0].columns)).score, found.score)
+    records = [{name: TEST[0][name][row] for name in TEST[0].names} for row in range(3)]
+    torch.testing.assert_close(guard(records).score, found.score[:3])
+
+
+def test_other_doors_read_tables_too(model):
+    x = encoding_of(model).encode(TEST[0]).x
+    for give in (
+        lambda given: nescio.observe(model, (given, TEST[1])).logits,
+        lambda given: nescio.models.plain(model.member(0))(given).logits,
+        lambda given: nescio.calibration.temperature(model, (given, TEST[1]))(x).probs,
+        lambda given: nescio.scorer(model, nescio.detectors.msp())(given),
+    ):
+        assert torch.equal(give(TEST[0]), give(x))
+    found = nescio.compare(model, TEST, {"x": TEST}, task="confidence", resamples=10)
+    assert found.about.features == (x.shape[1],)
+
+
+def test_the_score_of_a_table_and_of_its_file(guard, tmp_path):
+    path = tmp_path / "test.csv"
+    names = TEST[0].names
+    cells = ["?" if v != v or v == "" else str(v) for n in names for v in TEST[0][n].tolist()]
+    lines = np.array(cells).reshape(len(names), -1).T.tolist()
+    path.write_text("\n".join(",".join(line) for line in [list(names), *lines]))
+    score(guard, path, tmp_path / "a.csv")
+    score(guard, TEST[0], tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+def test_a_network_of_the_users_with_an_encoding(tmp_path):
+    columns = learn_columns(TRAIN[0])
+    bare = nn.Sequential(nn.Linear(columns.width, 8), nn.ReLU(), nn.Linear(8, 2))
+    net = encoded(bare, columns)
+    assert columns_of(bare) is None
+    assert columns_of(net) == columns
+    assert net[0].weight is bare[0].weight
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NescioWarning)  # an untrained network answers nothing
+        made = nescio.guard(net, CALIBRATION, train=TRAIN, calibration_map=None)
+    path = made.save(tmp_path / "g.safetensors", weights=True)
+    assert torch.equal(nescio.load(path, net=bare)(TEST[0]).score, made(TEST[0]).score)
+    other = encoded(bare, learn_columns(CALIBRATION[0]))
+    with pytest.raises(NescioError, match="encodes its columns otherwise"):
+        nescio.load(path, net=other)
+    with pytest.raises(NescioError, match="come from learn_columns"):
+        encoded(bare, ["age"])
+
+
+def test_a_factory_of_inputs_needs_a_table():
+    with pytest.raises(NescioError, match="the factory takes inputs"):
+        nescio.train(lambda inputs: nescio.nets.mlp(inputs, 2), (torch.zeros(4, 2), [0, 1, 0, 1]))
+    with pytest.raises(NescioError, match="learn how to encode"):
+        nescio.train(lambda: nescio.nets.mlp(3, 2), TRAIN)
+
+
+def test_a_table_that_lacks_a_column_is_refused(guard):
+    with pytest.raises(NescioError, match="unknown column 'age'"):
+        guard(TEST[0].without("age"))
