@@ -53,7 +53,7 @@ def _judged(case: Case, cache: Path) -> dict[str, Any]:
     net = trained(case, material, cache)
     start = time.perf_counter()
     with quiet():
-        options = {"progress": False, "repeats": case.table}
+        options: dict[str, Any] = {"progress": False, "repeats": case.table}
         guard = nescio.guard(net, material.calibration, train=material.train, **options)
         fit = time.perf_counter() - start
         sets = {"test": material.test, **material.ood}

@@ -464,7 +464,8 @@ def trained(case: Case, material: Material, cache: Path) -> nn.Module:
         return net.eval()
     x, y = material.train
     images = x.ndim == 4
-    net = net.to(memory_format=torch.channels_last) if images else net  # type: ignore[call-overload]
+    if images:
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batch = 128 if len(x) > 2000 else 32
     steps = case.epochs * (len(x) // batch)
     optimizer = torch.optim.AdamW(net.parameters(), lr=case.rate, weight_decay=1e-3)
@@ -478,7 +479,7 @@ def trained(case: Case, material: Material, cache: Path) -> nn.Module:
         loss.backward()
         optimizer.step()
         schedule.step()
-    net = net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     cache.mkdir(parents=True, exist_ok=True)
     torch.save(net.state_dict(), path)
     return net.eval()

@@ -1,13 +1,15 @@
 """Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from nescio.core import Inputs, NescioError, as_batch, generator, only_tensor
+from nescio.core import Inputs, NescioError, as_batch, generator, one_thread, only_tensor
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.data.encoding import FLAGS
@@ -15,6 +17,7 @@ from nescio.detectors.activations import Activations, NoInputsError, View
 from nescio.detectors.detector import Detector, State, fitted, scores
 
 PAIRS = 1 << 21  # distances at a time
+SMALL = 1 << 22  # differences up to which a second thread would be waited for longer than it helps
 LARGE = 1e6  # ranges: what is larger and taken away again would cost the figures of the others
 QUERIES = 256  # rows that are compared with a part of the bank at a time
 Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.layout
@@ -87,16 +90,32 @@ def _ranges(rows: Rows) -> Tensor:
 def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -> Tensor:
     x, bank = flat_inputs(view.inputs), state["bank"]
     width = state["width"]
-    banks = [read_rows(part, columns, width) for part in bank.split(PAIRS // QUERIES)]
-    means = []
-    for part in x.split(QUERIES):
-        rows = read_rows(part, columns, width)
-        nearest = x.new_empty((len(part), 0))
-        for others in banks:
-            both = torch.cat([nearest, distances(rows, others, missing)], 1)
-            nearest = both.topk(min(k, both.shape[1]), largest=False).values
-        means.append(nearest.mean(1))
+    _widths(x, columns)
+    if all(kind == "number" for kind, _ in columns):
+        read, far = partial(_numbers, width=width), _of_numbers
+    else:
+        read = partial(read_rows, layout=columns, width=width)
+        far = partial(distances, missing=missing)
+    with one_thread() if len(x) * bank.numel() < SMALL else nullcontext():
+        banks = [read(part) for part in bank.split(PAIRS // QUERIES)]
+        means = []
+        for part in x.split(QUERIES):
+            rows, nearest = read(part), x.new_empty((len(part), 0))
+            for others in banks:
+                both = torch.cat([nearest, far(rows, others)], 1)
+                nearest = both.topk(min(k, both.shape[1]), largest=False).values
+            means.append(nearest.mean(1))
     return torch.cat(means).to(view.logits.dtype)
+
+
+def _numbers(x: Tensor, width: Tensor) -> Tensor:
+    """Rows of nothing but numbers, divided by their ranges."""
+    return x.double() / width
+
+
+def _of_numbers(one: Tensor, two: Tensor) -> Tensor:
+    """The same distances, of rows of nothing but numbers."""
+    return torch.cdist(one, two, p=1) / one.shape[1]
 
 
 def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
@@ -159,15 +178,21 @@ def as_layout(columns: Columns | None, inputs: Inputs | None) -> Layout:
     return [["number", 1]] * flat_inputs(inputs).shape[1]
 
 
-def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Kind, own numbers `(N, ...)` and flags (N, 0 to 2) of each column."""
-    x = flat_inputs(inputs)
+def _widths(x: Tensor, layout: Layout) -> list[int]:
+    """How many numbers each column takes, or an error where those of the inputs do not fit."""
     widths = [width for _, width in layout]
     if sum(widths) != x.shape[1]:
         raise NescioError(
             f"inputs have {x.shape[1]} numbers, {len(widths)} columns take {sum(widths)}; encode "
             "the rows with the columns that the detector was fitted with"
         )
+    return widths
+
+
+def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Kind, own numbers `(N, ...)` and flags (N, 0 to 2) of each column."""
+    x = flat_inputs(inputs)
+    widths = _widths(x, layout)
     for (kind, width), part in zip(layout, x.split(widths, 1), strict=True):
         own = width - FLAGS.get(kind, 0)
         yield kind, part[:, :own], part[:, own:]

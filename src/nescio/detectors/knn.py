@@ -64,7 +64,8 @@ def _score(view: View, state: State, *, k: int, normalize: bool, **_: float) -> 
     rows = _from(state["center"], features, normalize).to(bank.rows.dtype)
     near = bank.rows[kth_nearest(rows.detach(), bank, k)]
     apart = rows.double() - near.double()  # squares of large numbers overflow in float32
-    return torch.linalg.vector_norm(apart, dim=1).to(precision(features))
+    far: Tensor = torch.linalg.vector_norm(apart, dim=1)
+    return far.to(precision(features))
 
 
 def _from(center: Tensor, features: Tensor, normalize: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Outliers made from the inputs of a network: a detector can be chosen by them, without OOD data."""
+"""Outliers made from inputs of a network: a detector can be chosen by them, without OOD data."""
 
 from collections.abc import Iterator
 
