@@ -207,10 +207,10 @@ def made(name, samples=7):
 
 def one_by_one(net, x, passes, seed=0):
     """The definition: each pass is the plain network with its own masks, for all inputs."""
-    outputs = []
+    outputs, copied = [], sharing(net)
     for t in range(passes):
         with torch.no_grad(), MaskPerPass([generator(seed, "pass", t)], len(x)):
-            outputs.append(sharing(net)(x.clone()))
+            outputs.append(copied(x.clone()))
     return torch.stack(outputs)
 
 

@@ -47,6 +47,16 @@ class Teaching(click.Group):
         )
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; an unknown one gets the nearest as a hint."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from nescio.core import did_you_mean
+
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands with a sentence each, none of them loaded."""
         with formatter.section("Commands"):

@@ -5,8 +5,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from torch import Tensor, nn
 from nescio.cli.options import note
 from nescio.core import NescioError, load
 from nescio.models import innermost
-from nescio.nets import selected
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -62,32 +59,6 @@ def _pairs(one: dict[str, Tensor], other: dict[str, Tensor]) -> Iterator[tuple[T
 def output_named(text: str | None) -> int | str | None:
     """An index or a key of what a network returns; digits are an index."""
     return int(text) if text is not None and text.isdigit() else text
-
-
-@contextmanager
-def returning(net: Any, output: int | str | None) -> Iterator[Callable[[Any], Any]]:
-    """Let a network return only its logits; gives what makes a guard of it one of the whole."""
-    if output is None:
-        yield lambda guard: guard
-        return
-    if not isinstance(net, nn.Module):
-        raise NescioError("--output goes with package.module:factory; a run folder needs none")
-    hook = net.register_forward_hook(lambda _, __, result: selected(result, output))
-
-    def whole(guard: Any) -> Any:
-        for copy in guard.nets:
-            copy._forward_hooks.pop(hook.id, None)
-        fitted = {
-            name: replace(part, about={**part.about, "output": output})
-            for name in ("detector", "failure")
-            if (part := getattr(guard, name)) is not None
-        }
-        return replace(guard, **fitted)
-
-    try:
-        yield whole
-    finally:
-        hook.remove()
 
 
 def factory_named(text: str) -> Callable[[], nn.Module]:

@@ -34,6 +34,9 @@ NET_OF_RUN = option("--net net_name", "The factory of the network, where NETWORK
     "a run that was trained on a network of your own.", metavar="MODULE:FACTORY")
 OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an index such as 0, or "
     "a key such as logits.  [default: NETWORK returns the logits alone]", metavar="KEY")
+HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list heads`, with options "
+    "as in gaussian,floor=0.001 or binary,label=0.  [default: class logits, or one logit of labels "
+    "0 and 1; what is unclear is asked for]", metavar="NAME")
 TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
     "with --target, a .csv or .parquet file.")
 TARGET = option("--target", "The column with the class; needed for data in a .csv or .parquet "

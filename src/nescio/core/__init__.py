@@ -27,9 +27,13 @@ from nescio.core.files import save_tensors as save_tensors
 from nescio.core.heads import HALF_LOG_TWO_PI as HALF_LOG_TWO_PI
 from nescio.core.heads import Head as Head
 from nescio.core.heads import Slope as Slope
+from nescio.core.heads import asked as asked
+from nescio.core.heads import binary as binary
 from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
 from nescio.core.heads import fixed_variance as fixed_variance
+from nescio.core.heads import known_head as known_head
+from nescio.core.heads import multilabel as multilabel
 from nescio.core.heads import with_score as with_score
 from nescio.core.measures import applicable as applicable
 from nescio.core.measures import expected_entropy as expected_entropy
@@ -38,6 +42,10 @@ from nescio.core.measures import log_odds as log_odds
 from nescio.core.measures import measure_all as measure_all
 from nescio.core.measures import mutual_information as mutual_information
 from nescio.core.measures import predictive_entropy as predictive_entropy
+from nescio.core.multilabel import MultiLabel as MultiLabel
+from nescio.core.multilabel import check_label_table as check_label_table
+from nescio.core.multilabel import two_logits as two_logits
+from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
 from nescio.core.prediction import Dirichlet as Dirichlet
@@ -54,6 +62,7 @@ from nescio.core.random import generator as generator
 from nescio.core.random import layer_noise as layer_noise
 from nescio.core.random import seeded as seeded
 from nescio.core.registry import Registry as Registry
+from nescio.core.registry import did_you_mean as did_you_mean
 from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting
@@ -88,6 +97,7 @@ from nescio.core.tensors import digest as digest
 from nescio.core.tensors import from_torch as from_torch
 from nescio.core.tensors import hash_inputs as hash_inputs
 from nescio.core.tensors import joined as joined
+from nescio.core.tensors import layout_hint as layout_hint
 from nescio.core.tensors import numbers as numbers
 from nescio.core.tensors import only_tensor as only_tensor
 from nescio.core.tensors import shape_of as shape_of

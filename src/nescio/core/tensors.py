@@ -17,6 +17,7 @@ Array = Tensor | np.ndarray[Any, Any]
 Numbers: TypeAlias = ArrayLike | Tensor
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
+COLORS = (1, 3, 4)  # the numbers of channels that images have
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -85,17 +86,26 @@ def as_batch(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 def as_targets(
     value: Any, samples: int, *, task: str, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Class labels `(N,)` as int64, or regression targets `(N, D)` as floats."""
+    """Class labels `(N,)` as int64, several labels `(N, K)` so, or targets `(N, D)` as floats."""
     y = as_tensor(value, "targets")
     if y.ndim == 0 or len(y) != samples:
         raise NescioError(f"{samples} inputs but targets of shape {tuple(y.shape)}; one per sample")
     if task == "classification":
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.is_floating_point() and bool(((y == 0) | (y == 1)).all()):
+            y = y.long()  # as torch.nn.BCEWithLogitsLoss wants them
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
                 f"class labels must be integers of shape (samples,), got {y.dtype} "
                 f"{tuple(y.shape)}; convert floats with .long(), one-hot rows with .argmax(1); "
                 "regression needs a regression head"
+            )
+        return y.long()
+    if task == "multilabel":
+        if y.ndim != 2 or not ((y == 0) | (y == 1)).all():
+            raise NescioError(
+                f"several labels are a table (samples, labels) of 0 and 1, got {y.dtype} "
+                f"{tuple(y.shape)}"
             )
         return y.long()
     y = (y[:, None] if y.ndim == 1 else y).to(dtype)
@@ -235,6 +245,16 @@ def shape_of(x: Inputs) -> Shape:
     return tuple(x.shape[1:])
 
 
+def layout_hint(x: Inputs) -> str:
+    """What to do about images that a network refuses and whose last axis looks like colors."""
+    if isinstance(x, Bundle) or x.ndim != 4 or x.shape[3] not in COLORS or x.shape[1] in COLORS:
+        return ""
+    return (
+        "; the images look channels-last (N, H, W, C), the network wants (N, C, H, W): pass "
+        "x.permute(0, 3, 1, 2)"
+    )
+
+
 def joined(parts: list[Any]) -> Any:
     """Batches of inputs as one; a single batch is not copied."""
     if len(parts) == 1:
@@ -279,7 +299,7 @@ def hash_inputs(inputs: Inputs) -> Tensor:
 def _hash(inputs: Tensor) -> Tensor:
     bits = inputs.detach().flatten(1).cpu()
     if bits.is_floating_point() or bits.dtype == torch.uint8:
-        bits = as_batch(bits) + 0.0  # -0 is 0
+        bits = (as_batch(bits) + 0.0).contiguous()  # -0 is 0
         if bits.shape[1] % 2:
             bits = torch.cat([bits, bits.new_zeros(len(bits), 1)], 1)
         bits = bits.view(torch.int64)

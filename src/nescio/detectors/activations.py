@@ -135,7 +135,8 @@ class Activations:
         if not self.features:
             raise NescioError(
                 "there are no features; use nescio.observe(net, data), or give them: "
-                "Activations(logits=..., features=...)"
+                "Activations(logits=..., features=...). TorchScript hides its layers: there use a "
+                "detector of logits, such as energy, or give the nn.Module it was made from"
             )
         if name is not None and name not in self.features:
             raise NescioError(unknown("layer", name, self.features))

@@ -27,7 +27,7 @@ from nescio.detectors.observe.layers import GRID, Call, last_linear
 from nescio.detectors.observe.network import Network
 from nescio.detectors.simple import energy, generalized_entropy
 from nescio.metrics import auroc
-from nescio.nets import Output
+from nescio.nets import Output, is_scripted
 
 HELD, ENOUGH = 0.2, 1000  # share of the training samples that give p-values, and their most
 OUTLIERS = 200  # of each kind
@@ -49,6 +49,8 @@ def watched_layers(
     net: nn.Module, x: Inputs, *, pool: Any = GRID, output: Output = None
 ) -> list[str | None]:
     """An early and a middle layer that can be pooled, and what enters the last linear layer."""
+    if is_scripted(net):
+        return []  # no layer can be reached: detectors of logits remain
     _, calls = Network(net).traced(x[:2])
     places = list(_bends([call for call in calls if call.leaf], last_linear(calls)))
     wanted = list(dict.fromkeys([*places[:1], *places[len(places) // 2 : len(places) // 2 + 1]]))

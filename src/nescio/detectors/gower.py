@@ -1,6 +1,6 @@
 """Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -92,7 +92,8 @@ def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -
     width = state["width"]
     _widths(x, columns)
     if all(kind == "number" for kind, _ in columns):
-        read, far = partial(_numbers, width=width), _of_numbers
+        read: Callable[[Tensor], Any] = partial(_numbers, width=width)
+        far: Callable[[Any, Any], Tensor] = _of_numbers
     else:
         read = partial(read_rows, layout=columns, width=width)
         far = partial(distances, missing=missing)

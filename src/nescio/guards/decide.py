@@ -25,6 +25,7 @@ from nescio.core import (
     Shape,
     as_batch,
     as_tensor,
+    layout_hint,
     log_odds,
     shape_of,
     warn,
@@ -38,6 +39,7 @@ from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.guarantees import guarantees, table
 from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
+from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
@@ -114,21 +116,21 @@ def read_inputs(
         x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
     if getattr(x, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
-    if isinstance(x, Tensor | np.ndarray) and known is not None:
-        _check_shape(tuple(x.shape[1:]), known, single=tuple(x.shape) == known.shape)
+    given = tuple(x.shape) if isinstance(x, Tensor | np.ndarray) else None
+    if given is not None and known is not None and given[1:] != known.shape:
+        hint = "; one input needs an axis: x[None]" if given == known.shape else ""
+        _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
     options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
-        if known is not None:
-            _check_shape(shape_of(batch), known)
+        if known is not None and shape_of(batch) != known.shape:
+            _refuse_shape(shape_of(batch), known, layout_hint(batch))
         yield batch
 
 
-def _check_shape(shape: Shape, known: Range, *, single: bool = False) -> None:
-    if shape != known.shape:
-        hint = "; one input needs an axis: x[None]" if single else ""
-        raise NescioError(
-            f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
-        )
+def _refuse_shape(shape: Shape, known: Range, hint: str) -> None:
+    raise NescioError(
+        f"inputs have shape {shape} per sample, the guard was calibrated on {known.shape}{hint}"
+    )
 
 
 @torch.no_grad()
@@ -151,7 +153,9 @@ def _activations(
     if not good.any():
         return None, good
     linear = detector.about.get("linear")
-    ends = [linear_layer(linear, net.net, logits[0]) for net in watching] if linear else []
+    ends = (
+        [linear_layer(linear, net.net, logits[0], net.head) for net in watching] if linear else []
+    )
     return Activations(
         logits=torch.stack([_only(rows, good) for rows in logits]),
         features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
@@ -191,6 +195,7 @@ class Guard:
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
     head: Head
     nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
+    output: Output = None  # where the logits are in what the networks return
     false_alarm: float = 0.01
     risk: float = 0.02
     confidence: float = 0.95
@@ -276,6 +281,20 @@ class Guard:
             return score, log_odds(deciding)
         return score, _scores(self.failure, activations)
 
+    def __getstate__(self) -> dict[str, Any]:
+        if any(map(is_scripted, self.nets)):
+            raise NescioError("TorchScript cannot be pickled; guard the nn.Module it was made from")
+        return vars(self)
+
+    def to(self, device: torch.device | str) -> "Guard":
+        """The same guard with its networks and detectors on a device; its decisions are the same.
+
+        Inputs may be on any device, and decisions are on theirs.
+        """
+        failure = None if self.failure is None else self.failure.to(device)
+        nets = tuple(copied(net).to(device) for net in self.nets)
+        return replace(self, nets=nets, detector=self.detector.to(device), failure=failure)
+
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
         """Write one safetensors file with a manifest; with `weights` also those of the network.
 
@@ -310,7 +329,7 @@ class Guard:
     def _watching(self) -> list[Network]:
         """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        nets = (reader(m, self.output, about.get("pool", "mean")) for m in self.members)
         return [
             replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
             for net in nets

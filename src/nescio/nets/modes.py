@@ -83,7 +83,7 @@ class MaskPerPass(TorchFunctionMode):
 
     def __init__(self, generators: Sequence[torch.Generator], samples: int) -> None:
         super().__init__()
-        self.generators, self.samples = generators, samples
+        self.generators, self.samples = generators, max(1, samples)
         self.drawn = 0
         self.before = 1  # numbers per sample of the widest tensor before the first dropout
         self.widest = 1  # numbers per row (a sample in a pass) of the widest tensor after it
@@ -188,7 +188,7 @@ def _pool(
     plain = _pair(padding) == (0, 0) and _pair(dilation) == (1, 1) and not return_indices
     halves = _pair(kernel_size) == _pair(stride or kernel_size) == (2, 2)
     whole = input.ndim == 4 and input.shape[2] % 2 == input.shape[3] % 2 == 0
-    if plain and halves and whole and _usual(input):
+    if plain and halves and whole and _usual(input) and input.numel():
         if _followed(input):
             return _Pool.apply(input)  # type: ignore[no-untyped-call]
         rows = torch.maximum(input[..., ::2], input[..., 1::2])
@@ -206,22 +206,40 @@ def _convolve(
     dilation: int | Pair = 1,
     groups: int = 1,
 ) -> Tensor:
-    gray = input.ndim == 4 and weight.shape[1] == groups == 1 and _usual(input)
-    if isinstance(padding, str) or not gray or _pair(dilation) != (1, 1):
+    options: Any = _pair(stride), None if isinstance(padding, str) else _pair(padding)
+    simple = groups == 1 and _pair(dilation) == (1, 1) and None not in options
+    if not simple or not _is_gray(input, weight, bias, *options):
         return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
-    options = _pair(stride), _pair(padding)
     if not _followed(input, weight, bias):
         return _product(input, weight, bias, *options)[0]
     out: Tensor = _FromOneChannel.apply(input, weight, bias, *options)  # type: ignore[no-untyped-call]
     return out
 
 
-def _pair(value: int | Pair) -> Pair:
-    return (value, value) if isinstance(value, int) else (value[0], value[-1])
+def _is_gray(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair) -> bool:
+    """Whether it is a convolution of images of one channel that torch takes; torch says if not."""
+    if x.ndim != 4 or weight.ndim != 4 or not (x.shape[1] == weight.shape[1] == 1):
+        return False
+    tensors = (x, weight) if bias is None else (x, weight, bias)
+    if bias is not None and bias.shape != weight.shape[:1]:
+        return False
+    sizes = zip(x.shape[2:], weight.shape[2:], padding, stride, strict=True)
+    fits = all(0 < k <= n + 2 * pad and pad >= 0 and by > 0 for n, k, pad, by in sizes)
+    kinds = {t.dtype for t in tensors}
+    return fits and len(kinds) == 1 and all(map(_usual, tensors[:1])) and x.numel() > 0
+
+
+def _pair(value: Any) -> Any:
+    """Two numbers, also where one stands for both; None: neither."""
+    if isinstance(value, int):
+        return value, value
+    return tuple(value) if len(value) == 2 else value * 2 if len(value) == 1 else None
 
 
 def _usual(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype in KINDS and x.is_contiguous()
+    """Plain numbers in plain memory; under autocast layers compute in other numbers."""
+    plain = x.device.type == "cpu" and x.dtype in KINDS and x.is_contiguous()
+    return plain and not torch.is_autocast_enabled("cpu")
 
 
 def _followed(*tensors: Tensor | None) -> bool:
@@ -236,7 +254,7 @@ class _Pool(torch.autograd.Function):
         left, right = x[..., ::2], x[..., 1::2]
         rows = torch.maximum(left, right)
         top, bottom = rows[..., ::2, :], rows[..., 1::2, :]
-        ctx.save_for_backward(right - left, bottom - top)
+        ctx.save_for_backward(_larger(right, left), _larger(bottom, top))
         return torch.maximum(top, bottom)
 
     @staticmethod
@@ -247,6 +265,11 @@ class _Pool(torch.autograd.Function):
         right = torch.ops.aten.threshold_backward(rows, across, 0)
         # The fastest way to lay two arrays side by side: as parts of complex numbers.
         return torch.view_as_real(torch.complex(rows - right, right)).flatten(-2)
+
+
+def _larger(x: Tensor, other: Tensor) -> Tensor:
+    """1 where `x` is larger, otherwise 0; not a difference, which infinite numbers have none of."""
+    return torch.gt(x, other, out=torch.empty_like(x, memory_format=torch.contiguous_format))
 
 
 class _FromOneChannel(torch.autograd.Function):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Bundle, NescioError, as_batch, shape_of
+from nescio.core import Bundle, NescioError, as_batch, layout_hint, shape_of
 from nescio.nets.copies import copied, unwrapped
 
 Output = int | str | Callable[[Any], Tensor] | None
@@ -67,7 +67,7 @@ def refusing_shapes(x: Any) -> Iterator[None]:
                 "about it has a gradient; make or load it outside"
             ) from error
         raise NescioError(
-            f"the network does not take inputs of shape {shape_of(x)}: {line}"
+            f"the network does not take inputs of shape {shape_of(x)}: {line}{layout_hint(x)}"
         ) from error
 
 
@@ -103,7 +103,7 @@ def selected(result: Any, output: Output = None) -> Tensor:
             f"the network returns {_what(result)}{which}; say which tensor holds the logits: "
             "output= takes an index, a key or a function of what it returns"
         )
-    return chosen
+    return chosen[:, None] if chosen.ndim == 1 else chosen  # one number a sample is one output
 
 
 def returning(net: nn.Module, output: Output) -> nn.Module:

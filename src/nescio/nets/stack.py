@@ -67,17 +67,20 @@ class Stack:
 
     def __init__(self, net: nn.Module) -> None:
         self.net = copied(net)
+        self._sealed = is_scripted(self.net)
         for module in self.net.modules():
-            if hasattr(module, "inplace"):  # must reach neither the inputs nor the next member
+            if (
+                hasattr(module, "inplace") and not self._sealed
+            ):  # must reach neither the inputs nor the next member
                 setattr(module, "inplace", False)  # noqa: B010
         self.trained = tuple(n for n, p in net.named_parameters() if p.requires_grad)
-        self._layers = None if _tied(self.net) else _in_place(_plan(self.net, ""))
+        loose = not self._sealed and not _tied(self.net)
+        self._layers = _in_place(_plan(self.net, "")) if loose else None
         self._known = self._layers is None and _known(self.net)
         if self._known:
             _rearrange(self.net)
         # BatchNorm stands between convolutions of few weights, which then take 0.8 of the time.
         self._last = self._known and any(isinstance(m, nn.BatchNorm2d) for m in self.net.modules())
-        self._sealed = is_scripted(self.net)
         self._reseeded = not self._known or any(isinstance(m, DRAWING) for m in self.net.modules())
         self._copies = Copies(self.net, copied if self._sealed else sharing)
 
@@ -98,6 +101,8 @@ class Stack:
     def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
         """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
         if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
+            return self._loop(tensors, x, rng)
+        if not x.numel():  # products of nothing refuse nothing
             return self._loop(tensors, x, rng)
         draws = None if rng is None else cache(partial(rng.generators, "dropout"))
         hidden = x.flatten(2).transpose(1, 2)  # (M, F, N)

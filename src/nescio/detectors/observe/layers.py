@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nescio.core import NescioError, unknown
-from nescio.nets import sharing
+from nescio.nets import is_scripted, sharing
 from nescio.nets.factory import is_scaled
 
 BEFORE = "input of "
@@ -77,8 +77,10 @@ def named_layers(net: nn.Module) -> dict[str, nn.Module]:
     layers = {
         name: layer
         for name, layer in inner.named_modules()
-        if name and "parametrizations" not in name.split(".")
+        if name and "parametrizations" not in name.split(".") and not is_scripted(layer)
     }
+    if not layers and is_scripted(inner):
+        return {}  # nobody can look into it
     return layers or {ROOT: inner}
 
 
@@ -128,9 +130,12 @@ def _matching(item: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
     if item is None:
         last = last_linear(calls)
         if last is None:
+            hidden = ": TorchScript hides its layers; give the nn.Module it was made from"
+            choice = f"; name layers=, one of {_some(names)}"
             raise NescioError(
-                "the network calls no linear layer whose input could be taken (a scripted one "
-                f"hides them); name layers=, one of {_some(names)}"
+                "the network calls no linear layer whose input could be taken"
+                f"{hidden if is_scripted(net) else choice}, or layers=[] for the logits alone, "
+                "which energy, msp and other detectors read"
             )
         return [BEFORE + last]
     if isinstance(item, int) and not isinstance(item, bool):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio.core import (
+    Head,
     Inputs,
     NescioError,
     Results,
@@ -55,8 +56,8 @@ from nescio.evaluation.audit.ood_section import (
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard
 from nescio.metrics import reliability
-from nescio.models import Predictor, encoding_of, plain
-from nescio.nets import reads_tokens
+from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
+from nescio.nets import Output, reads_tokens
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
@@ -151,6 +152,8 @@ def audit(
     rays: int = RAYS,
     attack_steps: int = STEPS,
     attack_radius: float | None = None,
+    head: Head | str | None = None,
+    output: Output = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -167,10 +170,11 @@ def audit(
     alphas: factors on the test inputs. rays: how many of each kind to follow to infinity, exactly;
     0 leaves the far field out. attack_steps: of gradient ascent on the confidence, from noise; 0
     leaves the attack out. attack_radius: how far it may go, as a share of the range of the data;
-    0.3 for images, 0.05 for vectors.
+    0.3 for images, 0.05 for vectors. head, output: how the outputs of networks are read, and where
+    they are in what these return, as for `nescio.observe`.
     """
-    named = dict(net) if isinstance(net, Mapping) else {"network": net}
-    predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+    bare = dict(net) if isinstance(net, Mapping) else {"network": net}
+    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
@@ -188,7 +192,8 @@ def audit(
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"))
     own = noise_sets(x, known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
-    guard = guarded(name, first, held, trained, seed=seed, progress=progress)
+    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    guard = guarded(name, first, held, trained, **how)
     plan = _Plan(held, guard, own, given, attack, alphas, _rays(x, rays * ranged, seed), seed)
     found, attacked = plan.run(predictors, progress)
     tried = {**given, **own, **attacked}
@@ -210,6 +215,21 @@ def audit(
         not_applicable={} if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
     return Audit(findings, guard.guard)
+
+
+def _predictor(net: Any, data: Any, head: Head | str | None, output: Output) -> Predictor:
+    """A network read by its head; a predictor as it is."""
+    if isinstance(net, nn.Module):
+        net = with_head(net, data, head=head, output=output)
+    found: Predictor = plain(net) if isinstance(net, nn.Module) else net
+    return found
+
+
+def _whole(net: Any, predictor: Any, output: Output) -> dict[str, Any]:
+    """What is guarded of a network whose outputs were picked: all of it, and where they are."""
+    if output is None or not isinstance(net, nn.Module):
+        return {"source": innermost(predictor)}
+    return {"source": Member(net=net, head=predictor.head), "output": output}
 
 
 def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any) -> None:
