@@ -8,7 +8,7 @@ import nescio
 from nescio.core import NescioError, quiet
 from nescio.data.ood import from_inputs
 from nescio.detectors.activations import Activations
-from nescio.detectors.default import CHOSEN, default_detector
+from nescio.detectors.default import default_detector
 from nescio.detectors.observe.layers import POOLS
 from nescio.metrics import auroc
 
@@ -64,7 +64,7 @@ def test_activations_alone_have_a_fixed_combination():
     x, y = blobs(300, 0)
     train = Activations(logits=x[:, :3], features={"last": x}, labels=y)
     detector = default_detector(train)
-    assert CHOSEN not in detector.about
+    assert detector.chosen is None
     assert len(detector.options["parts"]) == 3
     with pytest.raises(NescioError, match="there are no features"):
         default_detector(Activations(logits=x[:, :3]))

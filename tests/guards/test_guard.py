@@ -53,7 +53,7 @@ def test_the_default_is_chosen_on_the_network_and_says_how_good_it_is(guard):
     parts = [part["name"] for part in guard.detector.options["parts"]]
     assert parts[0] == "gower"  # inputs of few numbers are a table
     assert 3 <= len(parts) <= 5
-    record = guard.detector.about["chosen"]
+    record = guard.detector.chosen
     assert len(record["parts"]) == len(parts)
     assert {"uniform", "shuffled", "halves", "one off"} <= set(record["auroc"])
     assert record["auroc"]["uniform"] > 0.6

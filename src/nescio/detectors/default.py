@@ -15,15 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import Inputs, NescioError, generator
-from nescio.data.ood import from_inputs
+from nescio.data import ood
 from nescio.detectors.activations import Activations
 from nescio.detectors.combined import CALIBRATED, calibrated, combined, surprise
-from nescio.detectors.detector import Detector
+from nescio.detectors.detector import CHOSEN, Detector
 from nescio.detectors.gower import gower
 from nescio.detectors.knn import knn
 from nescio.detectors.last_layer import vim
 from nescio.detectors.mahalanobis import mahalanobis, relative_mahalanobis
-from nescio.detectors.observe.layers import GRID, Call, last_linear
+from nescio.detectors.observe.layers import GRID as GRID
+from nescio.detectors.observe.layers import Call, last_linear
 from nescio.detectors.observe.network import Network
 from nescio.detectors.simple import energy, generalized_entropy
 from nescio.metrics import auroc
@@ -36,7 +37,6 @@ ROWS, COLUMNS = 5_000, 200  # of a table that Gower's coefficient compares with;
 FEWEST, PARTS = 3, 5  # candidates that are combined
 LOSS, GAIN = 0.01, 0.002  # of the mean AUROC: what one of the fewest may cost, and a further adds
 TABLE = ("gower", "inputs")  # the candidate that a table always has
-CHOSEN = "chosen"  # the name of the record in `about`
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
 
@@ -112,7 +112,7 @@ def _outliers(held: Activations, see: See) -> dict[str, Activations]:
     x = held.inputs
     if not isinstance(x, Tensor) or not (x.is_floating_point() or x.dtype == torch.uint8):
         return {}
-    return {name: see(rows) for name, rows in from_inputs(x, OUTLIERS).items()}
+    return {name: see(rows) for name, rows in ood.from_inputs(x, OUTLIERS).items()}
 
 
 Name = tuple[str, str]  # what it is, and the layer that it reads

@@ -21,6 +21,7 @@ from nescio.detectors.activations import Activations, NoInputsError, View, check
 
 State = Mapping[str, Tensor]  # what was fitted, by name
 SIGN = "larger is further out"
+CHOSEN = "chosen"  # the name in `about` of how a default detector was chosen
 FITTED_ON = "fitted_on"  # the name of the hashes in a file
 
 # how a fitted detector of a name scores one network's view: (view, state, **options) -> (N,)
@@ -104,6 +105,11 @@ class Detector:
         """The same on another device."""
         return replace(self, states=tuple(_moved(state, device) for state in self.states))
 
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """How a default detector was chosen: its parts, and the AUROC for each kind of outlier."""
+        return self.about.get(CHOSEN)
+
     def manifest(self) -> dict[str, Any]:
         """All but the tensors, as JSON."""
         about = {"name": self.name, "options": dict(self.options), "layers": list(self.layers)}
@@ -164,12 +170,13 @@ def from_manifest(
 def check_parts(detector: Detector, path: Path) -> Detector:
     """The detector, or an error where the parts that a file gave do not fit together.
 
-    It scores one made-up input. Detectors of raw inputs show only that they know their options.
+    It scores an input of zeros, unless nothing was fitted or it reads raw inputs.
     """
     widths, classes = detector.about.get("widths", {}), detector.about.get("classes", 2)
-    has_state = any(detector.states) and detector.name not in joint
+    if detector.states and not any(detector.states) and not widths:
+        return detector
     try:
-        if not detector.states or (has_state and "classes" not in detector.about):
+        if not detector.states or "classes" not in detector.about:
             raise NescioError("what it was fitted on is not said")
         features = {name: torch.zeros(1, widths[name]) for name in detector.layers}
         view = View(torch.zeros(1, classes), features, None, None, None, None)

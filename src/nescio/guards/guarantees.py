@@ -5,7 +5,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
 from nescio.core import FewSamplesWarning, RepeatedInputsWarning, warn
-from nescio.detectors.default import CHOSEN
 from nescio.guards.decisions import text_table
 from nescio.guards.largest_coverage import fewest
 from nescio.guards.rules import Rule, rate_interval
@@ -86,7 +85,7 @@ def _unsure(guard: "Guard") -> str:
 
 def _strength(guard: "Guard") -> list[str]:
     """What the chosen detector found of the outliers that it was chosen by."""
-    if not (record := guard.detector.about.get(CHOSEN)):
+    if not (record := guard.detector.chosen):
         return []
     areas: dict[str, float] = record["auroc"]
     mean, weakest = sum(areas.values()) / len(areas), min(areas, key=lambda name: areas[name])

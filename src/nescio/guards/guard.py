@@ -29,10 +29,16 @@ from nescio.core.registry import detectors
 from nescio.data import door
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
-from nescio.detectors.default import See, default_detector, is_labeled, some, watched_layers
+from nescio.detectors.default import (
+    GRID,
+    See,
+    default_detector,
+    is_labeled,
+    some,
+    watched_layers,
+)
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import GRID
 from nescio.detectors.observe.network import Network, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
 from nescio.guards.guarantees import warn_about
@@ -103,7 +109,6 @@ def guard(
     check_shares(**wish)
     members = _copies(source, batch_size, head)
     nets = tuple(member.net for member in members)
-    pool = pool or (GRID if detector is None else "mean")
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
     samples, trained = _read(members, data, (detector, failure), reading, progress)
@@ -119,7 +124,7 @@ def guard(
     parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    see = _seeing(members, base, reading) if detector is None and members else None
+    see = _seeing(members, base, reading)
     fitted, failure_score = _detectors(detector, failure, base, tuning, see)
     bare = Guard(
         detector=fitted,
@@ -202,7 +207,7 @@ def _read(
     """Activations of the calibration data and, where there are some, of the training data."""
     nets = [member.net for member in members]
     layers, pool = _layers_to_read(
-        nets, *given, options["layers"], options["pool"], options["output"]
+        nets, *given, options["layers"], options["pool"] or _pool(given[0]), options["output"]
     )
     own = {**options, "pool": pool, "progress": progress}
     own.pop("layers")
@@ -214,11 +219,20 @@ def _read(
     return samples, _observed(members, data["train"], layers, "train", **own)[0]
 
 
+def _pool(detector: Fitted | None) -> str:
+    return GRID if detector is None else "mean"
+
+
 def _seeing(
     members: Sequence[Member], base: Activations | None, options: Mapping[str, Any]
 ) -> See | None:
-    """What runs the networks on made-up inputs, as they were run on the training data."""
-    if base is None or not base.features or base.about.get("pool") != options["pool"]:
+    """What runs the networks on outliers, as they were run on the training data."""
+    if (
+        not members
+        or base is None
+        or not base.features
+        or base.about.get("pool") != options["pool"]
+    ):
         return None  # activations of the user's
     own = {**options, "layers": list(base.features), "inputs": True, "progress": False}
     read = head_of(base.about) or categorical()
