@@ -131,7 +131,7 @@ def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(
 @pytest.mark.filterwarnings("ignore::nescio.core.errors.FewSamplesWarning")
 def test_the_risks_of_all_labels_are_bounded_at_once():
     """Calibrated labels whose true risk at a threshold is known: it is exceeded in few redraws."""
-    risk, confidence, broken, answered, runs = 0.08, 0.8, 0, 0.0, 40
+    risk, confidence, broken, answered, runs = 0.08, 0.8, 0, 0.0, 30
     rng = torch.Generator().manual_seed(0)
 
     def drawn(rows):

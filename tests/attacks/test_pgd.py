@@ -120,6 +120,58 @@ def test_restarts_are_never_worse_and_sometimes_better(start):
     assert (values[-1] > values[0] + 1e-3).any()
 
 
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_every_restart_is_another_random_start(norm):
+    """Without steps a restart is its start: each of the first four is the best one somewhere."""
+    x, options = torch.rand(60, 3), {"radius": 0.4, "steps": 0, "norm": norm, "start": "input"}
+    values = [pgd(wave, x, restarts=n, **options).value for n in (1, 2, 3, 4)]
+    assert torch.equal(values[0], wave(x))
+    for fewer, more in pairwise(values):
+        assert (more >= fewer).all()
+        assert (more > fewer).any()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize("start", [None, "random", "input"])
+def test_an_attack_is_not_weaker_than_its_starts(norm, start):
+    x, options = torch.rand(40, 3), {"radius": 0.4, "norm": norm, "start": start}
+    for restarts in (1, 3):
+        before = pgd(wave, x, steps=0, restarts=restarts, **options).value
+        after = pgd(wave, x, steps=10, restarts=restarts, **options).value
+        assert (after >= before).all()
+        assert (after >= wave(x)).all()
+        assert (after > before + 1e-3).any()
+
+
+def test_the_second_restart_leaves_a_plateau():
+    """The input has no gradient; a random start beside it has."""
+    x = torch.full((30, 4), 0.5)
+
+    def bowl(x):
+        return (x - 0.5).abs().amax(1).sub(0.1).clamp(min=0.0)
+
+    options = {"radius": 0.4, "steps": 10, "start": "input"}
+    once, twice = (pgd(bowl, x, restarts=n, **options) for n in (1, 2))
+    assert not once.value.any()
+    assert once.blind.all()
+    assert (twice.value > 0.25).float().mean() > 0.5
+    assert not twice.blind.all()
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_the_default_start_in_a_round_ball_is_the_input(norm):
+    """Random starts lie far out in a wrong direction, and few steps do not bring them back."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(200, 30), nn.ReLU(), nn.Linear(30, 1), nn.Flatten(0))
+    x, options = 0.4 + 0.2 * torch.rand(50, 200), {"radius": 1.0, "norm": norm, "steps": 3}
+    own = pgd(net, x, **options)
+    assert torch.equal(own.x, pgd(net, x, start="input", **options).x)
+    if norm == "l2":
+        assert own.value.mean() > pgd(net, x, start="random", **options).value.mean()
+    linf = {"radius": 0.1, "steps": 1}
+    assert torch.equal(pgd(net, x, **linf).x, pgd(net, x, start="random", **linf).x)
+
+
 def test_a_schedule_shrinks_the_steps():
     """A ridge that constant steps jump across is met by steps that shrink to nothing."""
     target = torch.full((5, 4), 0.51234)

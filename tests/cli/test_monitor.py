@@ -6,7 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import Result
+
+from nescio import Activations, load, monitor
+from nescio import guard as make_guard
+from nescio.cli.score import load_guard
+from nescio.monitoring import Monitor
 
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"
@@ -82,7 +88,72 @@ def test_monitor_counts_rows_without_a_score(home: Path, nescio: Callable[..., R
     np.save("odd.npy", np.append(rng.normal(size=200), [np.nan, np.nan, np.inf]))
     result = nescio("monitor", "usual.npy", "odd.npy", "--state", "h.safetensors")
     assert "2 of the new rows had no score" in result.output
-    np.save("far_off.npy", np.full(5000, 1e3))
+    np.save("far_off.npy", np.full(9000, 1e3))
     drifted = nescio("monitor", "usual.npy", "far_off.npy", "--state", "k.safetensors")
     assert drifted.exit_code == 3
     assert "p-value of no drift: < 1e-300" in drifted.output
+
+
+def test_a_file_is_read_once(home: Path, nescio: Callable[..., Result]) -> None:
+    rng = np.random.default_rng(2)
+    np.save("usual.npy", rng.normal(size=500))
+    for name in ("monday", "tuesday"):
+        np.save(f"{name}.npy", rng.normal(size=100))
+    words = ["monitor", "usual.npy", "--state", "once.safetensors"]
+    assert "given twice" in nescio(*words, "monday.npy", "monday.npy").output
+    assert not (home / "once.safetensors").exists()
+    assert nescio(*words, "monday.npy").exit_code == 0
+    before = (home / "once.safetensors").read_bytes()
+    np.save("copy.npy", np.load("monday.npy"))
+    again = nescio(*words, "tuesday.npy", "copy.npy")
+    assert again.exit_code == 1
+    assert "copy.npy holds the same scores as a file that was read before" in again.output
+    assert "same scores as the calibration data" in nescio(*words, "usual.npy").output
+    assert (home / "once.safetensors").read_bytes() == before
+    assert "200 scores, 100 of them new" in nescio(*words, "tuesday.npy").output
+    np.save("few.npy", np.zeros(50))  # files of few different scores may be alike
+    np.save("few_more.npy", np.zeros(50))
+    assert "300 scores, 100 of them new" in nescio(*words, "few.npy", "few_more.npy").output
+
+
+def same(one: Monitor, two: Monitor) -> bool:
+    numbers = [(each.count, each.log_martingale, each.alarm) for each in (one, two)]
+    return numbers[0] == numbers[1] and np.array_equal(one.logs, two.logs)
+
+
+def test_python_and_the_command_continue_each_other(
+    home: Path, guard: Path, nescio: Callable[..., Result]
+) -> None:
+    """Scores as the guard gives them in Python, and as tables of decisions hold them."""
+    x, net = np.load(home / "new.npy"), ["--net", DEFAULT]
+    halves = {"first": x[:450], "second": x[450:]}
+    for name, half in halves.items():
+        np.save(home / f"{name}.npy", half)
+        out = nescio("score", guard, f"{name}.npy", *net, "--out", f"{name}.csv")
+        assert out.exit_code == 0, out.output
+    made = load_guard(str(guard), DEFAULT, None)
+    begun = monitor(made)
+    scores = {name: made(half).score for name, half in halves.items()}
+    whole = begun.update(scores["first"]).update(scores["second"])
+
+    state = begun.update(scores["first"]).save(home / "python.safetensors")
+    result = nescio("monitor", guard, "second.csv", "--state", state)
+    assert result.exit_code == 0, result.output
+    assert "900 scores, 450 of them new" in result.output
+    assert same(load(state), whole)
+
+    result = nescio("monitor", guard, "first.csv", "--state", "command.safetensors")
+    assert result.exit_code == 0, result.output
+    assert same(load(home / "command.safetensors").update(scores["second"]), whole)
+
+
+def test_the_rules_of_a_guard_are_in_one_order(home: Path, nescio: Callable[..., Result]) -> None:
+    rng, y = np.random.default_rng(0), torch.arange(1200) % 12
+    logits = torch.from_numpy(rng.normal(size=(1200, 12))) + 9 * torch.nn.functional.one_hot(y)
+    known = Activations(logits=logits, labels=y)
+    made = make_guard(None, known, detector="energy", false_alarm=0.05, risk=0.2, by="class")
+    path = made.save(home / "twelve.safetensors")
+    np.save(home / "later.npy", rng.normal(size=50))
+    state = monitor(made).save(home / "twelve-state.safetensors")
+    result = nescio("monitor", path, "later.npy", "--state", state)
+    assert "50 scores, 50 of them new" in result.output

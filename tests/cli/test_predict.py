@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from nescio import train
+from nescio.cli import predict as module
+from nescio.cli.main import main
 from nescio.cli.predict import predict
 from nescio.data import digits
 from nescio.nets import mlp
@@ -61,3 +63,22 @@ def test_bad_images_have_rows_with_the_reason(
     assert [row["label"] == "-1" for row in rows] == [False, True, False]
     assert "b.png" in rows[1]["unreadable"]
     assert rows[0]["probs_3"] == rows[2]["probs_3"]
+
+
+def test_blocks_do_not_change_what_is_written(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    train = ["train", "single", "--data", "half_moons", "--run", str(tmp_path / "r")]
+    assert CliRunner().invoke(main, [*train, "--epochs", "1"]).exit_code == 0
+    words = ["predict", str(tmp_path / "r"), "--data", str(tmp_path / "x.npz"), "--out"]
+    for name in ("a.csv", "a.npz", "b.csv", "b.npz"):
+        if name == "b.csv":
+            monkeypatch.setattr(module, "BLOCK", 7 * (module.ROW + 8))
+        done = CliRunner().invoke(main, [*words, str(tmp_path / name)])
+        assert "50 samples, 1 member(s)" in done.output
+    one, two = (np.genfromtxt(tmp_path / f"{n}.csv", delimiter=",", names=True) for n in "ab")
+    assert one.dtype.names == two.dtype.names
+    assert len(one) == len(two) == 50
+    for name in one.dtype.names:
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-5, atol=1e-6)
+    assert np.load(tmp_path / "b.npz")["probs"].shape == (50, 2)

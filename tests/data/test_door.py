@@ -166,3 +166,16 @@ def test_a_generator_is_read_once():
 def test_data_without_end_stop_at_a_limit():
     with pytest.raises(NescioError, match=r"more than 1,000 bytes"):
         door.read(((X, Y) for _ in iter(int, 1)), memory=1000)
+
+
+def test_a_list_of_samples_is_one_array():
+    rows = [torch.arange(3.0) + i for i in range(4)]
+    found, _ = door.read(rows, labels=False)
+    assert torch.equal(found, torch.stack(rows))
+    assert torch.equal(door.as_network_inputs([row.numpy() for row in rows]), found)
+    images = [torch.zeros(1, 4, 4) for _ in range(5)]
+    (batch,) = door.input_batches(images, shape=(1, 4, 4))
+    assert batch.shape == (5, 1, 4, 4)
+    pairs = [(torch.zeros(2, 3), torch.zeros(2).long())] * 2
+    assert door.read(pairs)[0].shape == (4, 3)
+    assert door.read([torch.zeros(2, 3), torch.ones(1, 3)], labels=False)[0].shape == (3, 3)

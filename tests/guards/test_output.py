@@ -43,3 +43,12 @@ def test_a_function_as_output(tmp_path):
     assert torch.equal(again(new).decision, found.decision)
     with pytest.raises(NescioError, match="answers a probe differently"):
         nescio.load(path, net=net, output=lambda result: 2 * scores(result))
+
+
+@pytest.mark.filterwarnings("ignore::nescio.core.errors.NescioWarning")
+def test_a_detector_with_options_by_name():
+    options = {"train": data(300, 1), "false_alarm": 0.05, "calibration_map": None}
+    made = nescio.guard(Both(), data(400, 0), output=scores, detector="knn,k=1", **options)
+    assert made.detector.options["k"] == 1
+    with pytest.raises(NescioError, match="knn has no option 'neighbors'"):
+        nescio.guard(Both(), data(400, 0), output=scores, detector="knn,neighbors=1", **options)

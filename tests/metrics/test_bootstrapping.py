@@ -36,13 +36,12 @@ def test_the_interval_is_the_basic_one_of_the_same_draws():
     assert found.high == pytest.approx(2 * value - low)
 
 
-@pytest.mark.parametrize("metric", [ece, debiased_ece])
-def test_a_known_gap_is_held_about_as_often_as_guaranteed(metric):
+@pytest.mark.parametrize(("metric", "more"), [(ece, {}), (debiased_ece, {"norm": 2})])
+def test_a_known_gap_is_held_about_as_often_as_guaranteed(metric, more):
     """The gap is 0.1 everywhere. 50 sets of samples: 95 % less four standard errors is 82 %."""
     held, options = 0, {"resamples": 80, "bins": 10, "equal": "mass"}
     for seed in range(50):
-        unbiased = metric is debiased_ece
-        found = bootstrap_metric(metric, *samples(seed=seed), unbiased=unbiased, **options)
+        found = bootstrap_metric(metric, *samples(seed=seed), **options, **more)
         held += found.low <= 0.1 <= found.high
     assert held / 50 >= 0.82
 
@@ -52,7 +51,7 @@ def test_a_known_gap_is_held_about_as_often_as_guaranteed(metric):
     [
         (ece, {}),
         (mce, {}),
-        (debiased_ece, {"unbiased": True}),
+        (debiased_ece, {"norm": 2}),
         (classwise_ece, {}),
         (brier_decomposition, {"part": "reliability"}),
     ],
@@ -68,12 +67,28 @@ def test_calibrated_answers_are_rarely_called_miscalibrated(metric, options):
     assert found <= 6
 
 
-@pytest.mark.parametrize("metric", [ece, debiased_ece, smooth_ece])
+@pytest.mark.parametrize(
+    ("metric", "options"), [(ece, {}), (debiased_ece, {"norm": 2}), (smooth_ece, {})]
+)
 @pytest.mark.parametrize("resamples", [5, 50])
-def test_a_large_error_is_beyond_chance_with_any_number_of_resamples(metric, resamples):
-    found = bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples)
+def test_a_large_error_is_beyond_chance_with_any_number_of_resamples(metric, options, resamples):
+    found = bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples, **options)
     assert 0.05 < found.low < 0.2
-    assert found == bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples)
+    assert found == bootstrap_metric(metric, *samples(gap=0.2), resamples=resamples, **options)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"), [(ece, {}), (mce, {}), (debiased_ece, {"norm": 2}), (smooth_ece, {})]
+)
+def test_no_interval_of_a_calibration_error_goes_below_0(metric, options):
+    for seed in range(20):
+        found = bootstrap_metric(metric, *samples(300, gap=0.0, seed=seed), resamples=30, **options)
+        assert 0 <= found.low <= found.high
+
+
+def test_the_interval_that_does_not_hold_is_refused():
+    with pytest.raises(NescioError, match="no interval of debiased_ece with norm=1"):
+        bootstrap_metric(debiased_ece, *samples(), resamples=20)
 
 
 def test_an_error_within_chance_has_a_lower_bound_of_0():

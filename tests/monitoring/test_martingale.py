@@ -46,6 +46,45 @@ def test_false_alarms_stay_bounded_on_streams_100_times_as_long():
     assert all((one.alarm is not None) == (one.p_value <= 0.05) for one in alarms)
 
 
+def zeros_and_ones(share):
+    return lambda rng, count: (rng.random(count) < share).astype(float)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.003])
+@pytest.mark.parametrize("same_calibration", [False, True])
+def test_the_default_seed_is_not_unlucky_with_ties(share, same_calibration):
+    """Once ties were broken by the seed alone: 43 to 100 % of such streams raised an alarm."""
+    rng, draw = np.random.default_rng(1), zeros_and_ones(share)
+    calibration = draw(rng, 400)
+    alarms = 0
+    for _ in range(60):
+        if not same_calibration:
+            calibration = draw(rng, 400)
+        alarms += monitor(calibration, false_alarm=0.05).update(draw(rng, 3000)).alarm is not None
+    assert at_most(alarms, 60, 0.05)
+
+
+def test_nothing_is_bet_on_scores_that_are_all_alike():
+    for seed in range(5):
+        quiet = monitor(np.full(100, 0.5), false_alarm=0.5, seed=seed).update(np.full(9000, 0.5))
+        assert quiet.log_martingale == 0
+        assert quiet.p_value == 1
+        assert quiet.alarm is None
+        assert quiet.waited is None
+        other = quiet.update([0.7])
+        assert (other.waited, other.log_martingale) == (9001, 0)
+        assert other.update(np.full(20, 0.7)).alarm is not None
+    assert monitor(np.arange(100.0)).waited == 0
+
+
+def test_a_monitor_that_waited_goes_on_from_its_file(tmp_path):
+    stream = np.concatenate([np.zeros(100), np.arange(30.0), np.zeros(100)])
+    start = monitor(np.zeros(60))
+    for cut in (40, 101, 110, 129, 200):
+        path = start.update(stream[:cut]).save(tmp_path / "monitor.safetensors")
+        alike(load(path).update(stream[cut:]), start.update(stream))
+
+
 def test_p_values_against_a_fixed_calibration_set_alarm_falsely():
     rng = np.random.default_rng(1)
     count = 0
@@ -55,7 +94,7 @@ def test_p_values_against_a_fixed_calibration_set_alarm_falsely():
         p = (above + rng.random(len(stream))) / (len(fixed) + 1)
         capital, _ = grow(np.full(COUNT, -np.inf), 0, p)
         count += capital.max() >= math.log(100)
-    assert count >= 20  # at a bound of 1 %
+    assert count >= 15  # at a bound of 1 %
 
 
 @pytest.mark.parametrize(
@@ -123,7 +162,7 @@ def test_edges_are_of_scores_that_are_not_counted():
     scores = np.random.default_rng(0).normal(size=1000)
     found = monitor(scores, bins=10)
     assert found.counts.sum() == 1000 - 40  # 4 a bin at most
-    assert set(found.edges[:-1]) <= set(scores)
+    assert set(found.edges[:-1]) <= set(scores.astype(np.float32))
     assert found.edges[-1] == np.nextafter(found.edges[-2], np.inf)
     assert len(found.edges) == 9
     assert len(found.counts) == 10
@@ -137,7 +176,7 @@ def test_constant_scores_and_infinities_have_bins():
     assert found.counts.tolist() == [0, 75 + 5000 // 64 * 64, 0]
     assert found.alarm is None
     assert found.update([np.inf] * 40).alarm is not None
-    assert found.update(np.full(40, np.nextafter(1, 2))).alarm is not None
+    assert found.update(np.full(40, np.nextafter(np.float32(1), np.float32(2)))).alarm is not None
     assert found.update(np.full(40, -np.inf)).alarm is not None
 
 

@@ -115,3 +115,49 @@ def test_a_factory_of_inputs_needs_a_table():
 def test_a_table_that_lacks_a_column_is_refused(guard):
     with pytest.raises(NescioError, match="unknown column 'age'"):
         guard(TEST[0].without("age"))
+
+
+class Frame:
+    """A table as pandas has them, with the mark of its own for what is missing."""
+
+    def __init__(self, **columns):
+        self.values = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return self.values[name]
+
+    def __array__(self, *_, **__):
+        return np.stack([np.asarray(column) for column in self.values.values()], 1)
+
+
+class Series(list):
+    def isna(self):
+        return np.array([str(value) == "<NA>" for value in self])
+
+
+class Nothing:
+    def __repr__(self):
+        return "<NA>"
+
+
+def test_a_frame_of_numbers_is_read_by_its_names(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 400)), 5 + rng.normal(size=(2, 400))
+    y = torch.tensor(a[0] > 0).long()
+    model = nescio.train(lambda: nescio.nets.mlp(2, 2), (Frame(a=a[0], b=b[0]), y), epochs=3)
+    wanted = model(np.stack([a[1], b[1]], 1)).logits
+    assert torch.equal(model(Frame(b=b[1], a=a[1])).logits, wanted)
+    with pytest.raises(NescioError, match="unknown column 'a'"):
+        model(Frame(b=b[1], c=a[1]))
+    labels = torch.tensor(a[1] > 0).long()
+    guard = nescio.guard(model.member(0), (Frame(a=a[1], b=b[1]), labels), head="categorical")
+    turned = guard(Frame(b=b[0], a=a[0])).score
+    assert torch.equal(turned, guard(np.stack([a[0], b[0]], 1)).score)
+
+
+def test_the_mark_of_pandas_for_missing_is_missing():
+    frame = Frame(a=Series(["x", Nothing(), "y"]), b=Series([True, Nothing(), False]))
+    table = read_table(frame)
+    assert table["a"].tolist() == ["x", "", "y"]
+    np.testing.assert_array_equal(table["b"], [1, np.nan, 0])

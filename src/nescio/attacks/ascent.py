@@ -57,9 +57,13 @@ def _shortened(delta: Tensor, radius: float) -> Tensor:
 
 
 def _in_sphere(numbers: Tensor, radius: float) -> Tensor:
-    """Uniform in the ball: the direction of a normal draw, the distance by its volume."""
+    """The direction of a normal draw, at a uniform distance.
+
+    Not uniform in the ball: in many dimensions all of that is at its edge, from where an attack
+    goes most of its way back.
+    """
     normal = torch.special.ndtri(numbers[:, 1:].clamp(TAIL, 1 - TAIL))
-    return radius * _distance(numbers) * _unit(normal)
+    return radius * numbers[:, :1] * _unit(normal)
 
 
 def _largest(slope: Tensor) -> Tensor:
@@ -82,15 +86,10 @@ def _thresholded(delta: Tensor, radius: float) -> Tensor:
 
 
 def _in_diamond(numbers: Tensor, radius: float) -> Tensor:
-    """Uniform in the ball: shares of exponential draws, the distance by its volume."""
+    """Shares of exponential draws, at a uniform distance."""
     double = 2 * numbers[:, 1:] - 1
     lengths = -torch.log1p(-double.abs().clamp(TAIL, 1 - TAIL))
-    return radius * _distance(numbers) * double.sign() * lengths / lengths.sum(1, keepdim=True)
-
-
-def _distance(numbers: Tensor) -> Tensor:
-    share: Tensor = numbers[:, :1] ** (1 / (numbers.shape[1] - 1))
-    return share
+    return radius * numbers[:, :1] * double.sign() * lengths / lengths.sum(1, keepdim=True)
 
 
 linf = Norm(

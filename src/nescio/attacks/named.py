@@ -56,7 +56,7 @@ def pgd(
     step: float | None = None,
     norm: str | Norm = linf,
     schedule: str | Schedule = constant,
-    start: str = "random",
+    start: str | None = None,
     restarts: int = 1,
     best: bool = True,
     enough: float = math.inf,
@@ -79,9 +79,10 @@ def pgd(
     x: floats, or images (N, C, H, W) of uint8, within [low, high].
     radius: of the ball in `norm` ("linf", "l2" or "l1"); None for the whole box.
     step: 2.5 * radius / steps by default; `schedule` is a factor for it.
-    start: "random" (a point of the ball by seed and index) or "input". restarts: the number of
-    starts, of which the best counts; random from the second on. best: the best point met, the input
-    among them, instead of the last. enough: stop an input whose value has reached this.
+    start: "random" (a point of the ball by seed and index) or "input"; None: the input in l2 and
+    l1, where random starts were weaker, otherwise random. restarts: the number of starts, of which
+    the best counts; random from the second on. best: the best point met, the input among them,
+    instead of the last. enough: stop an input whose value has reached this.
     mask: 1 where an input may change, of the shape of one input: a patch.
     transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
     draws, and so the result, depend on the batch size. With best=True its value is too high, since
@@ -98,6 +99,8 @@ def pgd(
         low=low,
         high=high,
     )
+    if start is None:
+        start = "random" if radius is None or ascent.norm is linf else "input"
     return _attack(
         objective, x, y, ascent, start, restarts, mask, transform, draws, batch_size, seed, progress
     )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
     Array,
     Categorical,
     Classification,
@@ -30,7 +31,6 @@ from nescio.core import (
     save_tensors,
     two_logits,
 )
-from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
 from nescio.models import Member, Predictor, encoding_of, networks, plain, with_head

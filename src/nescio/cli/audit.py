@@ -65,6 +65,7 @@ PARAMETERS = [
     option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
         "out.", default=200, type=opt.COUNT),
     opt.out_folder("nescio-audit"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on

@@ -62,6 +62,7 @@ PARAMETERS = [
     option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
         "these out.", default=500, type=opt.COUNT),
     opt.out_folder("nescio-compare"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on

@@ -18,9 +18,8 @@ from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
+from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.guards import guard_labels
-from nescio.guards.rules import Rule
 from nescio.models import has_labels
 from nescio.models.model import describe
 
@@ -62,6 +61,7 @@ PARAMETERS = [
     option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
     option("--out", "The file to write; a .json with the guarantees is written beside it.",
         default="guard.safetensors"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -130,8 +130,7 @@ def guard(
     if (inputs := names_of(columns)) is not None:
         made = replace(made, notes={**made.notes, "columns": list(inputs)})
     click.echo(str(made))
-    groups = [_group(rule) for rule in made.rules]
-    about = {"guarantees": list(made.guarantees), "groups": groups, **dict(made.notes)}
+    about = described(made)
     if test is not None:
         with opt.warnings_as_notes():
             about["test"] = made(test[0]).summary(test[1])
@@ -183,16 +182,3 @@ def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
     (contestant,) = candidates([text], members=1, vectors=True)
     return contestant.ready
-
-
-def _group(rule: Rule) -> dict[str, Any]:
-    return {
-        "group": rule.group,
-        "samples": len(rule.scores),
-        "ood_above": rule.limit,
-        "answered": rule.coverage.answered,
-        "errors": rule.coverage.errors,
-        "risk_at_most": rule.coverage.bound,
-        "failure_score_at_most": rule.coverage.threshold,
-        "coverage_at_risk": dict(rule.at_risks()),
-    }

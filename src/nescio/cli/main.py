@@ -3,6 +3,7 @@
 A command is loaded when it is called: help and usage errors of `nescio` itself need no torch.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -61,6 +62,15 @@ class Teaching(click.Group):
         """The commands with a sentence each, none of them loaded."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run; a closed standard file becomes nothing, so that no other file gets its number."""
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)
+        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

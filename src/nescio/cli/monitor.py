@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import click
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nescio.cli import options as opt
@@ -29,12 +29,13 @@ from nescio.data.readers import Stream, array_stream, columns_of, open_stream
 from nescio.guards import Guard
 from nescio.monitoring import Monitor
 from nescio.monitoring import monitor as start
-from nescio.monitoring.monitor import said
+from nescio.monitoring.monitor import LEAST, digest, said
 
 ALARM = 3  # exit code
 BLOCK = 1 << 16  # scores at a time
 LINES = 1 << 12  # of JSON at a time
 COLUMN = "score"
+FILES = 1024  # digests that a state remembers
 
 
 # fmt: off
@@ -48,6 +49,7 @@ PARAMETERS = [
     option("--false-alarm", "The probability of an alarm, ever, if nothing changes.",
         default=0.01),
     option("--plot", "Draw the evidence over time: a .png file.", type=opt.PATH, metavar="FILE"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -74,9 +76,10 @@ def monitor(
     nescio monitor guard.safetensors monday.csv --state drift.safetensors
     nescio monitor guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png
 
-    The second command continues where the first stopped; it is up to you to give each file once. If
-    nothing changes, an alarm is ever raised with probability at most --false-alarm, however long
-    the stream. Inputs that are not finite count as infinitely far out.
+    The second command continues where the first stopped, and so does a monitor that was saved in
+    Python; nescio.load reads the state there. Give each file once: one that was read before is
+    refused. If nothing changes, an alarm is ever raised with probability at most --false-alarm,
+    however long the stream. Inputs that are not finite count as infinitely far out.
 
     \b
     exit code 0   no alarm so far
@@ -84,14 +87,15 @@ def monitor(
     """
     is_guard = reference.endswith(".safetensors")
     whole = _calibration if is_guard else _scores
-    known = np.concatenate(list(whole(reference)))
+    known = np.concatenate([_far(scores) for scores in whole(reference)])
     now = _resumed(Path(state), start(known, false_alarm=false_alarm, seed=seed))
-    before, infinite = now.count, 0
+    before, missing = now.count, 0
+    if twice := [text for text in dict.fromkeys(streams) if streams.count(text) > 1]:
+        raise NescioError(f"{', '.join(twice)} is given twice; give each file once")
     parts = [_scores(text, reference if is_guard else None, net_name, weights) for text in streams]
-    for blocks in parts:
-        for scores in blocks:
-            now = now.update(scores)
-            infinite += int(np.isinf(scores).sum())  # `_far` leaves no other infinity
+    for text, blocks in zip(streams, parts, strict=True):
+        now, lost = _after(now, text, blocks)
+        missing += lost
     now.save(Path(state))
     names = ("count", "log_martingale", "threshold", "p_value", "alarm", "false_alarm")
     write_json(Path(f"{state}.json"), {name: getattr(now, name) for name in names})
@@ -103,8 +107,8 @@ def monitor(
         write_atomically(Path(plot), image.getvalue())
     click.echo(f"{now.count} scores, {now.count - before} of them new; p-value of no drift: "
                f"{said(now.p_value)}")  # fmt: skip
-    if infinite:
-        click.echo(f"{infinite} of the new rows had no score (inputs that are not finite): they "
+    if missing:
+        click.echo(f"{missing} of the new rows had no score (inputs that are not finite): they "
                    "count as infinitely far out")  # fmt: skip
     if now.alarm is None:
         click.echo(f"no alarm (at most {false_alarm:g} of streams without drift ever raise one)")
@@ -131,18 +135,43 @@ def _resumed(path: Path, new: Monitor) -> Monitor:
     return there
 
 
+def _after(now: Monitor, text: str, blocks: Iterator[NDArray[np.float64]]) -> tuple[Monitor, int]:
+    """The monitor after the scores of a file, and the rows without one; a repeated file is refused.
+
+    Files of few different scores may be alike by chance and are not compared.
+    """
+    kinds, missing = 0, 0
+
+    def read() -> Iterator[NDArray[np.float64]]:
+        nonlocal now, kinds, missing
+        for block in blocks:
+            missing += int(np.isnan(block).sum())
+            scores = _far(block)
+            kinds = max(kinds, len(np.unique(scores)))
+            now = now.update(scores)
+            yield scores
+
+    content = digest(read())
+    if kinds >= LEAST and content in (now.source, *now.files):
+        whose = "the calibration data" if content == now.source else "a file that was read before"
+        raise NescioError(
+            f"{text} holds the same scores as {whose}, which would count twice; give each file "
+            "once. The state is as it was"
+        )
+    return replace(now, files=(*now.files, content)[-FILES:]), missing
+
+
 def _calibration(path: str) -> Iterator[NDArray[np.float64]]:
-    """The scores of a guard on its calibration samples, in single precision."""
-    tensors, _ = load_tensors(Path(path), "guard")
-    for name, scores in sorted(tensors.items()):
-        if name.startswith("rules/") and name.endswith("/scores"):
-            yield scores.float().double().numpy()
+    """The scores of a guard on its calibration samples, rule by rule."""
+    tensors, manifest = load_tensors(Path(path), "guard")
+    for index in range(len(manifest["rules"])):
+        yield tensors[f"rules/{index}/scores"].double().numpy()
 
 
 def _scores(
     text: str, guard: str | None = None, net_name: str | None = None, weights: str | None = None
 ) -> Iterator[NDArray[np.float64]]:
-    """Scores of a file, block by block, in single precision, as files of text hold them."""
+    """Scores of a file, block by block; NaN where there is none."""
     given = named(text)
     source = given.source
     if source.endswith((".jsonl", ".ndjson")):
@@ -162,19 +191,18 @@ def _scores(
 
 
 def _rows(stream: Stream) -> Iterator[NDArray[np.float64]]:
-    return (_far(block[:, 0]) for _, block in stream.blocks(BLOCK))
+    return (block[:, 0].double().cpu().numpy() for _, block in stream.blocks(BLOCK))
 
 
 def _decided(made: Guard, stream: Stream) -> Iterator[NDArray[np.float64]]:
     with quiet():
         for _, x in stream.blocks(BLOCK):
-            yield _far(made(x).score)
+            yield made(x).score.double().cpu().numpy()
 
 
-def _far(scores: Any) -> NDArray[np.float64]:
-    """In single precision; NaN becomes infinite, and infinite scores the largest number."""
-    values: NDArray[np.float64] = scores.float().double().nan_to_num(nan=np.inf).cpu().numpy()
-    return values
+def _far(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What has no score is infinitely far out."""
+    return np.where(np.isnan(scores), np.inf, scores)
 
 
 def _array(path: Path) -> NDArray[Any]:
@@ -194,8 +222,7 @@ def _lines(path: Path) -> Iterator[NDArray[np.float64]]:
         with path.open("rb") as file:
             while lines := list(islice(file, LINES)):
                 rows = json.loads(b"[" + b",".join(lines) + b"]")
-                scores = np.array([row[COLUMN] for row in rows], np.float64)
-                yield _far(torch.from_numpy(scores))
+                yield np.array([row[COLUMN] for row in rows], np.float64)
                 first += len(lines)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NescioError(

@@ -4,14 +4,16 @@ import importlib
 import importlib.util
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.cli.options import note
+from nescio.cli.options import device, note
 from nescio.core import NescioError, load
 from nescio.models import innermost
 
@@ -21,7 +23,7 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
     if ":" in network:
         if weights is None:
             note("no --weights: the network is used as its factory makes it")
-        return load_network(network, weights)
+        return on_device(load_network(network, weights))
     if not Path(network).exists():
         raise NescioError(
             f"{network!r} is neither package.module:factory nor a folder written by nescio train"
@@ -29,7 +31,16 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
         )
     if weights is not None:
         raise NescioError("--weights goes with package.module:factory; a run folder has its own")
-    return load(network, net=None if net_name is None else load_network(net_name))
+    return on_device(load(network, net=None if net_name is None else load_network(net_name)))
+
+
+def on_device(source: Any) -> Any:
+    """A network or a predictor where --device says; its answers come back to the inputs."""
+    if device().type == "cpu":
+        return source
+    if getattr(source, "inner", None) is not None:
+        return replace(source, inner=on_device(source.inner))
+    return source.to(device())
 
 
 def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -140,9 +151,36 @@ def load_weights(net: nn.Module, path: Path) -> None:
     net.load_state_dict(state)
 
 
+def _check_whole(path: Path) -> None:
+    """Refuse a file that was cut off or altered: torch.load does not look at the checksums."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    why = ""
+    if not start:
+        why = "it is empty"
+    elif start[:2] == b"PK":  # what torch.save writes is a zip archive
+        try:
+            with zipfile.ZipFile(path) as archive:
+                bad = archive.testzip()
+            why = f"the checksum of {bad} is wrong" if bad else ""
+        except (zipfile.BadZipFile, OSError, NotImplementedError, EOFError) as error:
+            why = f"it is cut off ({error})"
+    elif path.suffix == ".safetensors":
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                file.keys()
+        except (SafetensorError, OSError) as error:
+            why = f"it is cut off, or not safetensors ({error})"
+    if why:
+        raise NescioError(f"{path} is damaged: {why}; copy it again, or save the weights again")
+
+
 def _state_dict(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise NescioError(f"no weights file {path}")
+    _check_whole(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,16 @@ from nescio.core import (
     Regression,
     asked,
     measure_all,
-    write_atomically,
+    writing_atomically,
 )
 from nescio.data import readers
+from nescio.guards.table_text import harmless
 from nescio.models import encoding_of, mc_dropout, plain, with_head
 
 Columns = dict[str, NDArray[Any]]
-BLOCK = 1 << 25  # bytes of inputs that are predicted at a time
+BLOCK = 1 << 24  # bytes of inputs and predictions that are in memory at a time
+ROW = 1 << 12  # bytes of the predictions about a sample
+BATCH = 1024  # samples of a predictor's batches: blocks end where these do
 SHOWN = 5  # files that cannot be read
 
 
@@ -47,6 +50,7 @@ PARAMETERS = [
     option("--passes", "Sample the network's dropout with this number of forward passes.  "
         "[default: no dropout]", type=int),
     option("--out", "The file to write: .csv or .npz.", required=True, type=opt.PATH),
+    opt.DEVICE,
 ]
 # fmt: on
 
@@ -86,38 +90,57 @@ def predict(
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     stream = stream_named(data_name, input_columns(data_name, None, predictor))
     columns = encoding_of(predictor)
-    arrays, members = predicted(predictor, stream, () if columns is None else columns.classes)
-    _write(Path(out), arrays)
+    members: set[int] = set()
+    classes = () if columns is None else columns.classes
+    samples = _write(Path(out), predicted(predictor, stream, members, classes))
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
-    click.echo(f"{len(next(iter(arrays.values())))} samples, {members} member(s): {out}")
+    click.echo(f"{samples} samples, {max(members)} member(s): {out}")
 
 
 def predicted(
-    predictor: Any, stream: readers.Stream, classes: Sequence[str] = ()
-) -> tuple[Columns, int]:
-    """What is written, by name, and the number of members; a block of inputs at a time.
+    predictor: Any, stream: readers.Stream, members: set[int], classes: Sequence[str] = ()
+) -> Iterator[Columns]:
+    """What is written, by name, a block of inputs at a time.
 
-    classes: names that are written beside the labels.
+    members: the number of members goes there. classes: names that are written beside the labels.
     """
-    size = max(1, BLOCK // stream.sample_bytes)
     found: list[tuple[int, NDArray[np.bool_], Columns]] = []
-    members = 0
-    for start, block in stream.blocks(size):
+    for start, block in stream.blocks(_size(stream)):
         good = np.array([start + i not in stream.unreadable for i in range(len(block))])
         arrays: Columns = {}
         if good.any():
-            prediction = predictor(block if good.all() else block[torch.from_numpy(good)])
-            arrays, members = columns_of(prediction), prediction.members
+            some = block if good.all() else block[torch.from_numpy(good)]
+            prediction = _answer(predictor, some, start)
+            arrays = columns_of(prediction)
+            members.add(prediction.members)
             if classes and isinstance(prediction, Classification):
                 arrays = {"class": np.array(classes)[arrays["label"]], **arrays}
-        found.append((start, good, arrays))
+        if stream.files is None:
+            yield _rows(stream, start, good, arrays, arrays)
+        else:  # whether there is a column for what could not be read is known at the end
+            found.append((start, good, arrays))
     like = next((arrays for _, _, arrays in found if arrays), None)
-    if like is None:
+    if stream.files is not None and like is None:
         raise NescioError(next(iter(stream.unreadable.values())))
-    parts = [_rows(stream, start, good, arrays, like) for start, good, arrays in found]
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return whole, members
+    for start, good, arrays in found:
+        yield _rows(stream, start, good, arrays, like or {})
+
+
+def _size(stream: readers.Stream) -> int:
+    """How many samples are in memory at a time, with all that is written about them."""
+    size = max(1, BLOCK // (stream.sample_bytes + ROW))
+    return size - size % BATCH if size > BATCH else size
+
+
+def _answer(predictor: Any, x: Any, start: int) -> Prediction:
+    try:
+        prediction: Prediction = predictor(x)
+    except NescioError as error:
+        if not start:
+            raise
+        raise NescioError(f"in samples {start} to {start + len(x) - 1}: {error}") from error
+    return prediction
 
 
 def _rows(
@@ -144,7 +167,7 @@ def _with_gaps(values: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[Any]:
 
 def write_predictions(path: Path, prediction: Prediction) -> None:
     """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
-    _write(path, columns_of(prediction))
+    _write(path, [columns_of(prediction)])
 
 
 def columns_of(prediction: Prediction) -> Columns:
@@ -162,23 +185,35 @@ def columns_of(prediction: Prediction) -> Columns:
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
 
 
-def _write(path: Path, arrays: Columns) -> None:
-    if path.suffix == ".csv":
-        write_atomically(path, _csv(arrays))
-        return
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_atomically(path, buffer.getvalue())
+def _write(path: Path, parts: Iterable[Columns]) -> int:
+    """Write the parts one after the other; returns the number of samples."""
+    samples, every = 0, []
+    with writing_atomically(path) as file:
+        for part in parts:
+            if path.suffix == ".csv":
+                file.write(_csv(part, samples).encode())
+            else:
+                every.append(part)
+            samples += len(next(iter(part.values())))
+        if every:
+            whole = {name: np.concatenate([part[name] for part in every]) for name in every[0]}
+            np.savez_compressed(file, **whole)  # type: ignore[arg-type]
+    return samples
 
 
-def _csv(arrays: Columns) -> str:
+def _csv(arrays: Columns, first: int) -> str:
+    """Rows from the sample `first` on; the header before sample 0."""
     flat: Columns = {}
     for name, values in arrays.items():
         vector = {f"{name}_{i}": column for i, column in enumerate(values.T)}
         flat |= vector if values.ndim > 1 else {name: values}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["sample", *flat])
-    rows = zip(*(column.tolist() for column in flat.values()), strict=True)
-    writer.writerows([sample, *row] for sample, row in enumerate(rows))
+    if not first:
+        writer.writerow(["sample", *map(harmless, flat)])
+    columns = [
+        list(map(harmless, map(str, column))) if column.dtype.kind == "U" else column.tolist()
+        for column in flat.values()
+    ]
+    writer.writerows([first + at, *row] for at, row in enumerate(zip(*columns, strict=True)))
     return text.getvalue()

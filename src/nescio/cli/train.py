@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ PARAMETERS = [
         "data.", is_flag=True),
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
+    opt.DEVICE,
     option("--head", "What the network's outputs are, of `nescio list heads`: binary for one logit "
         "of two classes, dirichlet, fixed_variance and so on.  [default: categorical, or gaussian "
         "for a regression]", metavar="NAME"),
@@ -147,7 +148,7 @@ def run_recipe(
     table: the options of the reader of a table.
     """
     with opt.warnings_as_notes():
-        dataset = dataset_named(data_name, **_of_table(data_name, table or {}))
+        dataset = _on_device(dataset_named(data_name, **_of_table(data_name, table or {})))
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
@@ -179,6 +180,18 @@ def run_recipe(
         save_settings(run, **settings)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
+
+
+def _on_device(dataset: Dataset) -> Dataset:
+    """A data set where --device says; members are trained where their data are."""
+    if opt.device().type == "cpu":
+        return dataset
+    parts = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
+    moved: dict[str, Any] = {
+        name: part and tuple(tensor.to(opt.device()) for tensor in part)
+        for name, part in parts.items()
+    }
+    return replace(dataset, **moved)
 
 
 def _head(given: str | None, net_name: str | None, dataset: Dataset) -> Head:

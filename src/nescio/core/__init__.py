@@ -12,6 +12,9 @@ from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
 from nescio.core.errors import warn as warn
+from nescio.core.files import CHECKPOINT as CHECKPOINT
+from nescio.core.files import MODEL as MODEL
+from nescio.core.files import PREDICTOR as PREDICTOR
 from nescio.core.files import DamagedError as DamagedError
 from nescio.core.files import NewerError as NewerError
 from nescio.core.files import Saved as Saved
@@ -75,6 +78,7 @@ from nescio.core.results import merged as merged
 from nescio.core.results import to_json as to_json
 from nescio.core.running import Advance as Advance
 from nescio.core.running import in_order as in_order
+from nescio.core.running import is_terminal as is_terminal
 from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
 from nescio.core.running import workers as workers

@@ -6,6 +6,7 @@ from nescio.data.corruptions import scaling as scaling
 from nescio.data.dataset import Dataset as Dataset
 from nescio.data.encoding import Columns as Columns
 from nescio.data.encoding import Encoded as Encoded
+from nescio.data.encoding import as_they_are as as_they_are
 from nescio.data.encoding import learn_columns as learn_columns
 from nescio.data.images import as_images as as_images
 from nescio.data.images import color as color
@@ -37,5 +38,6 @@ from nescio.data.sets.toy import digits as digits
 from nescio.data.sets.toy import half_moons as half_moons
 from nescio.data.sets.toy import spiral as spiral
 from nescio.data.table import Table as Table
+from nescio.data.table import frame_names as frame_names
 from nescio.data.table import is_frame as is_frame
 from nescio.data.table import read_table as read_table

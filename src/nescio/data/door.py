@@ -31,6 +31,7 @@ from nescio.data.forms import (
     prepared,
     raw_batches,
     split_labels,
+    stacked,
 )
 from nescio.data.forms import is_rows as is_rows
 from nescio.data.forms import several as several
@@ -140,6 +141,7 @@ def batches(
     fixed: bool = True,
     targets: bool = False,
     columns: Columns | None = None,
+    shape: tuple[int, ...] | None = None,
 ) -> Batches:
     """Data of any form as batches; those of a loader stay as they are.
 
@@ -148,7 +150,8 @@ def batches(
     count: only the first samples. dtype: of floats; None: as they are. tokens: whether whole
     numbers of a tensor stay whole. finite: refuse NaN and infinity. fixed: refuse batches of
     different shapes. targets: labels may have any shape `(n, ...)`. columns: how tables become
-    numbers; without it they must hold numbers.
+    numbers; without it they must hold numbers. shape: of one sample, where it is known: a list of
+    such arrays is samples, not batches.
 
     >>> [(x.shape, y) for x, y in batches((torch.zeros(3, 2), [0, 1, 1]), batch_size=2)]
     [(torch.Size([2, 2]), tensor([0, 1])), (torch.Size([1, 2]), tensor([1]))]
@@ -160,7 +163,7 @@ def batches(
     if labels is not None and labels is not False:
         labels = as_tensor(labels, "labels")
         labels = _labels(labels, len(labels) if labels.ndim else 0, targets=targets)
-    data = prepared(data, columns)
+    data = stacked(prepared(data, columns), shape)
     raw, most = raw_batches(data, count, batch_size)
     if count is not None:
         most = count if most is None else min(most, count)
@@ -224,7 +227,7 @@ def as_network_inputs(
     columns: Columns | None = None,
 ) -> Any:
     """Inputs without labels, checked: a tensor, or a bundle of several; bytes stay bytes."""
-    value = prepared(value, columns)
+    value = stacked(prepared(value, columns), None)
     if isinstance(value, Mapping):
         value = split_labels(value)[0]
     return converted(value, name, dtype=dtype, tokens=tokens, finite=finite)

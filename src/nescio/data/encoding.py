@@ -3,7 +3,8 @@
 A continuous column becomes its value less the mean, over the deviation, and a flag for missing. An
 ordinal one becomes the same of its level's index, and flags for missing and for unseen levels. A
 categorical one becomes a 0 or 1 for each level, and the same two flags. Where a flag is set, the
-other numbers of the column are 0: nothing is guessed. Columns that tell rows apart are left out.
+other numbers of the column are 0: nothing is guessed. A column of the kind "number" is taken as it
+is, with NaN for missing. Columns that tell rows apart are left out.
 """
 
 import math
@@ -25,13 +26,13 @@ from nescio.data.readers.stream import first_of
 from nescio.data.table import Table, Values, read_table
 from nescio.data.table import column as as_column
 
-Kind: TypeAlias = Literal["continuous", "ordinal", "categorical"]
-KINDS = ("continuous", "ordinal", "categorical")
+Kind: TypeAlias = Literal["continuous", "ordinal", "categorical", "number"]
+KINDS = ("continuous", "ordinal", "categorical", "number")
 FEW = 10  # different numbers up to which a column is proposed to be ordinal
 MOST = 100  # levels of a categorical column; rarer ones are encoded as unseen
 ROWS = 20  # from which on a column that differs in every row is taken for an identifier
 ID = re.compile(r"(?:^|[\W_])(?:id|nbr|key|uid|uuid)$|^unnamed: 0$|^$", re.IGNORECASE)
-FLAGS = {"continuous": 1, "ordinal": 2, "categorical": 2}  # last numbers of a column
+FLAGS = {"continuous": 1, "ordinal": 2, "categorical": 2, "number": 0}  # last numbers of a column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,8 @@ class Columns:
     @property
     def layout(self) -> list[list[Any]]:
         """`[kind, width]` of each column: what detectors need to read encoded rows."""
-        return [[column.kind, column.width] for column in self.columns]
+        kinds = {"number": "continuous"}
+        return [[kinds.get(column.kind, column.kind), column.width] for column in self.columns]
 
     def encode(self, table: Table) -> Encoded:
         """Rows as numbers; columns that the table has beside these are left out."""
@@ -124,8 +126,8 @@ class Columns:
         return Encoded(*map(torch.from_numpy, (x, missing, unseen)))
 
     def _finite(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not np.isfinite(x).all():
-            at = self.features[int(np.isfinite(x).all(0).argmin())]
+        if np.isinf(x).any():
+            at = self.features[int(np.isinf(x).any(0).argmax())]
             raise NescioError(f"{at!r} has a value beyond float32; repair it")
         return x
 
@@ -216,6 +218,11 @@ def learn_columns(
     return Columns(tuple(learned), tuple(notes), ids=tuple(dict.fromkeys((*ids, *apart))))
 
 
+def as_they_are(names: Sequence[str]) -> Columns:
+    """Columns of numbers that a network reads as they are, by their names."""
+    return Columns(tuple(Column(name=name, kind="number") for name in names))
+
+
 def _is_id(name: str, values: Values) -> bool:
     """Whether a column only tells rows apart: all differ, or most where its name says so."""
     different = len(_present(values))
@@ -271,6 +278,9 @@ def _proposed(name: str, values: Values) -> Kind:
 def _learn(
     name: str, kind: Kind, values: Values, levels: Sequence[Any] | None, *, proposed: bool
 ) -> Column:
+    if kind == "number":
+        _numbers(name, values)
+        return Column(name=name, kind=kind, proposed=proposed)
     if kind == "continuous":
         mean, deviation = _moments(_numbers(name, values))
         return Column(name=name, kind=kind, mean=mean, deviation=deviation, proposed=proposed)
@@ -334,7 +344,7 @@ def _encode(
     column: Column, values: Values
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Numbers (N, width), missing (N,), unseen (N,)."""
-    if column.kind == "continuous":
+    if column.kind in ("continuous", "number"):
         indices = _numbers(column.name, values)
         missing = np.isnan(indices)
         unseen = np.zeros_like(missing)
@@ -343,6 +353,8 @@ def _encode(
     absent = missing | unseen
     if column.kind == "categorical":
         numbers = (indices[:, None] == np.arange(len(column.levels))).astype(np.float64)
+    elif column.kind == "number":
+        numbers = indices[:, None]
     else:
         numbers = np.where(absent, 0.0, (indices - column.mean) / column.deviation)[:, None]
     flags = np.stack([missing, unseen], axis=1)[:, : FLAGS[column.kind]]

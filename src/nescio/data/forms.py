@@ -93,6 +93,18 @@ def prepared(data: Any, columns: Columns | None = None) -> Any:
     return as_numbers(data, columns)
 
 
+def stacked(data: Any, shape: tuple[int, ...] | None) -> Any:
+    """A list of samples, arrays of one `shape` without a sample axis, as one array.
+
+    Without a known shape, vectors of one length are samples: a batch has more axes.
+    """
+    if not isinstance(data, list) or not data or not all(map(_is_array, data)):
+        return data
+    if {tuple(row.shape) for row in data} != {shape or tuple(data[0].shape[:1])}:
+        return data
+    return torch.stack([as_tensor(row, "inputs") for row in data])
+
+
 def is_rows(value: Any, columns: Columns | None) -> bool:
     """Whether it is a table; for a network with columns also arrays or records by their names."""
     if columns is None or is_frame(value):

@@ -113,10 +113,21 @@ def is_frame(value: Any) -> bool:
     return isinstance(value, Table) or (names and hasattr(value, "__array__"))
 
 
+def frame_names(data: Any) -> tuple[str, ...]:
+    """The columns of a table, or of the inputs of a pair; none for other data."""
+    given = data[0] if isinstance(data, tuple) and data else data
+    if not is_frame(given):
+        return ()
+    return tuple(map(str, getattr(given, "column_names", None) or given.columns))
+
+
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "O" and hasattr(values, "isna"):  # pandas has a mark of its own
+            array = array.copy()
+            array[np.asarray(values.isna())] = None
     except (ValueError, TypeError, RuntimeError) as error:
         raise NescioError(
             f"column {name!r} is not an array of one value per row: {error}"

@@ -31,6 +31,7 @@ from nescio.training.train import train
 from nescio.version import VERSION
 
 UNKNOWN, KNOWN = "classes left out", "known classes"
+ROUNDING = 1e-12  # gaps that differ by less are equal
 METRICS = ("auroc", "aupr", "fpr_at_95_tpr")
 MEAN, NETWORK = "mean over splits", "network"
 
@@ -308,10 +309,12 @@ def _interval(values: Floats, level: float) -> dict[str, float | None]:
 
 
 def _paired(gaps: Floats) -> float:
-    """Two-sided p-value of Student's paired test; of equal gaps 1 or 0."""
+    """Two-sided p-value of Student's paired test; of equal gaps, that of their signs."""
     from scipy.stats import t
 
-    if len(gaps) < 2 or not gaps.any():
+    if len(gaps) < 2 or np.abs(gaps).max() <= ROUNDING:
         return 1.0
     spread = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
-    return float(2 * t.sf(abs(gaps.mean()) / spread, len(gaps) - 1)) if spread > 0 else 0.0
+    if spread <= ROUNDING:
+        return float(2.0 ** (1 - len(gaps)))
+    return float(2 * t.sf(abs(gaps.mean()) / spread, len(gaps) - 1))

@@ -43,6 +43,7 @@ from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
+ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take most of the memory
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
 CLASS = "class"
@@ -111,16 +112,16 @@ def read_inputs(
     """
     if names and columns is None and is_frame(x):
         x = read_table(x).only(*names)
-    if isinstance(x, list) and known is not None and isinstance(known.shape, tuple):
-        rows = [np.shape(row) == known.shape for row in x]
-        x = torch.stack([as_tensor(row, "inputs") for row in x]) if rows and all(rows) else x
-    if getattr(x, "dtype", None) in (torch.bool, np.bool_):
+    given = x[0] if isinstance(x, list) and x else x
+    if getattr(given, "dtype", None) in (torch.bool, np.bool_):
         raise NescioError("inputs must be real numbers, got truth values; pass x.float()")
     given = tuple(x.shape) if isinstance(x, Tensor | np.ndarray) else None
     if given is not None and known is not None and given[1:] != known.shape:
         hint = "; one input needs an axis: x[None]" if given == known.shape else ""
         _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
-    options = {"tokens": tokens, "finite": False, "fixed": known is None, "columns": columns}
+    options: dict[str, Any] = {"tokens": tokens, "finite": False, "fixed": known is None}
+    options["columns"] = columns
+    options["shape"] = known.shape if known is not None and isinstance(known.shape, tuple) else None
     for batch in door.input_batches(x, batch_size=1 << 62, **options):
         if known is not None and shape_of(batch) != known.shape:
             _refuse_shape(shape_of(batch), known, layout_hint(batch))
@@ -337,7 +338,7 @@ class Guard:
 
     def _watch(self, x: Inputs) -> Iterator[Watched]:
         """What the networks give for inputs, in parts of bounded size."""
-        sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
+        sizes = (min(ROWS, most // max(1, x[:1].numel())) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
             part = x[start : start + size]

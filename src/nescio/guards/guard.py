@@ -46,7 +46,7 @@ from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import Split, split, unknown_to
 from nescio.models import Member, same_head
-from nescio.nets import Output, copied
+from nescio.nets import Output, copied, named_columns
 
 BANK = 20_000  # features that the failure score searches neighbors among, at most
 MANY = 10_000  # calibration samples, of which some may choose the failure score
@@ -87,8 +87,9 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, or a function of training activations; none: the
-      combination of several that finds outliers made from the training data best.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
+      training activations; none: the combination of several that finds outliers made from the
+      training data best.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
@@ -107,7 +108,7 @@ def guard(
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
-    members = _copies(source, batch_size, head)
+    members = _copies(source, batch_size, head, calibration)
     nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
@@ -285,14 +286,18 @@ def _rows(samples: Activations, chosen: Tensor) -> Activations:
     return samples if len(chosen) == samples.samples else samples[chosen]
 
 
-def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Member]:
-    """The networks as they are now, in evaluation mode; none for activations alone."""
+def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) -> list[Member]:
+    """The networks as they are now, in evaluation mode; none for activations alone.
+
+    data: if they are a table of numbers, the copies know the names of its columns.
+    """
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = [] if source is None else networks(source, head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
-    return [replace(member, net=copied(member.net).eval()) for member in members]
+    nets = [named_columns(copied(member.net).eval(), data) for member in members]
+    return [replace(member, net=net) for member, net in zip(members, nets, strict=True)]
 
 
 def _observed(

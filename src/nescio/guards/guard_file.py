@@ -92,6 +92,24 @@ def _read(saved: Saved, *, net: Any = None, output: Output = None) -> Guard:
     return guard
 
 
+def described(guard: Guard) -> dict[str, Any]:
+    """What a guard guarantees and how it was made, for people and other programs; JSON."""
+    groups = [
+        {
+            "group": rule.group,
+            "samples": len(rule.scores),
+            "ood_above": rule.limit,
+            "answered": rule.coverage.answered,
+            "errors": rule.coverage.errors,
+            "risk_at_most": rule.coverage.bound,
+            "failure_score_at_most": rule.coverage.threshold,
+            "coverage_at_risk": dict(rule.at_risks()),
+        }
+        for rule in guard.rules
+    ]
+    return {"guarantees": list(guard.guarantees), "groups": groups, **dict(guard.notes)}
+
+
 def about(path: str | Path) -> dict[str, Any]:
     """What a guard file says about itself: guarantees, thresholds, layers; no network is needed."""
     return load_manifest(Path(path), KIND)

@@ -13,7 +13,7 @@ from nescio.metrics.classification import TOLERANCE
 from nescio.metrics.ranking import in_two
 from nescio.metrics.resampling import lower_bound, upper_bound
 
-BLOCK = 1 << 14  # samples of one step: they stay in the cache
+BLOCK = 1 << 18  # samples of one step: few enough steps that two threads rarely wait for each other
 
 Slots: TypeAlias = NDArray[np.intp]
 Equal: TypeAlias = Literal["width", "mass"]

@@ -21,7 +21,16 @@ from torch import Tensor
 
 from nescio.core import Floats, NescioError, Numbers, check_level, numbers
 from nescio.metrics.ranking import Positive, Ranking, rank
-from nescio.metrics.resampling import LARGER, Interval, Question, ask, check, counted, percentiles
+from nescio.metrics.resampling import (
+    LARGER,
+    ROUNDING,
+    Interval,
+    Question,
+    ask,
+    check,
+    counted,
+    percentiles,
+)
 
 Correction: TypeAlias = Literal["holm", "bh"]
 
@@ -283,7 +292,7 @@ def normal_difference(
     variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
     error = math.sqrt(max(0.0, variance))
     margin = NormalDist().inv_cdf((1 + level) / 2) * error
-    if value == 0:
+    if abs(value) <= ROUNDING:
         p = 1.0
     else:
         p = math.erfc(abs(value) / error / math.sqrt(2)) if error > 0 else 0.0
@@ -294,7 +303,7 @@ def resampled_difference(values: Floats, again: Floats, level: float) -> Differe
     """The difference of two values from those of their resamples, (2,) and (2, R)."""
     gaps = again[0] - again[1]
     interval = percentiles(float(values[0] - values[1]), gaps, level)
-    rarer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
+    rarer = min(int((gaps <= ROUNDING).sum()), int((gaps >= -ROUNDING).sum()))
     p = min(1.0, 2 * (rarer + 1) / (len(gaps) + 1))
     return Difference(value=interval.value, low=interval.low, high=interval.high, p=p)
 

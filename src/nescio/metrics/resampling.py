@@ -17,6 +17,7 @@ from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count, rank
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
 BLOCK = 1 << 16  # draws at a time: the counts stay in the cache
+ROUNDING = 1e-12  # metrics that differ by less are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +107,13 @@ def _detection_error(drawn: Resamples) -> Floats:
 
 
 def _autc(drawn: Resamples) -> Floats:
+    """On the scale of all samples: what is largest of them says nothing of what could be."""
     sides = list(zip(drawn.ranks.sides, (drawn.in_dist, drawn.ood), strict=True))
-    low = np.min([scores[(counts > 0).argmax(1)] for scores, counts in sides], axis=0)
-    last = [counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(1) for _, counts in sides]
-    high = np.max([scores[end] for (scores, _), end in zip(sides, last, strict=True)], axis=0)
+    low, high = min(side[0] for side, _ in sides), max(side[-1] for side, _ in sides)
     accepted, flagged = (
         np.einsum("rn,n->r", counts, scores) / len(scores) for scores, counts in sides
     )
-    span = high - low
-    apart = np.divide(flagged - accepted, span, out=np.zeros_like(span), where=span > 0)
-    return np.asarray((1 - apart) / 2)
+    return np.asarray((1 - (flagged - accepted) / ((high - low) or 1.0)) / 2)
 
 
 STATISTICS: dict[str, Callable[[Resamples], Floats]] = {
@@ -192,10 +190,16 @@ def draws(
     samples: int, resamples: int, seed: int, stream: int, *, block: int
 ) -> Iterator[NDArray[np.int32]]:
     """Indices (R, samples) of resamples that suit `block` samples; the same for every block."""
-    step = max(1, BLOCK // block)
     rng = stream_of(seed, stream)
+    for rows in blocks_of(resamples, block):
+        yield rng.integers(samples, size=(rows, samples), dtype=np.int32)
+
+
+def blocks_of(resamples: int, samples: int) -> Iterator[int]:
+    """How many resamples of so many samples to make at a time."""
+    step = max(1, BLOCK // samples)
     for start in range(0, resamples, step):
-        yield rng.integers(samples, size=(min(step, resamples - start), samples), dtype=np.int32)
+        yield min(step, resamples - start)
 
 
 def stream_of(seed: int, stream: int) -> np.random.Generator:
@@ -237,15 +241,23 @@ def bootstrap_mean(
 ) -> Interval:
     """The mean of one number per sample, with its interval: confidence, error (0 or 1), Brier, NLL.
 
+    values: `(N,)`, or `(D, N)` of the same samples for D draws of the members, such as masks of MC
+    dropout that all samples share. The first draw has the value; resamples take one draw after the
+    other, so the interval holds the noise of the draws too.
+
     Where all samples agree, the interval is one point: no resample can differ.
     """
     check(level, resamples, seed)
-    samples = numbers("values", values, axes=1).astype(np.float64)
-    if not np.all(np.isfinite(samples)):
+    table = numbers("values", values, axes=2 if np.ndim(values) > 1 else 1)
+    table = np.atleast_2d(table).astype(np.float64)
+    if not np.all(np.isfinite(table)):
         raise NescioError("`values` holds NaN or infinity, which has no mean; repair those samples")
-    drawn = draws(len(samples), resamples, seed, IN_DIST, block=len(samples))
-    means = np.concatenate([samples[rows].mean(axis=1) for rows in drawn])
-    return percentiles(float(samples.mean()), means, level)
+    samples = table.shape[1]
+    means: list[float] = []
+    for block in draws(samples, resamples, seed, IN_DIST, block=samples):
+        for rows in block:
+            means.append(float(table[len(means) % len(table)][rows].mean()))
+    return percentiles(float(table[0].mean()), np.array(means), level)
 
 
 def bootstrap_ranking(
@@ -261,11 +273,12 @@ def bootstrap_ranking(
 ) -> dict[str, Interval]:
     """Ranking metrics with their intervals, by the names of their functions.
 
-    of: also `detection_error` and `autc`.
+    of: also `detection_error` and `autc`, which is that on the scale of these samples.
     tpr, positive: those of `fpr_at_tpr` and `aupr`.
 
-    Both sides are drawn again, each by itself. Where the sides do not overlap, the interval of
-    what the order alone decides is one point: no resample can differ.
+    Both sides are drawn again, each by itself; the bounds are percentiles of the resamples, but for
+    the detection error, which is too small by chance: see `of_smallest`. Where the sides do not
+    overlap, the interval of what the order alone decides is one point: no resample can differ.
     """
     check(level, resamples, seed)
     question, ranking = ask(of, tpr, positive), rank(in_dist, ood)
@@ -273,13 +286,41 @@ def bootstrap_ranking(
     sizes = len(ranking.in_dist), len(ranking.ood)
     blocks = [question.of_resamples(ranks, *counts) for counts in counted(sizes, resamples, seed)]
     resampled = zip(question.of, values, np.concatenate(blocks, axis=1), strict=True)
-    return {name: percentiles(value, each, level) for name, value, each in resampled}
+    of_metric = {"detection_error": of_smallest}
+    return {
+        name: of_metric.get(name, percentiles)(value, each, level)
+        for name, value, each in resampled
+    }
 
 
 def percentiles(value: float, resampled: Floats, level: float) -> Interval:
     """The bounds that hold a share `level` of the resamples, the rest split evenly."""
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
+
+
+def log_basic(value: float, result: Floats, level: float) -> Interval:
+    """As far below and above the value, as a factor, as it is above and below the resamples.
+
+    Resamples of 0 have no logarithm and are left out; a value of 0 has only such ones.
+    """
+    result = result[result > ROUNDING]
+    if value <= ROUNDING or len(result) == 0:
+        return Interval(value, value, value)
+    ends = percentiles(value, result, level)
+    return Interval(value, value**2 / ends.high, min(1.0, value**2 / ends.low))
+
+
+def of_smallest(value: float, resampled: Floats, level: float) -> Interval:
+    """Of the smallest error over thresholds, at most 1/2.
+
+    It is too small by chance, and that of a resample once more. So: the basic interval of the
+    logarithm, joined with the percentiles moved by twice their bias.
+    """
+    logs, ends = log_basic(value, resampled, level), percentiles(value, resampled, level)
+    moved = 2 * (value - float(resampled.mean()))
+    high = min(0.5, max(logs.high, ends.high + moved))
+    return Interval(value, max(0.0, min(logs.low, ends.low + moved)), high)
 
 
 def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:

@@ -5,7 +5,7 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.modes` says how.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, Prediction, generator
+from nescio.core import Head, Inputs, NescioError, Prediction, derive, generator
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
@@ -95,6 +95,11 @@ class MCDropout:
             for net in self.nets
             for t in range(self.passes)
         ]
+
+    def redrawn(self, count: int) -> "list[MCDropout]":
+        """The same with other masks, `count` times: how much a number depends on the masks."""
+        seeds = (derive(self.seed, "redrawn", index) for index in range(count))
+        return [replace(self, seed=seed) for seed in seeds]
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how its members are drawn."""

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
+    PREDICTOR,
     Bundle,
     Head,
     Inputs,
@@ -22,7 +24,6 @@ from nescio.core import (
     save_tensors,
     write_json,
 )
-from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
 from nescio.data import Columns, door
 from nescio.nets import (

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
+    PREDICTOR,
     DamagedError,
     Head,
     NescioError,
@@ -20,11 +22,8 @@ from nescio.core import (
     categorical,
     known_head,
     load_manifest,
-    options_for,
-    parse,
     save_tensors,
 )
-from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
 from nescio.data import door
 from nescio.models.model import Member, Model, encoding_of, innermost, networks
@@ -60,8 +59,7 @@ def as_head(head: Head | str | None, net: nn.Module | None = None) -> Head:
     A name may have options, as on the command line: "gaussian,floor=0.001", "binary,label=2".
     """
     if isinstance(head, str):
-        name, words = parse(head)
-        found: Head = heads[name](**options_for(heads[name], words))
+        found: Head = heads.built(head)()
         return found
     if isinstance(head, Head):
         return head

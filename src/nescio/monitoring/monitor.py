@@ -3,7 +3,8 @@
 Each score of the stream is ranked among the calibration scores and all of the stream before it. If
 nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem 11.1), so
 no bet against them gains: by Ville's inequality the capital ever reaches 1 / false_alarm with
-probability at most false_alarm.
+probability at most false_alarm. Nothing is bet while all scores are alike; what comes after that
+wait is known to keep the bound by simulation (docs/drift.json), not by the theorem.
 
 Monitors of streams in parallel merge into the mean of their martingales. With one past it is a
 martingale, so the bound holds for it as for each. Their product is not one where they have
@@ -26,14 +27,13 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.core import DamagedError, NescioError, Saved, derive, numbers, readers, save_tensors
-from nescio.data import random_access
 from nescio.guards import Guard
-from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values
+from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values, tie_numbers
 
 Floats = NDArray[np.float64]
 LEAST = 20  # calibration scores of a monitor
 PIECE = 128 * BLOCK  # scores in one go
-KIND, BETS = "monitor", 1  # the second goes up when the bets change
+KIND, BETS = "monitor", 2  # the second goes up when the bets change
 CELLS = 1024  # of the peaks, at most; when they are full, two become one
 
 
@@ -82,10 +82,13 @@ class Monitor:
     counts: NDArray[np.int64]  # of calibration and stream, by bin
     logs: Floats  # of the capital of each bet
     pending: NDArray[np.int64]  # bins
+    trail: int  # a digest of all bins but the pending ones: ties are broken by it
+    waited: int | None  # scores before the first bet; None while all scores are alike
     count: int  # scores of the stream
     log_martingale: float  # the capital now, 0 at the start
     alarm: int | None  # the index in the stream, from 0, at which the capital first sufficed
     peaks: Peaks
+    files: tuple[str, ...] = ()  # digests of the last files that `nescio monitor` read
 
     def __repr__(self) -> str:
         alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
@@ -111,7 +114,7 @@ class Monitor:
         """The monitor after more scores; larger is further out.
 
         scores: one, an array, the decisions of a guard, or an iterable of these, such as those of
-        a loader's batches.
+        a loader's batches. They are read in single precision, as tables of decisions hold them.
         """
         scores = getattr(scores, "score", scores)
         if _is_stream(scores):
@@ -128,7 +131,8 @@ class Monitor:
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        names = ("false_alarm", "seed", "source", "count", "log_martingale", "alarm")
+        names = ["false_alarm", "seed", "source", "count", "log_martingale", "alarm", "trail"]
+        names += ["waited", "files"]
         plain = {name: getattr(self, name) for name in names}
         manifest = {"kind": KIND, "shard": list(self.shard), "stride": self.peaks.stride, **plain}
         save_tensors(Path(path), tensors, {**manifest, "bets": BETS})
@@ -173,15 +177,18 @@ def monitor(
     share = min(len(scores) // 4, 4 * bins)
     edges = _edges(scores[order[:share]], bins)
     counted = scores[order[share:]][shard::shards]
+    counts = np.bincount(_bins(edges, counted), minlength=len(edges) + 1)
     return Monitor(
         false_alarm=float(false_alarm),
         seed=seed,
         shard=(shard, shards),
-        source=hashlib.blake2b(scores.tobytes(), digest_size=8).hexdigest(),
+        source=digest([scores]),
         edges=edges,
-        counts=np.bincount(_bins(edges, counted), minlength=len(edges) + 1),
+        counts=counts,
         logs=np.full(COUNT, -np.inf),
         pending=np.empty(0, np.int64),
+        trail=0,
+        waited=0 if np.count_nonzero(counts) > 1 else None,
         count=0,
         log_martingale=0.0,
         alarm=None,
@@ -199,8 +206,17 @@ def _read(saved: Saved) -> Monitor:
         )
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in saved.tensors.items()}
     peaks = Peaks(arrays.pop("heights"), manifest.pop("stride"))
-    manifest |= {"shard": tuple(manifest["shard"]), "peaks": peaks, **arrays}
+    manifest |= {name: tuple(manifest[name]) for name in ("shard", "files")}
+    manifest |= {"peaks": peaks, **arrays}
     return Monitor(**{field.name: manifest[field.name] for field in fields(Monitor)})
+
+
+def digest(parts: Iterable[Floats]) -> str:
+    """Of scores, however they are cut; in single precision, as a monitor reads them."""
+    result = hashlib.blake2b(digest_size=8)
+    for scores in parts:
+        result.update(scores.astype(np.float32).tobytes())
+    return result.hexdigest()
 
 
 def said(p_value: float) -> str:
@@ -212,11 +228,13 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
     """The monitor after one piece of the stream."""
     waiting = np.concatenate([now.pending, _bins(now.edges, scores)])
     start = now.count - len(now.pending)  # a multiple of BLOCK
-    indices = np.arange(start, start + len(waiting), dtype=np.int64)
-    ties = derive(now.seed, "monitor ties", *now.shard)
-    uniform = random_access.rows(ties, 0, indices, 1, np.float64)[:, 0]
+    key = derive(now.seed, "monitor ties", now.source, *now.shard)
+    uniform, trails = tie_numbers(key, now.trail, start, waiting)
     p, counts = p_values(now.counts, waiting, uniform)
-    capital, logs = grow(now.logs, start, p)
+    waited = _waited(now, start, waiting)
+    first = start - waited if waited is not None else -len(waiting) - BLOCK
+    capital, logs = grow(now.logs, first, p)
+    full = len(waiting) // BLOCK * BLOCK
     capital = capital[len(now.pending) :]
     crossed = np.flatnonzero(capital >= now.threshold)
     alarm = now.count + int(crossed[0]) if now.alarm is None and len(crossed) else now.alarm
@@ -224,12 +242,25 @@ def _after(now: Monitor, scores: Floats) -> Monitor:
         now,
         counts=counts[-1].copy(),
         logs=logs[-1].copy(),
-        pending=waiting[len(waiting) // BLOCK * BLOCK :].copy(),
+        pending=waiting[full:].copy(),
+        trail=int(trails[full]),
+        waited=waited,
         count=now.count + len(scores),
         log_martingale=float(capital[-1]),
         alarm=alarm,
         peaks=now.peaks.add(now.count, capital),
     )
+
+
+def _waited(now: Monitor, start: int, bins: NDArray[np.int64]) -> int | None:
+    """The scores before the first bet: up to the first that is unlike those before, or None.
+
+    While all scores are alike, their p-values are the numbers that break ties and nothing else.
+    """
+    if now.waited is not None:
+        return now.waited
+    other = np.flatnonzero(bins != now.counts.argmax())
+    return start + int(other[0]) + 1 if len(other) else None
 
 
 def _bins(edges: Floats, scores: Floats) -> NDArray[np.int64]:
@@ -251,7 +282,8 @@ def _is_stream(scores: Any) -> bool:
 
 def _scores(name: str, scores: Any) -> Floats:
     values = numbers(name, np.atleast_1d(scores) if np.ndim(scores) == 0 else scores, axes=1)
-    values = np.ascontiguousarray(values, np.float64)
+    with np.errstate(over="ignore"):  # beyond single precision is infinitely far out
+        values = np.ascontiguousarray(values, np.float32).astype(np.float64)
     if np.isnan(values).any():
         index = int(np.isnan(values).argmax())
         raise NescioError(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio.core import NescioError
 from nescio.core.registry import nets
-from nescio.data import Columns
+from nescio.data import Columns, as_they_are, frame_names
 
 P = ParamSpec("P")
 
@@ -85,6 +85,12 @@ def encoded(net: nn.Module, columns: Columns) -> nn.Module:
     own = copy(net)
     own.nescio_columns = columns  # type: ignore[assignment]
     return own
+
+
+def named_columns(net: nn.Module, data: Any) -> nn.Module:
+    """The network with the names of its inputs, where the data are a table of numbers."""
+    names = frame_names(data)
+    return encoded(net, as_they_are(names)) if names and columns_of(net) is None else net
 
 
 def columns_of(net: nn.Module) -> Columns | None:

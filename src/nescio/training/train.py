@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    CHECKPOINT,
+    MODEL,
     Head,
     NescioError,
     Schedule,
@@ -31,7 +33,6 @@ from nescio.core import (
     seeded,
     write_json,
 )
-from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
@@ -40,6 +41,7 @@ from nescio.models.model import READABLE, History, Model
 from nescio.nets import (
     columns_of,
     encoded,
+    named_columns,
     reads_tokens,
     refusing_shapes,
     selected,
@@ -112,6 +114,7 @@ def train(
     _check_options(config, validation)
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
+    nets = [named_columns(net, data) for net in nets]
     loss = nll(_head(nets[0], x, y)) if loss is None else as_loss(loss)
     config = {"loss": loss.description, **config}
     y = _targets(y, x, loss.head, nets[0])

@@ -237,3 +237,49 @@ def test_what_is_refused(pair):
         shift.mmd(table, table)
     with pytest.raises(NescioError, match="columns that before lacks: b;"):
         shift.by_column(table, table.changed(b=[1, 2, 3]))
+
+
+@pytest.mark.parametrize("value", [1.0, 0.3, 7.7])
+@pytest.mark.parametrize("sizes", [(10, 10), (3, 3), (25, 25)])
+def test_one_odd_sample_is_no_shift(value, sizes):
+    """Whichever batch holds it, the statistic is 0: rounding must not tell the orders apart."""
+    x, y = (np.full((size, 2), 0.1) for size in sizes)
+    y[1] += value
+    for seed in range(3):
+        for pair in ((x, y), (y, x)):
+            found = shift.mmd(*pair, seed=seed)
+            assert found.p_value == 1
+            assert abs(found.statistic) < 1e-12
+
+
+def test_few_discrete_samples_have_the_p_value_of_all_orders():
+    """Against a plain count over all splits with the definition in fractions of kernel values."""
+    from itertools import combinations
+
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        pooled = rng.integers(0, 3, (8, 1)).astype(float)
+        if len(np.unique(pooled)) == 1:
+            continue
+        kernel = np.exp(-np.square(pooled - pooled.T) / 2).round(6)  # few digits: exact ties
+
+        def statistic(first, kernel=kernel):
+            second = [i for i in range(8) if i not in first]
+            within = [sum(kernel[i, j] for i in g for j in g if i != j) / 12
+                      for g in (first, second)]  # fmt: skip
+            return sum(within) - 2 * kernel[np.ix_(first, second)].mean()
+
+        every = [statistic(list(one)) for one in combinations(range(8), 4)]
+        wanted = np.mean([one >= every[0] - 1e-5 for one in every])
+        found = shift.mmd(pooled[:4], pooled[4:], width=1.0)
+        assert found.p_value == pytest.approx(wanted, abs=1e-12)
+        assert found.notes["permutations"] == 69
+
+
+def test_linear_mmd_of_alike_pairs_is_no_shift():
+    x = np.full((40, 1), 0.3)
+    y = x.copy()
+    y[0] = 0.7
+    for seed in range(5):
+        assert shift.mmd(x, y, method="linear", seed=seed).p_value > 0.4
+    assert shift.mmd(x, x + 0, method="linear").p_value == 1

@@ -31,7 +31,7 @@ from nescio.detectors.observe.network import (
     reader,
 )
 from nescio.detectors.observe.store import Column, Room, Store
-from nescio.models.model import CLASSES
+from nescio.models.model import CLASSES, refuse_sigmoid
 from nescio.nets import Output, located, selected
 
 FEW = 4  # samples of the dry run
@@ -127,7 +127,7 @@ def observe(
             found = {name: tensor.clone() for name, tensor in found.items()}
     about = {**_about(seen, pool), "data": digest(found["hashes"]), "bytes": size}
     return Activations(
-        logits=found["logits"],
+        logits=_checked(found["logits"], nets[0].head),
         features={name: found[LAYER + name] for name in seen[0].network.places},
         labels=found.get("labels"),
         inputs=_inputs(found) if kept is None else kept,
@@ -137,6 +137,13 @@ def observe(
         hashes=found["hashes"],
         checked=True,
     )
+
+
+def _checked(logits: Tensor, head: Head) -> Tensor:
+    """The logits; of one logit they are refused where all are probabilities."""
+    if head.name == "binary":
+        refuse_sigmoid(logits[..., 1:])
+    return logits
 
 
 def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:

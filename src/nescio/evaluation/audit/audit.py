@@ -54,7 +54,7 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.guards import Guard
+from nescio.guards import Guard, described
 from nescio.metrics import reliability
 from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
 from nescio.nets import Output, reads_tokens
@@ -92,7 +92,7 @@ class Audit:
         return found
 
     def save(self, folder: str | Path) -> Path:
-        """Write `audit.json`, `audit.html`, a page complete in itself, and the guard.
+        """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
         Returns the path of the page.
         """
@@ -102,8 +102,10 @@ class Audit:
         whole = self
         if self.guard is not None:
             whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
+            write_json(folder / f"{GUARD}.json", described(self.guard))
         else:  # one of an earlier audit would speak for another network
-            (folder / GUARD).unlink(missing_ok=True)
+            for name in (GUARD, f"{GUARD}.json"):
+                (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         return folder / "audit.html"

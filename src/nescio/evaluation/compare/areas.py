@@ -39,9 +39,9 @@ class Bootstrap:
             check(self.level, self.resamples, self.seed)
 
     def mean(self, values: Array) -> metrics.Interval:
-        """The mean of one number per sample."""
+        """The mean of one number per sample, `(N,)`, or of several draws of members, `(D, N)`."""
         if self.resamples == 0:
-            return _bare(float(values.mean()))
+            return _bare(float(np.atleast_2d(values)[0].mean()))
         return metrics.bootstrap_mean(values, **asdict(self))
 
     def ranking(

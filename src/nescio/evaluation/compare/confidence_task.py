@@ -1,8 +1,9 @@
 """The task "confidence": how sure predictors are off their data (Hein et al., 2019, table 1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from nescio.attacks import Attacked
@@ -37,6 +38,7 @@ from nescio.models import encoding_of
 
 FILTERED = ", misclassified"  # ends the name of the filtered row of adversarial samples
 REJECTED = 1.01  # times 1 / C: a smaller confidence counts as no class at all
+REDRAWN = 4  # times that the masks of MC dropout are drawn again for an interval
 OF_SET = ("auroc", "fpr_at_95_tpr")
 Data = tuple[Tensor, Tensor | None]  # inputs and labels
 Cell = dict[str, Interval | float]  # numbers of a row by metric
@@ -83,8 +85,9 @@ def compare_confidence(
     rows: list[Row] = []
     with bar(len(named) * (1 + len(probes)), "comparing", show=progress) as advance:
         for subject, _ in named:
-            in_dist = subject.look(name, pieces(x))
-            rows += _as_rows(subject.name, name, _in_dist(in_dist, y, rule))
+            looks = subject.looks(name, x, REDRAWN if resamples else 0)
+            in_dist = looks[0]
+            rows += _as_rows(subject.name, name, _in_dist(looks, y, rule))
             advance(1, lambda who=subject.name: who)  # type: ignore[misc]
             for row, probe in probes.items():
                 rows += _ood(subject, in_dist, (x, y), row, probe, rule)
@@ -189,15 +192,16 @@ def _as_rows(subject: str, data: str, cell: Cell, note: str = "") -> list[Row]:
     ]
 
 
-def _in_dist(in_dist: Look, y: Tensor | None, rule: Bootstrap) -> Cell:
-    samples = len(in_dist.scores)
-    if y is None or not isinstance(in_dist, Answers):
+def _in_dist(looks: Sequence[Look], y: Tensor | None, rule: Bootstrap) -> Cell:
+    """The numbers of the first look, whose intervals hold what differs between all of them."""
+    samples, every = len(looks[0].scores), [one for one in looks if isinstance(one, Answers)]
+    if y is None or not every:
         return {"samples": samples}
-    truth = check_labels(y, in_dist.classes, in_dist.labels.shape).numpy()
+    truth = check_labels(y, every[0].classes, every[0].labels.shape).numpy()
     return {
         "samples": samples,
-        "error": rule.mean(in_dist.labels != truth),
-        "mean_max_confidence": rule.mean(in_dist.confidence),
+        "error": rule.mean(np.stack([one.labels != truth for one in every])),
+        "mean_max_confidence": rule.mean(np.stack([one.confidence for one in every])),
     }
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,6 +71,13 @@ class Subject:
             torch.cat(column).numpy() for column in zip(*parts, strict=True)
         )
         return Answers(scores, confidence, labels, prediction.classes)
+
+    def looks(self, row: str, x: Tensor, redrawn: int) -> list[Look]:
+        """The same, first as it is, then with fresh masks where members share masks."""
+        redraw = getattr(self.source, "redrawn", None)
+        fresh = [] if redraw is None else redraw(redrawn)
+        every = [self, *(replace(self, source=source) for source in fresh)]
+        return [subject.look(row, pieces(x)) for subject in every]
 
     def _scores(self, row: str, piece: Tensor) -> Array:
         where = f"detector {self.name!r} on {row!r}"

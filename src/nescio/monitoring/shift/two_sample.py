@@ -1,7 +1,9 @@
 """Two-sample tests with exact p-values: maximum mean discrepancy, and a classifier."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -57,20 +59,13 @@ def check_draws(count: int, name: str = "permutations") -> int:
     return count
 
 
-def permutation_test(
-    test: str, value: float, drawn: Floats, samples: tuple[int, int], **notes: Any
-) -> Shift:
-    """A statistic with its p-value among those of the draws."""
-    p_value = permutation_p(value, drawn)
-    return Shift(test=test, statistic=value, p_value=p_value, samples=samples, notes=notes)
-
-
-def permutation_p(observed: float, drawn: Floats) -> float:
+def permutation_p(observed: float, drawn: Floats, scale: float = 0.0) -> float:
     """The share of draws at least as large, the observed one counted among them: exact.
 
-    Rounding must not tell equal statistics apart, so a relative 1e-12 counts as equal.
+    Rounding must not tell equal statistics apart, so a relative 1e-12 counts as equal: of the
+    statistics, or of `scale`, the size of what they are differences of.
     """
-    slack = 1e-12 * max(abs(observed), float(np.abs(drawn).max(initial=0.0)))
+    slack = 1e-12 * max(abs(observed), float(np.abs(drawn).max(initial=0.0)), scale)
     return float((1 + (drawn >= observed - slack).sum()) / (1 + len(drawn)))
 
 
@@ -123,21 +118,41 @@ def classifier_two_sample(
     value = auroc(scores[labels == 0], scores[labels == 1])
     drawn = _drawn(scores, ones, permutations, rng)
     name = classifier if isinstance(classifier, str) else "own function"
-    notes: dict[str, Any] = {"classifier": name, "permutations": permutations, "seed": seed}
-    return permutation_test("classifier_two_sample", value, drawn, (zeros, ones), **notes)
+    return Shift(
+        test="classifier_two_sample",
+        statistic=value,
+        p_value=permutation_p(value, drawn),
+        samples=(zeros, ones),
+        notes={"classifier": name, "permutations": len(drawn), "seed": seed},
+    )
 
 
 def _drawn(scores: Floats, ones: int, permutations: int, rng: np.random.Generator) -> Floats:
-    """The AUROC of `permutations` drawings of the labels, from ranks with ties shared."""
+    """The AUROC of other drawings of the labels, from ranks with ties shared."""
     from scipy.stats import rankdata
 
-    ranks = rankdata(scores)
-    areas = []
-    for count in steps(permutations, len(ranks)):
-        rows = np.tile(ranks, (count, 1))
-        sums = rng.permuted(rows, axis=1)[:, :ones].sum(1)
-        areas.append((sums - ones * (ones + 1) / 2) / (ones * (len(ranks) - ones)))
-    return np.concatenate(areas)
+    ranks, zeros = rankdata(scores), len(scores) - ones
+    sums = [labels @ ranks for labels in _relabeled(ones, zeros, permutations, rng)]
+    return (np.concatenate(sums) - ones * (ones + 1) / 2) / (ones * zeros)
+
+
+def _relabeled(
+    first: int, second: int, permutations: int, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Rows of `first` ones and `second` zeros in other orders, some at a time.
+
+    Random orders; all orders but the given one, ones first, where there are no more of these.
+    """
+    size = first + second
+    if math.comb(size, first) - 1 <= permutations:
+        every = np.array(list(combinations(range(size), first)))[1:]
+        labels = np.zeros((len(every), size))
+        np.put_along_axis(labels, every, 1.0, axis=1)
+        yield labels
+        return
+    given = np.repeat([1.0, 0.0], [first, second])
+    for count in steps(permutations, size):
+        yield rng.permuted(np.tile(given, (count, 1)), axis=1)
 
 
 def _learner(name: str, seed: int) -> Learner:
@@ -183,6 +198,7 @@ def mmd(
     samples off (its section 6), and draws the sign of each pair of pairs again: less power, any
     size; of the larger batch as many are used as the smaller has. None: by size, 4000 samples in
     all. Both p-values are exact: the draws are as likely as the data where nothing has shifted.
+    Where the labels have no more orders than `permutations`, each order is taken once.
     """
     first, second = as_batches(before, after, least=2)
     check_draws(permutations)
@@ -194,25 +210,38 @@ def mmd(
     if not 0 < wide < np.inf:
         raise NescioError(f"width must be positive, got {width}")
     chosen = method or ("quadratic" if len(pooled) <= LARGE else "linear")
-    notes: Any = {"method": chosen, "width": wide, "permutations": permutations, "seed": seed}
     if chosen == "linear":
-        terms = _pairs_of_pairs(rng.permutation(first), rng.permutation(second), wide)
-        signs = (
-            rng.integers(2, size=(n, len(terms))) * 2.0 - 1 for n in steps(permutations, len(terms))
-        )
-        drawn = np.concatenate([sign @ terms for sign in signs]) / len(terms)
-        value, used = float(terms.mean()), 2 * len(terms)
-        return permutation_test("mmd", value, drawn, (used, used), **notes)
-    kernel = np.exp(_squares(pooled, pooled) / (-2 * wide**2))
+        used = min(len(first), len(second)) // 2 * 2
+        sizes = used, used
+        pairs = _pairs_of_pairs(rng.permutation(first), rng.permutation(second), wide)
+        value, drawn, scale = _signs_drawn(*pairs, permutations, rng)
+    else:
+        sizes = len(first), len(second)
+        value, drawn, scale = _labels_drawn(pooled, sizes, wide, permutations, rng)
+    notes = {"method": chosen, "width": wide, "permutations": len(drawn), "seed": seed}
+    p_value = permutation_p(value, drawn, scale)
+    return Shift(test="mmd", statistic=value, p_value=p_value, samples=sizes, notes=notes)
+
+
+def _labels_drawn(
+    pooled: Floats, sizes: tuple[int, int], width: float, permutations: int, rng: Any
+) -> tuple[float, Floats, float]:
+    """The statistic, those of other orders of the labels, and the size of the means in it."""
+    kernel = np.exp(_squares(pooled, pooled) / (-2 * width**2))
     np.fill_diagonal(kernel, 0.0)
-    value = float(_unbiased(kernel, _labels(len(first), len(second)))[0])
-    drawn = np.concatenate(
-        [
-            _unbiased(kernel, rng.permuted(_labels(len(first), len(second), count), axis=1))
-            for count in steps(permutations, len(pooled))
-        ]
+    given = np.repeat([1.0, 0.0], sizes)[None]
+    drawn = [_unbiased(kernel, labels) for labels in _relabeled(*sizes, permutations, rng)]
+    return float(_unbiased(kernel, given)[0]), np.concatenate(drawn), float(kernel.max())
+
+
+def _signs_drawn(
+    terms: Floats, scale: float, permutations: int, rng: Any
+) -> tuple[float, Floats, float]:
+    """The same of the linear method, whose terms get other signs."""
+    signs = (
+        rng.integers(2, size=(n, len(terms))) * 2.0 - 1 for n in steps(permutations, len(terms))
     )
-    return permutation_test("mmd", value, drawn, (len(first), len(second)), **notes)
+    return float(terms.mean()), np.concatenate([s @ terms for s in signs]) / len(terms), scale
 
 
 def steps(total: int, size: int) -> Iterator[int]:
@@ -220,11 +249,6 @@ def steps(total: int, size: int) -> Iterator[int]:
     step = max(1, BLOCK // size)
     for start in range(0, total, step):
         yield min(step, total - start)
-
-
-def _labels(first: int, second: int, rows: int = 1) -> Floats:
-    """Rows of `first` ones and `second` zeros."""
-    return np.tile(np.repeat([1.0, 0.0], [first, second]), (rows, 1))
 
 
 def _median(pooled: Floats, rng: np.random.Generator) -> float:
@@ -259,8 +283,11 @@ def _unbiased(kernel: Floats, labels: Floats) -> Floats:
     return result
 
 
-def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.float64]:
-    """k(x, x') + k(y, y') - k(x, y') - k(x', y) of pairs: swapping x' and y' turns the sign."""
+def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> tuple[Floats, float]:
+    """k(x, x') + k(y, y') - k(x, y') - k(x', y) of pairs, and the largest k.
+
+    Swapping x' and y' turns the sign.
+    """
     count = min(len(first), len(second)) // 2
     x, y = first[:count], second[:count]
     x2, y2 = first[count : 2 * count], second[count : 2 * count]
@@ -268,4 +295,5 @@ def _pairs_of_pairs(first: Floats, second: Floats, width: float) -> NDArray[np.f
     def k(one: Floats, two: Floats) -> Floats:
         return np.asarray(np.exp(np.square(one - two).sum(1) / (-2 * width**2)))
 
-    return k(x, x2) + k(y, y2) - k(x, y2) - k(x2, y)
+    alike, across = k(x, x2) + k(y, y2), k(x, y2) + k(x2, y)
+    return alike - across, float(max(alike.max(), across.max()))
