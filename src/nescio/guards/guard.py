@@ -87,9 +87,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
-      training activations; none: the combination of several that finds outliers made from the
-      training data best.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of training
+      activations; none: the combination that finds outliers made from the training data best.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
@@ -228,14 +227,10 @@ def _seeing(
     members: Sequence[Member], base: Activations | None, options: Mapping[str, Any]
 ) -> See | None:
     """What runs the networks on outliers, as they were run on the training data."""
-    if (
-        not members
-        or base is None
-        or not base.features
-        or base.about.get("pool") != options["pool"]
-    ):
+    if not members or base is None or not base.features or "pool" not in base.about:
         return None  # activations of the user's
-    own = {**options, "layers": list(base.features), "inputs": True, "progress": False}
+    own = {**options, "layers": list(base.features), "pool": base.about["pool"]}
+    own |= {"inputs": True, "progress": False}
     read = head_of(base.about) or categorical()
     return partial(observe, [replace(member, head=read) for member in members], **own)
 
