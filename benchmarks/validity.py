@@ -115,9 +115,10 @@ def false_alarms(samples: int, redraws: int, new: int, seed: int = 0) -> Iterato
     for redraw in range(redraws):
         old, fresh = rng.standard_t(3, samples), rng.standard_t(3, new)
         tied, tied_fresh = old.round(), fresh.round()
+        numbers = np.arange(redraw * new, (redraw + 1) * new)
         found[""].append(conformal.p_values(old, fresh).numpy())
         found[", ties"].append(conformal.p_values(tied, tied_fresh).numpy())
-        smooth = conformal.p_values(tied, tied_fresh, randomize=True, first=redraw * new)
+        smooth = conformal.p_values(tied, tied_fresh, randomize=True, inputs=numbers)
         found[", ties randomized"].append(smooth.numpy())
     kinds = {"": "law", ", ties": "bound", ", ties randomized": "exact"}
     for name, values in found.items():

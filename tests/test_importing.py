@@ -45,7 +45,14 @@ except SystemExit as end:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [(["--help"], 0), (["--version"], 0), (["scor"], 2), (["--wrong"], 2)]
+    ("words", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["--wrong"], 2),
+        (["score", "--help"], 0),
+        (["score", "--x"], 2),
+    ],
 )
 def test_help_and_usage_errors_need_no_torch(words: list[str], code: int) -> None:
     command = [sys.executable, "-c", WORDS.format(words=words)]

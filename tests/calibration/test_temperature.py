@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
+from nescio import calibration
 from nescio.calibration import fit_temperature
 from nescio.calibration import temperature as calibrate
 from nescio.core import Categorical, NescioError
@@ -167,3 +168,14 @@ def test_logits_that_speak_against_the_labels_have_no_best_temperature(members):
     prediction, labels = problem(members, classes=2)
     with pytest.raises(NescioError, match="temperature"):
         fit_temperature(prediction, 1 - labels)
+
+
+@pytest.mark.parametrize("offset", [8192.0, -8192.0])
+@pytest.mark.parametrize("name", ["temperature", "platt", "dirichlet", "isotonic", "histogram"])
+def test_an_offset_does_not_show_in_single_precision(name, offset):
+    draw = torch.Generator().manual_seed(0)
+    logits = (128 * torch.randn(2000, 4, generator=draw)).round() / 64  # exact with the offset
+    labels = torch.multinomial((logits / 2).softmax(1), 1, generator=draw)[:, 0]
+    plain, moved = (calibration.fit(name, z, labels) for z in (logits, logits + offset))
+    assert torch.allclose(moved(logits + offset).probs, plain(logits).probs, atol=1e-6)
+    assert torch.allclose(plain(logits + offset).probs, plain(logits).probs, atol=1e-6)

@@ -146,7 +146,7 @@ def test_a_stopped_run_says_where_it_goes_on(
         assert nescio(*words).exit_code == 130
     done = nescio(*words)
     assert done.exit_code == 0, done.output
-    assert "going on at row 512" in done.output
+    assert "going on at row 256" in done.output
     assert len(rows_of(home / "s.csv")) == 900
 
 

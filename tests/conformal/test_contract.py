@@ -47,7 +47,7 @@ def call(fitted, prediction, first=0):
     groups = None
     if fitted.options["by"] == "group":
         groups = (first + torch.arange(len(prediction))) % 2
-    found = fitted(prediction, groups, first=first)
+    found = fitted(prediction, groups)
     return found if isinstance(found, torch.Tensor) else torch.stack(found, -1)
 
 
@@ -84,6 +84,20 @@ def test_batches_are_as_the_whole(name, randomize):
     fitted, (new, _) = make(name, randomize=randomize, by="groups"), samples(name, 31, seed=1)
     parts = [call(fitted, new[place : place + 7], place) for place in range(0, 31, 7)]
     assert torch.equal(torch.cat(parts), call(fitted, new))
+
+
+@pytest.mark.parametrize("name", conformal_methods)
+def test_one_sample_at_a_time_draws_by_its_input(name):
+    fitted, (new, _) = make(name, randomize=True), samples(name, 1000, seed=1)
+    x = torch.randn(1000, 3)
+    whole = fitted(new, inputs=x)
+    stack = lambda found: found if isinstance(found, torch.Tensor) else torch.stack(found)  # noqa: E731
+    for index in range(20):
+        alone = fitted(new[index : index + 1], inputs=x[index : index + 1])
+        assert torch.equal(stack(alone).squeeze(), stack(whole)[..., index, :].squeeze())
+    assert not torch.equal(stack(fitted(new, inputs=x + 1)), stack(whole))
+    with pytest.raises(nescio.NescioError, match=r"shape \(1000, 3\), expected 1 rows"):
+        fitted(new[:1], inputs=x)
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -123,7 +123,7 @@ def test_targets_that_tie_are_covered_as_guaranteed(randomize):
     y, mean = 0.1 + 0.2 * step.double(), torch.full((redraws, samples + 1), 0.1).double()
     groups = torch.arange(redraws).repeat_interleave(samples)
     fitted = residual(mean[:, 1:].flatten(), y[:, 1:].flatten(), by=groups, randomize=randomize)
-    low, high = fitted(mean[:, 0], torch.arange(redraws))
+    low, high = fitted(mean[:, 0], torch.arange(redraws), inputs=torch.arange(redraws))
     hits = int(((low[:, 0] <= y[:, 0]) & (y[:, 0] <= high[:, 0])).sum())
     found = binomial_interval(hits, redraws, level=0.999)
     assert found.high >= 0.9

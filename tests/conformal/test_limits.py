@@ -104,13 +104,16 @@ def test_coverage_given_the_calibration_samples_is_beta():
     assert kstest(coverages, beta(*coverage_law(50, 0.1)).cdf).pvalue > 1e-3
 
 
-def test_draws_are_functions_of_the_number_of_the_sample():
-    whole = uniforms(3, 0, 0, 100)
-    assert torch.equal(uniforms(3, 0, 40, 60), whole[40:])
-    assert not torch.equal(uniforms(4, 0, 0, 100), whole)
-    assert (whole > 0).all()
-    with pytest.raises(NescioError, match="0 or more"):
-        uniforms(-1, 0, 0, 1)
+def test_draws_are_functions_of_the_key_of_the_sample():
+    from scipy.stats import kstest
+
+    numbers = torch.arange(20_000)
+    whole = uniforms(3, 0, numbers)
+    assert torch.equal(uniforms(3, 0, numbers[40:60]), whole[40:60])
+    assert kstest(whole.numpy(), "uniform").pvalue > 1e-3
+    for other in (uniforms(4, 0, numbers), uniforms(3, 1, numbers), whole.roll(1)):
+        assert abs(float(torch.corrcoef(torch.stack([whole, other]))[0, 1])) < 0.03
+    assert ((whole > 0) & (whole <= 1)).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, True, math.nan])

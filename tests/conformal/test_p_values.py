@@ -24,7 +24,7 @@ def test_a_p_value_counts_the_scores_at_or_above(known, new):
 @settings(deadline=None)
 @given(SCORES, SCORES)
 def test_a_randomized_p_value_lies_between_the_scores_above_and_at_or_above(known, new):
-    smooth = p_values(known, new, randomize=True)
+    smooth = p_values(known, new, randomize=True, inputs=np.arange(len(new)))
     above = torch.tensor([sum(k > s for k in known) / (len(known) + 1) for s in new])
     assert (smooth > above.double() - 1e-7).all()
     assert (smooth <= p_values(known, new)).all()
@@ -46,16 +46,20 @@ def test_false_alarms_keep_the_guarantee_and_come_near_it(alpha):
 def test_randomized_p_values_are_uniform_also_where_all_scores_tie():
     from scipy.stats import kstest
 
-    smooth = p_values(np.zeros(100), np.zeros(5000), randomize=True)
+    smooth = p_values(np.zeros(100), np.zeros(5000), randomize=True, inputs=np.arange(5000))
     assert kstest(smooth.numpy(), "uniform").pvalue > 1e-3
     assert (p_values(np.zeros(100), np.zeros(5)) == 1).all()
 
 
 def test_batches_of_randomized_p_values_are_those_of_the_whole():
     known, new = torch.randn(50).round(), torch.randn(30).round()
-    whole = p_values(known, new, randomize=True, seed=4)
-    second = p_values(known, new[10:], randomize=True, seed=4, first=10)
-    assert torch.equal(second, whole[10:])
+    x = torch.randn(30, 2)
+    whole = p_values(known, new, randomize=True, seed=4, inputs=x)
+    for rows in (slice(10, None), slice(7, 8)):
+        part = p_values(known, new[rows], randomize=True, seed=4, inputs=x[rows])
+        assert torch.equal(part, whole[rows])
+    with pytest.raises(NescioError, match="need inputs="):
+        p_values(known, new, randomize=True)
 
 
 def test_infinite_scores_are_furthest_out():

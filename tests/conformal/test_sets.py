@@ -56,10 +56,28 @@ def brute(name, old, labels, new, share, by=None):
 @pytest.mark.parametrize("name", SCORES)
 def test_sets_are_those_of_the_definition(name, share, by):
     (old, labels), (new, _) = world(150), world(60, seed=1)
-    fitted = getattr(conformal, name)(
-        old, labels, miscoverage=share, by=by, **OPTIONS.get(name, {})
-    )
-    assert torch.equal(fitted(new), brute(name, old, labels, new, share, by))
+    options = {"miscoverage": share, "by": by, **OPTIONS.get(name, {})}
+    fitted = getattr(conformal, name)(old.double(), labels, **options)
+    wanted = brute(name, old, labels, new, share, by)
+    assert torch.equal(fitted(new.double()), wanted)
+    single = getattr(conformal, name)(old, labels, **options)(new)
+    assert (single | ~wanted).all()  # in single precision a class may be in by rounding, never out
+    assert (single != wanted).sum() <= 1
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_ties_offsets_and_certainty_do_not_show_in_single_precision(name):
+    draw = torch.Generator().manual_seed(0)
+    logits = (8 * torch.randn(4000, 6, generator=draw)).round()  # many ties, and p up to 1 - 1e-15
+    labels = torch.multinomial(logits.softmax(1), 1, generator=draw)[:, 0]
+    exact = getattr(conformal, name)(logits.double(), labels, **OPTIONS.get(name, {}))
+    for offset in (0.0, 8192.0, -8192.0):
+        fitted = getattr(conformal, name)(logits + offset, labels, **OPTIONS.get(name, {}))
+        assert torch.allclose(fitted.state["high"], exact.state["high"], atol=1e-5)
+        assert (fitted(logits + offset) != exact(logits.double())).double().mean() < 1e-3
+    sure = torch.tensor([[0.0, -200.0, -201.0]]).repeat(99, 1)  # beyond the range of exp
+    far = conformal.threshold(sure, torch.arange(99) % 3 // 2)
+    assert far(sure[:1]).tolist() == [[True, True, False]]
 
 
 def test_a_class_at_the_limit_stays_in_the_set_whatever_rounding_does():

@@ -79,6 +79,12 @@ def test_the_default_failure_score_is_the_better_one_on_the_tuning_part(telling,
     tuning = seen(300, 1)
     made = default_failure(seen(600, 0), (tuning, tuning.labels))
     assert (None if made is None else made.name) == wanted
+    pooled = nn.Sequential(
+        nn.Conv1d(1, 6, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(6, 3)
+    )
+    hidden = nn.Sequential(nn.Conv1d(1, 6, 3), nn.Flatten(), nn.LazyLinear(6), nn.Linear(6, 3))
+    assert default_failure(seen(600, 0), None, [hidden]).name == "recommended"
+    assert default_failure(seen(600, 0), None, [pooled]) is None
     unlabeled = replace(seen(600, 0), labels=None)
     assert default_failure(unlabeled, (tuning, tuning.labels)) is None
 

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from nescio import metrics
 from nescio.core import NescioError
-from nescio.metrics import ap_error, ap_success, aurc, excess_aurc, risk_coverage
+from nescio.metrics import ap_error, ap_success, augrc, aurc, auroc, excess_aurc, risk_coverage
 from nescio.metrics import bootstrapping as module
 from nescio.metrics.selective import STATISTICS
 
@@ -63,6 +63,20 @@ def test_the_area_in_closed_form_is_the_mean_of_the_curve(sample):
     assert excess_aurc(wrong, wrong) == pytest.approx(0, abs=1e-12)
 
 
+@given(judged(6))
+@settings(deadline=None, max_examples=40)
+def test_the_generalized_area_is_that_of_the_definition_and_of_the_paper(sample):
+    """Trapezoids under the errors among the k most confident, of all N, over all orders of ties."""
+    scores, wrong = sample
+    count, rate = len(wrong), wrong.mean()
+    mistakes = mean_over_orders(scores, wrong) * np.arange(1, count + 1) / count
+    area = np.trapezoid([0.0, *mistakes], np.arange(count + 1) / count)
+    assert augrc(scores, wrong) == pytest.approx(area, abs=1e-12)
+    ranked = auroc(scores[~wrong], scores[wrong])  # Traub et al. (2024), eq. 8
+    paper = (1 - ranked) * rate * (1 - rate) + rate**2 / 2
+    assert augrc(scores, wrong) == pytest.approx(paper, abs=1e-12)
+
+
 def test_many_samples_agree_with_the_limit_of_the_perfect_order():
     rng = np.random.default_rng(0)
     scores, wrong = rng.normal(size=200_000), rng.random(200_000) < 0.1
@@ -76,7 +90,7 @@ def test_many_samples_agree_with_the_limit_of_the_perfect_order():
 @settings(deadline=None)
 def test_the_order_alone_matters(sample):
     scores, wrong = sample
-    for metric in (ap_error, ap_success, aurc, excess_aurc):
+    for metric in (ap_error, ap_success, aurc, augrc, excess_aurc):
         assert metric(scores, wrong) == metric(np.exp(scores) - 5, wrong)
 
 
@@ -122,7 +136,7 @@ def test_blocks_do_not_change_how_many_there_are(monkeypatch):
     rng = np.random.default_rng(1)
     scores, wrong = rng.normal(size=9), np.arange(9) % 3 == 0
     _, found = module.resampled({"a": scores}, wrong, resamples=11, seed=3)
-    assert found.shape == (1, 6, 11)
+    assert found.shape == (1, 7, 11)
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
@@ -149,7 +163,7 @@ def test_bounds_of_what_is_near_its_best_are_basic_in_the_logarithm():
         value = values[0, place]
         if name in ("auroc", "ap_success"):
             low, high = 1 - (1 - value) ** 2 / (1 - high), 1 - (1 - value) ** 2 / (1 - low)
-        elif name in ("aurc", "excess_aurc"):
+        elif name in ("aurc", "augrc", "excess_aurc"):
             low, high = value**2 / high, value**2 / low
         interval = found[name]
         assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9)

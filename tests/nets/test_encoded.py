@@ -161,3 +161,14 @@ def test_the_mark_of_pandas_for_missing_is_missing():
     table = read_table(frame)
     assert table["a"].tolist() == ["x", "", "y"]
     np.testing.assert_array_equal(table["b"], [1, np.nan, 0])
+
+
+def test_detectors_of_tables_know_the_columns(model):
+    train = nescio.observe(model, TRAIN, inputs=True)
+    gower = nescio.detectors.gower(train)
+    assert gower.options["columns"] == encoding_of(model).layout
+    columns = encoding_of(model)
+    given = nescio.detectors.gower(train, columns=columns)
+    test = nescio.observe(model, TEST, inputs=True)
+    assert torch.equal(gower(test), given(test))
+    nescio.detectors.smoothed_density(train)(test)

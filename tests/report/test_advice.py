@@ -27,6 +27,15 @@ def test_a_temperature_is_advised_where_it_helps(trusted, after, words):
     assert "calibration error 4.2 % before, 1.2 % after" in found
 
 
+def test_a_temperature_that_makes_the_calibration_error_worse_says_so(trusted):
+    part = trusted["predictors"]["plain"]["calibration"]
+    part["after"]["nll"] = 0.3
+    part["before"]["ece"]["value"] = 0.01
+    found = advice(trusted.typed)[0]
+    assert "improves the likelihood" in found
+    assert "makes the calibration error worse (calibration error 1.0 % before, 1.2 % aft" in found
+
+
 @pytest.mark.parametrize(
     ("gain", "words"),
     [

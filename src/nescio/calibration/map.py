@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nescio.calibration.label_maps import LabelMaps
 
 KIND = "calibration"
+LARGE = 256.0  # logits beyond it lose digits of their differences in single precision
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
 Apply = Callable[..., Categorical]  # (prediction, state, **options)
 
@@ -208,6 +209,9 @@ def transformed(logits: Tensor, state: State) -> Tensor:
     if weight.ndim == 2:
         check_finite(logits)
         return logits @ weight.T + intercept
+    if not weight.ndim:  # an offset of all logits changes nothing, so a large one goes first
+        highest = logits.amax(-1, keepdim=True)
+        logits = logits - torch.where(highest.abs() > LARGE, highest, 0.0)
     return weight * logits + intercept
 
 

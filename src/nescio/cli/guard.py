@@ -43,8 +43,8 @@ PARAMETERS = [
     opt.CLASS_NAMES,
     option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options as "
         "in knn,k=10.  [default: an early layer and the last one, combined]", metavar="NAME"),
-    option("--failure", "The failure score, named in the same way.  [default: the recommended one, "
-        "or the log-odds where these are clearly better]", metavar="NAME"),
+    option("--failure", "The failure score, named in the same way.  [default: the recommended one "
+        "after a hidden linear layer, otherwise the log-odds]", metavar="NAME"),
     option("--false-alarm", "The largest share of inputs like the calibration data that may be "
         "called OOD.", default=0.01),
     option("--risk", "The largest share of answers that are wrong.", default=0.02),

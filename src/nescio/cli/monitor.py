@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import guarded_stream, named
+from nescio.cli.networks import load_guard
 from nescio.cli.options import option
-from nescio.cli.score import NET_OF_GUARD, WEIGHTS_OF_GUARD, load_guard
+from nescio.cli.score import NET_OF_GUARD, WEIGHTS_OF_GUARD
 from nescio.core import (
     NescioError,
     check_same_run,

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from nescio.cli.options import device, note
 from nescio.core import NescioError, load
+from nescio.guards import Guard, about
 from nescio.models import innermost
 
 
@@ -65,6 +67,41 @@ def named_networks(network: str, weights: str | None, net_name: str | None) -> A
 
 def _pairs(one: dict[str, Tensor], other: dict[str, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     return ((tensor, other[name]) for name, tensor in one.items() if name in other)
+
+
+def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
+    """A guard with its network; weights in the file go into a network of the user's."""
+    try:
+        manifest = about(path)
+    except NescioError:
+        if Path(path).suffix == ".safetensors" or not Path(path).exists():
+            raise
+        raise NescioError(  # as where arguments are swapped
+            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
+            "guard` wrote, then the inputs"
+        ) from None
+    if net_name is None:
+        if weights is not None:
+            raise NescioError("--weights goes with --net package.module:factory")
+        users = [one["layers"] for one in manifest["networks"] if one["net"] is None]
+        if users:
+            first = users[0].split("(")[0]
+            raise NescioError(
+                f"{path} guards a network of yours, a {first}; say what makes it: "
+                f"--net package.module:factory{'' if manifest['weights'] else ' --weights FILE'}"
+            )
+        if manifest["networks"] and not manifest["weights"]:
+            raise NescioError(
+                f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
+                "package.module:factory --weights FILE"
+            )
+        net = None
+    elif ":" in net_name and weights is None and manifest["weights"]:
+        net = partial(load_network, net_name)  # the weights of the file go into it
+    else:
+        net = named_networks(net_name, weights, None)
+    loaded: Guard = load(path, net=net)
+    return replace(loaded, nets=tuple(map(on_device, loaded.nets)))
 
 
 def output_named(text: str | None) -> int | str | None:

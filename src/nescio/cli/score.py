@@ -1,20 +1,12 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
-from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import guarded_stream
-from nescio.cli.networks import load_network, named_networks, on_device
 from nescio.cli.options import note, option
-from nescio.core import NescioError, load
-from nescio.guards import Guard, about
-from nescio.guards.resumable_table import rows_done
-from nescio.guards.score import score as write_decisions
 
 SHOWN = 5  # files that cannot be read
 # fmt: off
@@ -68,6 +60,11 @@ def score(
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file
     beside. An input with a missing value, or an image that cannot be read, is OOD.
     """
+    from nescio.cli.data_names import guarded_stream  # its help needs none of this
+    from nescio.cli.networks import load_guard
+    from nescio.guards.resumable_table import rows_done
+    from nescio.guards.score import score as write_decisions
+
     opt.resumable()
     made = load_guard(guard, net_name, weights)
     stream = guarded_stream(inputs, made)
@@ -78,38 +75,3 @@ def score(
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
     click.echo(f"decisions: {out}")
-
-
-def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
-    """A guard with its network; weights in the file go into a network of the user's."""
-    try:
-        manifest = about(path)
-    except NescioError:
-        if Path(path).suffix == ".safetensors" or not Path(path).exists():
-            raise
-        raise NescioError(  # as where arguments are swapped
-            f"{path} is not a guard file; the guard comes first, a .safetensors file that `nescio "
-            "guard` wrote, then the inputs"
-        ) from None
-    if net_name is None:
-        if weights is not None:
-            raise NescioError("--weights goes with --net package.module:factory")
-        users = [one["layers"] for one in manifest["networks"] if one["net"] is None]
-        if users:
-            first = users[0].split("(")[0]
-            raise NescioError(
-                f"{path} guards a network of yours, a {first}; say what makes it: "
-                f"--net package.module:factory{'' if manifest['weights'] else ' --weights FILE'}"
-            )
-        if manifest["networks"] and not manifest["weights"]:
-            raise NescioError(
-                f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
-                "package.module:factory --weights FILE"
-            )
-        net = None
-    elif ":" in net_name and weights is None and manifest["weights"]:
-        net = partial(load_network, net_name)  # the weights of the file go into it
-    else:
-        net = named_networks(net_name, weights, None)
-    loaded: Guard = load(path, net=net)
-    return replace(loaded, nets=tuple(map(on_device, loaded.nets)))

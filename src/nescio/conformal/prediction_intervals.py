@@ -44,11 +44,11 @@ class Intervals(Fitted):
 
     @torch.no_grad()
     def __call__(
-        self, prediction: Any, groups: Any = None, *, first: int = 0
+        self, prediction: Any, groups: Any = None, *, inputs: Array | None = None
     ) -> tuple[Tensor, Tensor]:
         """Lowest and highest values, `(N, D)` each, infinite where nothing can be said.
 
-        prediction: what the intervals were calibrated with. groups, first: as for `Sets`.
+        prediction: what the intervals were calibrated with. groups, inputs: as for `Sets`.
         """
         low, high, scale = bands[self.name](prediction, **self.options["score"])
         if low.shape[1] != self.options["targets"]:
@@ -60,8 +60,10 @@ class Intervals(Fitted):
         cells = cells * targets + torch.arange(targets, device=low.device)
         u = None
         if self.options["randomize"]:
-            u = score_limits.uniforms(self.options["seed"], CALLS, first, len(low))
-            u = u.to(low.device)[:, None]
+            keys = score_limits.keys(
+                torch.cat([low, high], 1) if inputs is None else inputs, len(low)
+            )
+            u = score_limits.uniforms(self.options["seed"], CALLS, keys).to(low.device)[:, None]
         most, closed = score_limits.limits(self.state, cells, u)
         width = most * scale
         slack = MARGIN * (torch.maximum(low.abs(), high.abs()) + width.abs())

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import (
+    Array,
     DamagedError,
     FewSamplesWarning,
     NescioError,
@@ -28,17 +29,18 @@ from nescio.core import (
     Registry,
     Saved,
     as_tensor,
+    derive,
+    hash_inputs,
     numbers,
     readers,
     save_tensors,
     warn,
 )
-from nescio.data import random_access
-from nescio.data.random_access import check_start
 
 TOLERANCE = 1e-4  # of a score, or of 1 where it is smaller: rounding moves it by less
 LARGE = 1e300  # stands for what is infinite
 CALIBRATION, CALLS = 101, 102  # streams of a seed: a new sample shares no draw with an old one
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 Floats = NDArray[np.float64]
 State = Mapping[str, Tensor]  # what was fitted, by name
@@ -85,8 +87,11 @@ def check_miscoverage(miscoverage: float) -> float:
 
 def fit_limits(scores: Floats, cells: NDArray[np.int64], count: int, miscoverage: float) -> State:
     """The limits of `count` cells, from scores (n,) and the cell of each."""
-    order = np.lexsort((scores, cells))
-    scores, cells = scores[order], cells[order]
+    if count == 1:
+        scores = np.sort(scores)
+    else:
+        order = np.lexsort((scores, cells))
+        scores, cells = scores[order], cells[order]
     sizes = np.bincount(cells, minlength=count)
     ends = np.cumsum(sizes)
     over = np.array([allowed(size, miscoverage) for size in sizes.tolist()])
@@ -149,11 +154,21 @@ def limits(state: State, cells: Tensor, u: Tensor | None) -> tuple[Tensor, Tenso
     return torch.where((u <= first) | (u <= second), low, high), closed
 
 
-def uniforms(seed: int, stream: int, first: int, count: int) -> Tensor:
-    """Uniform numbers in (0, 1] of `count` samples, each a function of its own number."""
-    check_start(seed, first)
-    indices = np.arange(first, first + count)
-    return torch.from_numpy(1.0 - random_access.rows(seed, stream, indices, 1, np.float64)[:, 0])
+def keys(inputs: Array, samples: int) -> Tensor:
+    """A number for each sample by its row of the inputs, whatever the batch; `(N,)` int64."""
+    rows = as_tensor(inputs, "inputs")
+    if not rows.ndim or len(rows) != samples:
+        raise NescioError(f"inputs have shape {tuple(rows.shape)}, expected {samples} rows")
+    return hash_inputs(rows.reshape(samples, -1))
+
+
+def uniforms(seed: int, stream: int, numbered: Tensor) -> Tensor:
+    """Uniform numbers in (0, 1], each a function of its own key alone: int64 `(N,)`."""
+    bits = numbered.cpu().numpy().view(np.uint64) ^ np.uint64(derive(seed, "conformal", stream))
+    for shift, factor in MIXING:  # the end of SplitMix64 (Steele, Lea and Flood, 2014)
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return torch.from_numpy(1.0 - (bits >> np.uint64(11)) * 2.0**-53)
 
 
 def cell_numbers(groups: Tensor, known: Tensor) -> Tensor:
@@ -286,13 +301,13 @@ def p_values(
     *,
     randomize: bool = False,
     seed: int = 0,
-    first: int = 0,
+    inputs: Array | None = None,
 ) -> Tensor:
     """(1 + #{calibration >= score}) / (n + 1) of each score, `(N,)`: small is further out.
 
     A new score that is exchangeable with the n calibration scores has p <= a with probability at
-    most a. With `randomize`, ties are broken at random and the probability is a exactly; `first`
-    is then the number of the first sample, where scores come in batches.
+    most a. With `randomize`, ties are broken at random and the probability is a exactly; each
+    sample then draws its number by its row of `inputs`, alone or in any batch.
 
     >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
     [1.0, 0.5, 0.25]
@@ -304,7 +319,12 @@ def p_values(
         result: NDArray[np.float64] = (1.0 + at_least) / (len(known) + 1)
     else:
         above = len(known) - np.searchsorted(known, new, side="right")
-        u = uniforms(seed, CALLS, first, len(new)).numpy()
+        if inputs is None:
+            raise NescioError(
+                "randomized p-values need inputs=, one row per score, by which each sample draws "
+                "its number: those of the network, or sample numbers"
+            )
+        u = uniforms(seed, CALLS, keys(inputs, len(new))).numpy()
         result = (above + u * (1 + at_least - above)) / (len(known) + 1)
     device = scores.device if isinstance(scores, Tensor) else "cpu"
     return torch.from_numpy(result).to(device)

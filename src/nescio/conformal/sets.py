@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,10 +25,15 @@ from nescio.core import (
 from nescio.core.registry import conformal_methods
 
 LOGARITHMS = ("threshold",)  # scores that rounding moves as it moves logits
-CHUNK = 1 << 20  # numbers of a chunk in float64
+CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
+ROUNDED = {torch.float32: 1e-6, torch.float64: 1e-12}  # how far it moves sums of probabilities
 
 # how badly each class fits, larger is worse: (log_probs (n, C), u (n,) or None) -> (n, C)
 scores = Registry("kind of prediction set")
+# the same of the label alone: (logits or log_probs (n, C), labels (n,)) -> (n,); in any precision
+label_scores = Registry("kind of prediction set")
+# which classes have a score up to a limit: (logits or log_probs (n, C), (n or 1, C or 1)) -> (n, C)
+up_to = Registry("kind of prediction set")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +50,14 @@ class Sets(Fitted):
 
     @torch.no_grad()
     def __call__(
-        self, prediction: Classification | Array, groups: Any = None, *, first: int = 0
+        self, prediction: Classification | Array, groups: Any = None, *, inputs: Array | None = None
     ) -> Tensor:
         """Sets `(N, C)`, True where a class is in the set.
 
         prediction: a classification, or logits `(N, C)` or `(M, N, C)`.
         groups: numbers `(N,)`, for sets that hold for each group.
-        first: the number of the first sample, where randomized sets come in batches.
+        inputs: of the network, `(N, ...)`. In randomized sets each sample draws its number by
+        them, alone or in any batch; None: by its prediction, so that equal predictions draw alike.
         """
         prediction = as_classification(prediction)
         if prediction.classes != self.options["classes"]:
@@ -59,31 +66,41 @@ class Sets(Fitted):
                 f"prediction has {prediction.classes}; use the same network"
             )
         cells = self._cells(prediction, groups)
-        rows = [
-            self._rows(logs, cells[start : start + len(logs)], first + start)
-            for start, logs in _chunks(prediction)
-        ]
-        return torch.cat(rows) if rows else cells.new_zeros(0, prediction.classes).bool()
-
-    def _rows(self, logs: Tensor, cells: Tensor, first: int) -> Tensor:
-        u, ties = _draws(self.options, CALLS, first, logs)
-        score = scores[self.name](logs, u, **self.options["score"])
-        highest, closed = score_limits.limits(
-            self.state, cells, None if ties is None else ties[:, None].expand(cells.shape)
+        keys = _keys(inputs, prediction) if self.options["randomize"] else None
+        found = torch.empty(
+            len(prediction), prediction.classes, dtype=torch.bool, device=prediction.device
         )
-        rounded = self.name in LOGARITHMS and not self.options["randomize"]
-        last = highest + score_limits.rounding(highest) if rounded else highest
-        in_dist: Tensor = (score < highest) | (closed & (score <= last))
-        if self.options["never_empty"]:
-            in_dist.scatter_(1, logs.argmax(1, keepdim=True), True)
-        return in_dist
+        for start, logs in _chunks(prediction, exact=keys is not None):
+            span = slice(start, start + len(logs))
+            own = cells[span] if len(cells) > 1 else cells
+            if keys is None:
+                found[span] = self._plain(logs, own)
+            else:
+                found[span] = self._randomized(logs, own, keys[span])
+            if self.options["never_empty"]:
+                found[span].scatter_(1, logs.argmax(1, keepdim=True), True)
+        return found
+
+    def _plain(self, logs: Tensor, cells: Tensor) -> Tensor:
+        highest, _ = score_limits.limits(self.state, cells, None)
+        room = score_limits.rounding(highest) if self.name in LOGARITHMS else ROUNDED[logs.dtype]
+        result: Tensor = up_to[self.name](logs, highest + room, **self.options["score"])
+        return result
+
+    def _randomized(self, logs: Tensor, cells: Tensor, keys: Tensor) -> Tensor:
+        u, ties = _draws(self.options, CALLS, keys, logs.device)
+        score = scores[self.name](logs, u, **self.options["score"])
+        cells = cells.expand(len(logs), -1)
+        highest, closed = score_limits.limits(self.state, cells, ties[:, None].expand(cells.shape))
+        result: Tensor = (score < highest) | (closed & (score <= highest))
+        return result
 
     def _cells(self, prediction: Classification, groups: Any) -> Tensor:
-        """The cell of each sample and class, `(N, C)`, or `(N, 1)` where all classes share one."""
+        """The cell of each sample and class, `(N or 1, C or 1)`: 1 where all share one."""
+        if self.options["by"] == "class" and groups is None:
+            return torch.arange(prediction.classes, device=prediction.device)[None]
         cells = self.group_cells(groups, "sets", len(prediction), prediction.device)
-        if self.options["by"] != "class":
-            return cells
-        return torch.arange(prediction.classes, device=cells.device).expand(len(cells), -1)
+        return cells if self.options["by"] == "group" else cells[:1]
 
     @property
     def guarantee(self) -> str:
@@ -125,12 +142,16 @@ def calibrate(
         "seed": seed,
         "score": score_options,
     }
-    values = [
-        scores[name](logs, _draws(options, CALIBRATION, start, logs)[0], **score_options)
-        .gather(1, labels[start : start + len(logs), None].to(logs.device))[:, 0]
-        .cpu()
-        for start, logs in _chunks(prediction)
-    ]
+    values = []
+    for start, logs in _chunks(prediction, exact=bool(randomize)):
+        own = labels[start : start + len(logs)].to(logs.device)
+        if randomize:
+            keys = torch.arange(start, start + len(logs))
+            u, _ = _draws(options, CALIBRATION, keys, logs.device)
+            score = scores[name](logs, u, **score_options).gather(1, own[:, None])[:, 0]
+        else:
+            score = label_scores[name](logs, own, **score_options)
+        values.append(score.cpu().double())
     cells, known = score_limits.calibration_cells(None if isinstance(by, str) else by, len(labels))
     if options["by"] == "class":
         cells, known = labels.cpu(), torch.arange(prediction.classes)
@@ -161,24 +182,37 @@ def as_classification(value: Classification | Array) -> Classification:
     return value
 
 
+def _keys(inputs: Array | None, prediction: Classification) -> Tensor:
+    """A number for each sample by which it draws, whatever the batch; `(N,)` int64."""
+    if inputs is None:
+        logs = prediction.log_probs.double()  # what rounding may move counts as equal
+        inputs = (logs / score_limits.TOLERANCE).clamp(min=-1e9).round()
+    return score_limits.keys(inputs, len(prediction))
+
+
 def _draws(
-    options: Mapping[str, Any], stream: int, first: int, logs: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
-    """Uniform numbers of each sample, for its score and for its ties; None where none are used."""
-    if not options["randomize"]:
-        return None, None
-    pairs = score_limits.uniforms(options["seed"], stream, 2 * first, 2 * len(logs)).to(logs.device)
-    return pairs[0::2], pairs[1::2]
+    options: Mapping[str, Any], stream: int, keys: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Uniform numbers of each sample, for its score and for its ties."""
+    pair = (score_limits.uniforms(options["seed"], s, keys) for s in (stream, -stream))
+    first, second = (one.to(device) for one in pair)
+    return first, second
 
 
-def _chunks(prediction: Classification) -> Iterator[tuple[int, Tensor]]:
-    """Starts and log probabilities (n, C) in float64, a bounded number at a time."""
+def _chunks(prediction: Classification, *, exact: bool) -> Iterator[tuple[int, Tensor]]:
+    """Starts and log probabilities (n, C), a bounded number at a time.
+
+    Not exact: of one network logits in single precision will do, which cost no pass.
+    """
+    logits = None
+    if isinstance(prediction, Categorical) and prediction.members == 1 and not exact:
+        own = prediction.logits[0]
+        logits = own.to(torch.promote_types(own.dtype, torch.float32))
     size = max(1, CHUNK // (prediction.members * prediction.classes))
-    whole = prediction.log_probs if prediction.members == 1 else None  # cached by the prediction
     for start in range(0, len(prediction), size):
         span = slice(start, start + size)
-        if whole is not None and whole.dtype == torch.float64:
-            yield start, whole[span]
+        if logits is not None:
+            yield start, logits[span]
         else:
             yield start, prediction[span].to(torch.float64).log_probs
 
@@ -219,6 +253,43 @@ def _threshold(log_probs: Tensor, _: Tensor | None) -> Tensor:
     return rest.scatter(-1, top, others) - log_probs
 
 
+@label_scores.named("threshold")
+def _label_threshold(logits: Tensor, labels: Tensor) -> Tensor:
+    """The same of the label alone: the log of the sum of the others, minus its own."""
+    index, highest = labels[:, None], logits.amax(1, keepdim=True)
+    others = (logits - highest).exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
+    lost = (others == 0)[:, 0]  # beyond the range of exp: again, with the others' own maximum
+    score = others.log_() + (highest - logits.gather(1, index))
+    if lost.any():
+        rest = logits[lost].scatter(1, index[lost], -math.inf).logsumexp(1, keepdim=True)
+        score[lost] = rest - logits[lost].gather(1, index[lost])
+    return score[:, 0]
+
+
+@up_to.named("threshold")
+def _up_to_threshold(logits: Tensor, limit: Tensor) -> Tensor:
+    """(1 - p) / p is at most exp(limit) where log p is at least -softplus(limit).
+
+    Where p may be near 1, the most probable class is compared by the sum of the others.
+    """
+    highest = logits.amax(1, keepdim=True)
+    if bool((limit > -4).all()) and float(highest.abs().max()) < 64:  # single precision suffices
+        log_odds = torch.nn.functional.softplus(limit).to(logits.dtype)
+        plain: Tensor = logits >= logits.logsumexp(1, keepdim=True) - log_odds
+        return plain
+    top = logits.argmax(1, keepdim=True)
+    centered = logits - logits.gather(1, top)
+    rest = centered.exp().scatter_(1, top, 0.0).sum(1, keepdim=True)
+    least = rest.log1p() - torch.nn.functional.softplus(limit).to(logits.dtype)
+    found = centered >= least
+    own = limit if limit.shape[1] == 1 else limit.expand(len(logits), -1).gather(1, top)
+    certain = rest == 0  # beyond the range of exp
+    odds = rest.double().log()
+    if certain.any():
+        odds[certain] = _label_threshold(logits, top[:, 0])[:, None][certain].double()
+    return found.scatter_(1, top, odds <= own)
+
+
 @conformal_methods.register
 def adaptive(
     prediction: Classification | Array,
@@ -245,6 +316,57 @@ def adaptive(
 @scores.named("adaptive")
 def _adaptive(log_probs: Tensor, u: Tensor | None) -> Tensor:
     return _ranked(log_probs, u)[0]
+
+
+@label_scores.named("adaptive")
+def _label_adaptive(logits: Tensor, labels: Tensor) -> Tensor:
+    """The sum of the probabilities before the label's; of equal ones the first class is first."""
+    return _label_ranked(logits, labels)[0]
+
+
+def _label_ranked(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum before the label, and its rank from 1."""
+    own = logits.gather(1, labels[:, None])
+    before, same = logits > own, logits == own
+    ties = same.sum(1) > 1
+    if ties.any():
+        first = torch.arange(logits.shape[1], device=logits.device) < labels[ties, None]
+        before[ties] |= same[ties] & first
+    weights = (logits - logits.amax(1, keepdim=True)).exp_()
+    total = weights.sum(1)
+    return weights.mul_(before).sum(1) / total, before.sum(1) + 1
+
+
+@up_to.named("adaptive")
+def _up_to_adaptive(logits: Tensor, limit: Tensor) -> Tensor:
+    return _up_to_ranked(logits, limit, penalty=0.0, free=0)
+
+
+@up_to.named("regularized_adaptive")
+def _up_to_ranked(logits: Tensor, limit: Tensor, *, penalty: float, free: int) -> Tensor:
+    """The score rises with the rank, so the classes up to some logit are in the set."""
+    if limit.shape[1] > 1 or logits.device.type != "cpu":
+        return _each_up_to(logits, limit, penalty, free)
+    minus = torch.from_numpy(np.sort(-logits.numpy(), axis=1))  # much faster than with indices
+    weights = (minus[:, :1] - minus).exp_()
+    total = weights.cumsum(1)
+    before = torch.cat([torch.zeros_like(total[:, :1]), total[:, :-1] / total[:, -1:]], 1)
+    extra = penalty * (torch.arange(1, logits.shape[1] + 1) - free).clamp(min=0)
+    count = (before <= limit - extra).sum(1, keepdim=True)
+    last = minus.gather(1, (count - 1).clamp(min=0))
+    last[count == 0] = -math.inf
+    found: Tensor = -logits <= last
+    tied = ((found.sum(1, keepdim=True) != count) & (count > 0))[:, 0]
+    if tied.any():  # of equal logits some are in, by their indices
+        own = limit[tied] if len(limit) > 1 else limit
+        found[tied] = _each_up_to(logits[tied], own, penalty, free)
+    return found
+
+
+def _each_up_to(logits: Tensor, limit: Tensor, penalty: float, free: int) -> Tensor:
+    before, rank = _ranked(logits.log_softmax(1), None)
+    result: Tensor = before + penalty * (rank - free).clamp(min=0) <= limit
+    return result
 
 
 def _ranked(log_probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -293,3 +415,9 @@ def regularized_adaptive(
 def _regularized(log_probs: Tensor, u: Tensor | None, *, penalty: float, free: int) -> Tensor:
     before, rank = _ranked(log_probs, u)
     return before + penalty * (rank - free).clamp(min=0)
+
+
+@label_scores.named("regularized_adaptive")
+def _label_regularized(logits: Tensor, labels: Tensor, *, penalty: float, free: int) -> Tensor:
+    before, rank = _label_ranked(logits, labels)
+    return before.double() + penalty * (rank - free).clamp(min=0)

@@ -112,8 +112,7 @@ class Columns:
     @property
     def layout(self) -> list[list[Any]]:
         """`[kind, width]` of each column: what detectors need to read encoded rows."""
-        kinds = {"number": "continuous"}
-        return [[kinds.get(column.kind, column.kind), column.width] for column in self.columns]
+        return [[column.kind, column.width] for column in self.columns]
 
     def encode(self, table: Table) -> Encoded:
         """Rows as numbers; columns that the table has beside these are left out."""

@@ -54,14 +54,14 @@ def gower(
     Of a continuous or ordinal column the distance is the difference over the training range, which
     may exceed 1 outside it (of a constant column, the difference of the encoded numbers); of a
     categorical one 0 for the same level, else 1. An unseen level is at 1 from everything.
-    columns: how inputs are encoded; without it, every input number is a continuous column.
+    columns: how inputs are encoded; without it as the network says, or every number is continuous.
     missing: "level": two missing values are at 0, a missing one and another at 1; "skip": columns
     that one of the rows lacks are left out of the mean, as Gower does (at 1 where none is left).
     bank: the number of training rows to keep, drawn by `seed`; None: all.
     """
     if missing not in ("level", "skip"):
         raise NescioError(f'missing must be "level" or "skip", got {missing!r}')
-    layout = as_layout(columns, train.inputs)
+    layout = as_layout(columns, train)
     x = flat_inputs(train.inputs)
     if bank is not None and (bank < 1 or bank != int(bank)):
         raise NescioError(f"bank must be a whole number of rows from 1 up, got {bank}")
@@ -172,11 +172,12 @@ def flat_inputs(inputs: Inputs | None) -> Tensor:
     return x
 
 
-def as_layout(columns: Columns | None, inputs: Inputs | None) -> Layout:
-    """The layout of the columns; without them every input number is a continuous column."""
+def as_layout(columns: Columns | None, train: Activations) -> Layout:
+    """The layout of the columns: as given, as the network encodes them, or one for each number."""
     if columns is not None:
         return columns.layout
-    return [["number", 1]] * flat_inputs(inputs).shape[1]
+    known: Layout | None = train.about.get("columns")
+    return known or [["number", 1]] * flat_inputs(train.inputs).shape[1]
 
 
 def _widths(x: Tensor, layout: Layout) -> list[int]:

@@ -34,7 +34,7 @@ def smoothed_density(
     Numbers (ordinal: the index of the level) have Gaussian kernels of Silverman's width, times
     `bandwidth`; values within a quarter of it share one. Levels, missing and unseen have
     a share (n + smoothing) / (N + smoothing * K): what never occurred is rare, not impossible.
-    columns: how inputs are encoded; without it, every input number is a continuous column.
+    columns: how inputs are encoded; without it as the network says, or every number is continuous.
     structure: "product" takes columns as independent. "tree" lets each depend on one other, by the
     largest mutual information that outweighs its number of parameters (BIC); numbers are cut at
     quantiles into `bins` for that, and keep their kernels within a bin.
@@ -46,7 +46,7 @@ def smoothed_density(
             "bandwidth and smoothing must be positive and bins a whole number from 2 up, got "
             f"{bandwidth}, {smoothing}, {bins}"
         )
-    layout = as_layout(columns, train.inputs)
+    layout = as_layout(columns, train)
     state: dict[str, Tensor] = {}
     for index, (kind, own, flags) in enumerate(column_parts(train.inputs, layout)):
         if kind == "categorical":

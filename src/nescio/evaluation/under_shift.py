@@ -260,7 +260,8 @@ def _quality(parts: list[Any], y: Tensor) -> Numbers:
 def _held(region: Rule, prediction: Prediction, truth: Tensor, first: int) -> Tensor:
     """Whether a region holds the target, and its size: classes, or mean width; `(N, 2)`."""
     ours = isinstance(region, (Sets, Intervals))
-    found = region(prediction, first=first) if ours else region(prediction)  # type: ignore[call-arg]
+    drawn = {"inputs": torch.arange(first, first + len(truth))} if ours else {}  # by their numbers
+    found = region(prediction, **drawn)
     if isinstance(found, Tensor):
         in_dist, size = found.gather(1, truth[:, None])[:, 0], found.sum(1)
     else:

@@ -90,8 +90,8 @@ def guard(
     detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of training
       activations; none: the combination that finds outliers made from the training data best.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
-      log-odds, or, beside the default detector, the recommended failure score, unless the
-      log-odds order the errors of the tuning part clearly better.
+      log-odds, or, beside the default detector and after a hidden linear layer, the recommended
+      failure score; from 10,000 calibration samples on, the other one if it is clearly better.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
       the calibration data must show it.
@@ -108,7 +108,6 @@ def guard(
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
     members = _copies(source, batch_size, head, calibration)
-    nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
     samples, trained = _read(members, data, (detector, failure), reading, progress)
@@ -124,15 +123,14 @@ def guard(
     parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    see = _seeing(members, base, reading)
-    fitted, failure_score = _detectors(detector, failure, base, tuning, see)
+    fitted, failure_score = _detectors(detector, failure, base, tuning, (members, reading))
     bare = Guard(
         detector=fitted,
         failure=failure_score,
         **wish,
         **_unfitted(samples, by, names),
         output=kept(fitted.about, "output", None) if output is None else output,
-        nets=nets,
+        nets=tuple(member.net for member in members),
         batch_size=batch_size,
         notes={
             **_notes(samples, trained, parts, fitted),
@@ -342,14 +340,15 @@ def _detectors(
     failure: Fitted | None,
     base: Activations | None,
     tuning: tuple[Activations, Tensor] | None,
-    see: See | None,
+    run: tuple[Sequence[Member], Mapping[str, Any]],
 ) -> tuple[Detector, Detector | None]:
     """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
     failure_score = None if failure is None else fitted_detector(failure, base)
     if detector is not None:
         return fitted_detector(detector, base), failure_score
     assert base is not None
-    return default_detector(base, see), failure_score or default_failure(base, tuning)
+    see, nets = _seeing(run[0], base, run[1]), [member.net for member in run[0]]
+    return default_detector(base, see), failure_score or default_failure(base, tuning, nets)
 
 
 def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
@@ -413,27 +412,44 @@ def _rules(
     return tuple(numbers), tuple(rules)
 
 
+SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
 
 
 def default_failure(
-    train: Activations, tuning: tuple[Activations, Tensor] | None
+    train: Activations,
+    tuning: tuple[Activations, Tensor] | None = None,
+    nets: Sequence[nn.Module] = (),
 ) -> Detector | None:
-    """The failure score that is recommended; none where the log-odds are clearly better.
+    """The failure score: the recommended one after a hidden linear layer; None: the log-odds.
 
-    Clearly: the area under risk and coverage on the tuning part is smaller, in all but few of its
-    resamples. Without labels of the training data, or errors to judge by, there is no choice.
+    Where there are tuning samples with errors, the other one is taken if it is clearly better: its
+    area under risk and coverage is smaller in all but few of their resamples. Without labels of the
+    training data there is no choice.
     """
     if not is_labeled(train):
         return None
+    hidden = all(map(has_hidden_linear, nets))
+    if tuning is None and not hidden:
+        return None
     made = recommended(some(train, BANK))
+    usual = made if hidden else None
     if tuning is None:
-        return made
+        return usual
     samples, labels = tuning
     answers = Categorical(samples.logits.double())
     wrong = (answers.labels != labels.to(answers.device)).cpu()
     if not wrong.any() or wrong.all():
-        return made
+        return usual
     plain, better = log_odds(answers).cpu(), made(samples).cpu()
     found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
-    return None if found["aurc"].low > 0 else made
+    if hidden:
+        return None if found["aurc"].low > 0 else made
+    return made if found["aurc"].high < 0 else None
+
+
+def has_hidden_linear(net: nn.Module) -> bool:
+    """Whether a linear layer gives the features of the last one, and no layer of sequences does."""
+    layers = list(net.modules())
+    linear = sum(isinstance(layer, nn.Linear) for layer in layers)
+    return linear > 1 and not any(isinstance(layer, SEQUENTIAL) for layer in layers)

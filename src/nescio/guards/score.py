@@ -99,9 +99,11 @@ def score(
 def _written(
     guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
 ) -> Summary:
-    size = max(1, batch_bytes // (stream.sample_bytes + ROW))
-    if size > guard.batch_size:
+    size = batch_bytes // (stream.sample_bytes + ROW)
+    if size >= guard.batch_size:
         size -= size % guard.batch_size  # parts end where batches do
+    else:  # a whole batch, unless that is large
+        size = max(1, size, min(guard.batch_size, BATCH // stream.sample_bytes))
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
     there = finished(out, identity) if resume else None
     if there is not None:

@@ -39,6 +39,7 @@ from nescio.metrics.resampling import bootstrap_ranking as bootstrap_ranking
 from nescio.metrics.selective import RiskCoverage as RiskCoverage
 from nescio.metrics.selective import ap_error as ap_error
 from nescio.metrics.selective import ap_success as ap_success
+from nescio.metrics.selective import augrc as augrc
 from nescio.metrics.selective import aurc as aurc
 from nescio.metrics.selective import excess_aurc as excess_aurc
 from nescio.metrics.selective import risk_coverage as risk_coverage

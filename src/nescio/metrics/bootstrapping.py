@@ -122,7 +122,7 @@ def _rows(table: Numbers) -> NDArray[Any]:
 
 
 ALL = tuple(STATISTICS)
-LOSSES = ("aurc", "excess_aurc")  # at least 0, and near it where errors are few
+LOSSES = ("aurc", "augrc", "excess_aurc")  # at least 0, and near it where errors are few
 GAINS = ("auroc", "ap_success")  # at most 1, and near it
 
 
@@ -138,7 +138,8 @@ def bootstrap_selective(
 ) -> dict[str, Interval]:
     """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
 
-    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `excess_aurc`.
+    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`,
+        `excess_aurc`.
     tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
 
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and

@@ -36,6 +36,17 @@ def aurc(score: Numbers, wrong: Numbers) -> float:
 
 
 @metrics.register
+def augrc(score: Numbers, wrong: Numbers) -> float:
+    """Area under the generalized risk, the share of all samples answered wrong; smaller is better.
+
+    Traub et al. (2024): the mean over all coverages of the probability that an input is answered
+    and wrong. With straight lines between the coverages k / N it is (1 - AUROC) r (1 - r) + r^2 / 2
+    exactly, with the error rate r; unlike AURC, the most confident answers do not dominate it.
+    """
+    return one_of("augrc", score, wrong)
+
+
+@metrics.register
 def excess_aurc(score: Numbers, wrong: Numbers) -> float:
     """AURC less that of a perfect order of the same errors (Geifman et al., 2019).
 
@@ -200,6 +211,12 @@ def _aurc(drawn: Tallies) -> Floats:
     return np.asarray((drawn.errors + (mistakes - share * before) * rise).sum(1) / drawn.totals[0])
 
 
+def _augrc(drawn: Tallies) -> Floats:
+    """Trapezoids under the errors so far; among tied samples they rise on a line."""
+    middle = drawn.errors_upto - drawn.errors / 2
+    return np.asarray((drawn.samples * middle).sum(1) / drawn.totals[0] ** 2)
+
+
 def _excess_aurc(drawn: Tallies) -> Floats:
     samples, errors = drawn.totals
     harmonic = _harmonic(int(samples.max()))
@@ -219,6 +236,7 @@ STATISTICS: Mapping[str, Callable[[Tallies], Floats]] = {
     "auroc": _auroc,
     "fpr_at_tpr": _fpr_at_tpr,
     "aurc": _aurc,
+    "augrc": _augrc,
     "excess_aurc": _excess_aurc,
 }
 LARGER = frozenset({"ap_error", "ap_success", "auroc"})  # is better; of the others, smaller is

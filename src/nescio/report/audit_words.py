@@ -58,8 +58,15 @@ def _temperature(found: CalibrationFindings) -> str:
         return ""
     errors = [100 * part.ece.value for part in (before, after)]
     change = f"calibration error {errors[0]:.1f} % before, {errors[1]:.1f} % after"
-    if after.nll < before.nll:
+    worse = after.ece.value > before.ece.value
+    if after.nll < before.nll and not worse:
         return f"Use a temperature of {found.temperature:.2f}: divide the logits by it ({change})."
+    if after.nll < before.nll:
+        likelihood = f"negative log-likelihood {before.nll:.3f} before, {after.nll:.3f} after"
+        return (
+            f"A temperature of {found.temperature:.2f} improves the likelihood ({likelihood}) but "
+            f"makes the calibration error worse ({change}): use it only for the likelihood."
+        )
     return f"Leave the temperature at 1: the one that was fitted does not help ({change})."
 
 

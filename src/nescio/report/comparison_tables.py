@@ -8,8 +8,8 @@ from nescio.report.render import METRICS, Cell, Grid, Group, Page, cell_of, deci
 
 OF_OOD = ("auroc", "aupr", "fpr_at_95_tpr")
 OF_CONFIDENCE = ("mean_max_confidence", "auroc", "fpr_at_95_tpr")
-OF_ERRORS = ("ap_error", "ap_success", "auroc", "fpr_at_tpr", "aurc", "excess_aurc")
-THOUSANDTHS = ("aurc", "excess_aurc")  # as they are usually printed
+OF_ERRORS = ("ap_error", "ap_success", "auroc", "fpr_at_tpr", "aurc", "augrc", "excess_aurc")
+THOUSANDTHS = ("aurc", "augrc", "excess_aurc")  # as they are usually printed
 COSTS = ("fit, ms", "score 1000, ms", "fitted, MB")
 FIRST = (
     "{mark}shares the first place: a paired test (DeLong; all pairs corrected after Holm) does not "
@@ -218,9 +218,10 @@ def _error_notes(found: Comparison) -> list[str]:
     about = found.about
     chance = decimal((about.errors or 0) / about.samples, 1, scale=100, missing="-")
     said = [
-        f"In per cent, AURC in thousandths. AP of errors: chance is {chance}. FPR95: the share of "
-        "errors accepted where 95 % of the right answers are. AURC: the mean error rate over all "
-        "coverages; excess: above a perfect order.",
+        f"In per cent, AURC and AUGRC in thousandths. AP of errors: chance is {chance}. FPR95: the "
+        "share of errors accepted where 95 % of the right answers are. AURC: the mean error rate "
+        "over all coverages; excess: above a perfect order. AUGRC: the mean share of inputs "
+        "that are answered wrong.",
         f"Intervals ({100 * about.level:g} %) from {about.resamples:,} resamples of the inputs, "
         "the same for all scores. They are of one network and say nothing of another training.",
     ]

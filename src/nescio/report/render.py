@@ -24,7 +24,8 @@ SPECIAL = {
 METRICS = {
     "accuracy": "accuracy", "auroc": "AUROC", "aupr": "AUPR", "fpr_at_95_tpr": "FPR95",
     "fpr_at_tpr": "FPR95", "mean_max_confidence": "MMC", "ap_error": "AP of errors",
-    "ap_success": "AP of successes", "aurc": "AURC", "excess_aurc": "excess AURC", "ece": "ECE",
+    "ap_success": "AP of successes", "aurc": "AURC", "augrc": "AUGRC",
+    "excess_aurc": "excess AURC", "ece": "ECE",
     "nll": "NLL", "brier": "Brier", "rmse": "RMSE", "lowest_auroc": "lowest AUROC",
 }  # fmt: skip
 

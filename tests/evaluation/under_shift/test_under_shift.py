@@ -65,7 +65,8 @@ def test_every_number_at_every_strength(monkeypatch):
         probs = network(moved).to(torch.float64).probs.numpy()
         nll = found.curve("three", "nll")[place]
         assert nll == pytest.approx(log_loss(Y, probs), abs=1e-6)
-        truth = conformal.coverage(rule(network(moved).to(torch.float64)), Y)
+        sets = rule(network(moved).to(torch.float64), inputs=torch.arange(len(Y)))  # by number
+        truth = conformal.coverage(sets, Y)
         assert found.curve("three: adaptive", "covered")[place] == truth.covered.value
         assert found.curve("three: adaptive", "covered", "high")[place] == truth.covered.high
         assert found.curve("three: adaptive", "size")[place] == pytest.approx(truth.size)
