@@ -604,4 +604,4 @@ def test_one_pass_is_enough(net, x, y):
     handle = net.fc.register_forward_hook(lambda *_: calls.append(1))
     nescio.observe(net, (x, y), layers=["*", None], batch_size=5, inputs=True)
     handle.remove()
-    assert len(calls) == 5 + 3  # and a dry run
+    assert len(calls) == 5 + 2  # and a dry run

@@ -227,7 +227,7 @@ def test_saved_and_read_again(tmp_path, found):
     with pytest.raises(NescioError, match="has no manifest"):
         Comparison.load(tmp_path)
     (tmp_path / "comparison.json").write_text('{"kind": "comparison"}')
-    with pytest.raises(NescioError, match="is not what `save` wrote"):
+    with pytest.raises(NescioError, match="was not written by nescio"):
         Comparison.load(tmp_path)
 
 

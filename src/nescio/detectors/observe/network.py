@@ -96,7 +96,7 @@ class Network:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
         with self._watched.lent() as reading:
             reading.begin(len(x))
-            logits = self.head.logits(self._outputs(self._run(reading, x), x))
+            logits = self.head.logits(self.picked(self._run(reading, x), x))
             return logits, reading.end()
 
     def answer(self, x: Inputs) -> Tensor:
@@ -105,7 +105,7 @@ class Network:
 
     def outputs(self, x: Inputs) -> Tensor:
         """Raw outputs `(N, O)`, with gradients with respect to the inputs."""
-        return self._outputs(self.raw(x), x)
+        return self.picked(self.raw(x), x)
 
     def raw(self, x: Inputs) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
@@ -126,7 +126,8 @@ class Network:
         self._run(reading, x)
         return reading.end()
 
-    def _outputs(self, result: Any, x: Inputs) -> Tensor:
+    def picked(self, result: Any, x: Inputs) -> Tensor:
+        """Raw outputs `(N, O)` in what the network returns."""
         logits = selected(result, self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(

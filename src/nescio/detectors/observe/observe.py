@@ -20,7 +20,9 @@ from nescio.detectors.observe.layers import (
     chosen,
     last_linear,
     named,
+    place,
     placed_in,
+    pooled,
 )
 from nescio.detectors.observe.network import (
     HALVES,
@@ -198,12 +200,13 @@ def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen
     places = placed_in(net, chosen(layers, net, calls))
     outputs = selected(result, output)
     if outputs.ndim != 2:
-        replace(network, output=output).outputs(x)  # says what was expected
+        replace(network, output=None).picked(outputs, x)  # says what was expected
     head = known_head(outputs.shape[-1], y) if network.head is CLASSES else network.head
     placed = replace(network, output=output, places=places, head=head)
-    logits, rows = placed(x)
-    linear = last_linear(calls)
-    held = {} if linear is None else network.held(x, (BEFORE + linear, linear))
+    logits, linear = head.logits(placed.picked(result, x)), last_linear(calls)
+    ends = () if linear is None else (BEFORE + linear, linear)
+    held = network.held(x, tuple(dict.fromkeys((*places, *ends))))
+    rows = {name: pooled(network.pool, place(name, net), held[name], len(x)) for name in places}
     check_outputs(outputs, head)
     nothing = Seen(placed, logits, rows, None, None)
     if linear is None:
