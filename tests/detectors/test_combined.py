@@ -11,7 +11,7 @@ from nescio import load
 from nescio.core import NescioError
 from nescio.detectors import combined, energy, knn, mahalanobis, measured, msp
 from nescio.detectors.activations import Activations
-from nescio.detectors.combined import _calibrated, surprise
+from nescio.detectors.combined import calibrated, surprise
 from nescio.metrics import auroc
 
 
@@ -44,7 +44,7 @@ numbers = st.lists(st.integers(-20, 20), min_size=2, max_size=40)
 @settings(deadline=None)
 def test_p_is_conformal_at_the_calibration_scores(values):
     found = torch.tensor(values).double()
-    p = (-surprise(found, **_calibrated(found, "x"))).exp()
+    p = (-surprise(found, **calibrated(found, "x"))).exp()
     np.testing.assert_allclose(p, conformal(values, values), rtol=1e-12)
 
 
@@ -53,7 +53,7 @@ def test_p_is_conformal_at_the_calibration_scores(values):
 def test_p_is_never_below_the_formula_within_the_range(values, scores):
     """So its level holds: P(p <= a) <= a for a new input like the calibration data."""
     scores = torch.tensor([s for s in scores if s <= max(values)], dtype=torch.float64)
-    p = (-surprise(scores, **_calibrated(torch.tensor(values).double(), "x"))).exp()
+    p = (-surprise(scores, **calibrated(torch.tensor(values).double(), "x"))).exp()
     assert (p.numpy() >= conformal(values, scores) - 1e-12).all()
     assert (p <= 1).all()
 
@@ -62,20 +62,20 @@ def test_p_is_never_below_the_formula_within_the_range(values, scores):
 @settings(deadline=None)
 def test_a_larger_score_has_a_smaller_p(values):
     scores = torch.linspace(min(values), max(values) + 1e6, 500).double()
-    logs = surprise(scores, **_calibrated(torch.tensor(values).double(), "x"))
+    logs = surprise(scores, **calibrated(torch.tensor(values).double(), "x"))
     assert (logs.diff() > 0).all()
 
 
 def test_the_tail_beyond_the_largest():
     values = torch.arange(100).double()  # the largest tenth: 90 to 99, mean excess 4.5
-    logs = surprise(torch.tensor([99.0, 99 + 4.5, 99 + 9.0, 99e9]), **_calibrated(values, "x"))
+    logs = surprise(torch.tensor([99.0, 99 + 4.5, 99 + 9.0, 99e9]), **calibrated(values, "x"))
     expected = np.array([2 / 101, 1 / 101, 2 / 303, 2 / 101 / (1 + (99e9 - 99) / 4.5)])
     np.testing.assert_allclose((-logs).exp(), expected, rtol=1e-6)
 
 
 def test_a_tie_at_the_top_still_has_a_tail():
     values = torch.cat([torch.arange(50), torch.full((50,), 60)]).double()
-    logs = surprise(torch.tensor([60.0, 61.0, 1000.0]), **_calibrated(values, "x"))
+    logs = surprise(torch.tensor([60.0, 61.0, 1000.0]), **calibrated(values, "x"))
     assert logs.isfinite().all()
     assert (logs.diff() > 0).all()
 
@@ -87,7 +87,7 @@ def test_the_rules(rule, weights):
     own = parts(train)
     in_dist = [part(calibration).double() for part in own]
     ps = [
-        (-surprise(part(test).double(), **_calibrated(scores, part.name))).exp().numpy()
+        (-surprise(part(test).double(), **calibrated(scores, part.name))).exp().numpy()
         for part, scores in zip(own, in_dist, strict=True)
     ]
     found = combined(own, calibration, rule=rule, weights=weights)(test).numpy()
@@ -240,5 +240,5 @@ def test_rounding_does_not_matter_where_scores_repeat():
     ones = 1 + 1e-7 * rng.standard_normal(200)
     values = torch.tensor(np.concatenate([rng.random(100), ones, 1 + rng.random(100), [1.001]]))
     again = torch.tensor([1 - 1e-6, 1.0, 1 + 1e-6]).double()
-    logs = surprise(again, **_calibrated(values, "x"))
+    logs = surprise(again, **calibrated(values, "x"))
     assert float(logs.amax() - logs.amin()) < 1e-4

@@ -257,6 +257,35 @@ def test_a_file_that_does_not_fit_together_is_refused(toy, tmp_path):
             load(path)
 
 
+WRONG = {
+    "options": {},
+    "about": {},
+    "layers": [],
+    "networks": 2,
+    "name": "vim",
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+@pytest.mark.parametrize("name", ["knn", "mahalanobis", "combined", "relative_mahalanobis"])
+def test_parts_of_a_file_that_do_not_fit_are_refused_on_load(name, key, toy, tmp_path):
+    path = make(name, toy.train()).save(tmp_path / "d.safetensors")
+    tensors, manifest = load_tensors(path, "detector")
+    if (name, key) in {("mahalanobis", "options"), ("relative_mahalanobis", "options")}:
+        return  # their options served the fit alone
+    save_tensors(path, tensors, {**manifest, key: WRONG[key]})
+    with pytest.raises(NescioError, match="do not fit together"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", registry)
+def test_it_is_shown_in_a_line(name, toy):
+    shown = repr(make(name, toy.train(members=2)))
+    assert shown.startswith(f"Detector({name}")
+    assert "tensor" not in shown
+    assert len(shown) < 400
+
+
 def test_raw_inputs_are_refused_with_what_to_do():
     for given in (torch.zeros(3, 2), [[0.0, 1.0]]):
         with pytest.raises(NescioError, match="reads activations, got a .*nescio.scorer"):

@@ -1,6 +1,7 @@
 """Gower neighbors: against the definition, pair by pair and column by column."""
 
 import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import gower
 from nescio.detectors.activations import Activations
+from nescio.detectors.gower import Rows, distances
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
 
@@ -148,3 +150,30 @@ def test_what_is_refused():
         gower(activations(x), missing="guess")
     with pytest.raises(NescioError, match="inputs have 3 numbers, 4 columns take 4"):
         gower(activations(x))(activations(x[:, :3]))
+
+
+def test_a_huge_number_beside_missing_ones():
+    """A number of 1e30 that the other row lacks must not cost the figures of other columns."""
+    one = Rows(
+        values=torch.tensor([[1e30, 0.25, 0.0]], dtype=torch.float64),
+        missing=torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64),
+        unseen=torch.zeros(1, 3, dtype=torch.float64),
+        levels=torch.zeros(1, 0, dtype=torch.float64),
+        holes=torch.zeros(1, 0, dtype=torch.float64),
+    )
+    two = replace(
+        one,
+        values=torch.tensor([[0.0, 0.75, 1.0]], dtype=torch.float64),
+        missing=torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64),
+    )
+    assert float(distances(one, two)) == pytest.approx(2.5 / 3)
+    assert float(distances(one, two, "skip")) == pytest.approx(0.5)
+
+
+def test_dates_in_seconds_are_told_apart():
+    rng = torch.Generator().manual_seed(0)
+    x = 1.7e9 + 1000 * torch.rand(300, 2, generator=rng, dtype=torch.float64)
+    train = Activations(logits=torch.zeros(300, 2), inputs=x)
+    test = Activations(logits=torch.zeros(9, 2), inputs=x[:9] + 3)
+    shifted = [Activations(logits=a.logits, inputs=a.inputs - 1.7e9) for a in (train, test)]
+    torch.testing.assert_close(gower(train)(test), gower(shifted[0])(shifted[1]), rtol=1e-5, atol=0)

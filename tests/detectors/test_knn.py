@@ -54,6 +54,46 @@ def test_distances_do_not_depend_on_the_batch():
     torch.testing.assert_close(detector(test)[::8], one, rtol=1e-6, atol=1e-7)
 
 
+def test_columns_with_a_large_offset_lose_no_figures():
+    """Year, Kelvin and hPa: what rows differ by is far below what they share."""
+    rng = torch.Generator().manual_seed(0)
+    offset, spread = torch.tensor([2000.0, 290.0, 1013.0]), torch.tensor([15.0, 8.0, 7.0])
+    rows = offset + spread * torch.randn(3000, 3, generator=rng)
+    train, test = (Activations(logits=torch.zeros(len(f), 2), features={"last": f})
+                   for f in (rows[:2800], rows[2800:]))  # fmt: skip
+    for normalize in (True, False):
+        found = knn(train, k=10, normalize=normalize)(test)
+        np.testing.assert_allclose(found, by_hand(train, test, 10, normalize=normalize), rtol=1e-4)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_nearly_parallel_features_in_far_clusters(normalize):
+    """Distances between neighbors of a millionth of the lengths: the bank is kept in float64."""
+    rng = torch.Generator().manual_seed(0)
+    centers = torch.randn(4, 8, generator=rng, dtype=torch.float64)
+    rows = centers[torch.arange(800) % 4]
+    rows = (rows + 1e-6 * torch.randn(800, 8, generator=rng, dtype=torch.float64)).float()
+    train, test = (Activations(logits=torch.zeros(len(f), 2), features={"last": f})
+                   for f in (rows[:700], rows[700:]))  # fmt: skip
+    detector = knn(train, k=5, normalize=normalize)
+    assert detector.states[0]["bank"].dtype == torch.float64
+    expected = by_hand(train, test, 5, normalize=normalize)
+    np.testing.assert_allclose(detector(test), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_features_whose_squares_overflow_or_vanish(size):
+    train, test = some(), some(samples=40, seed=1)
+    large = [
+        Activations(logits=a.logits, features={"last": a.features["last"] * size})
+        for a in (train, test)
+    ]
+    expected = by_hand(*large, 5, normalize=False)
+    np.testing.assert_allclose(knn(large[0], k=5, normalize=False)(large[1]), expected, rtol=1e-4)
+    far = knn(train, k=5, normalize=False)(large[1])
+    np.testing.assert_allclose(far, by_hand(train, large[1], 5, normalize=False), rtol=1e-4)
+
+
 def test_equal_features_have_distance_zero():
     features = torch.randn(1, 40).repeat(60, 1) * 1000
     train = Activations(logits=torch.zeros(60, 2), features=features)
@@ -88,10 +128,13 @@ def test_a_share_of_the_bank_is_drawn_by_the_seed():
     assert one.states[0]["bank"].shape == (30, 6)
     assert torch.equal(one(test), again(test))
     assert not torch.equal(one(test), other(test))
-    rows = {tuple(row) for row in knn(train, k=5).states[0]["bank"].tolist()}
-    kept = {tuple(row) for row in one.states[0]["bank"].tolist()}
-    assert len(kept) == 30
-    assert kept <= rows
+    rows, kept = (
+        (state["bank"] + state["center"]).float()
+        for state in (knn(train, k=5).states[0], one.states[0])
+    )
+    far = (kept[:, None] - rows).norm(dim=2)
+    assert (far.amin(1) < 1e-5).all()
+    assert len(far.argmin(1).unique()) == 30
 
 
 def test_larger_is_further_out():
@@ -121,7 +164,7 @@ def test_a_bank_with_leading_directions_is_saved_with_them(tmp_path):
     train = Activations(logits=torch.zeros(9000, 2), features={"last": features})
     test = Activations(logits=torch.zeros(9, 2), features={"last": features[:9] + 0.01})
     detector = knn(train, k=7)
-    assert set(detector.states[0]) == {"bank", "turn", "head"}
+    assert set(detector.states[0]) == {"bank", "half", "center", "turn", "head"}
     again = load(detector.save(tmp_path / "d.safetensors"))
     assert torch.equal(again(test), detector(test))
     np.testing.assert_allclose(detector(test), by_hand(train, test, 7), rtol=1e-4, atol=1e-6)

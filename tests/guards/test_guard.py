@@ -49,14 +49,14 @@ def decisions(guard):
     return guard(x)
 
 
-def test_the_default_watches_an_early_layer_and_the_last_but_one(guard, model):
+def test_the_default_is_chosen_on_the_network_and_says_how_good_it_is(guard):
     parts = [part["name"] for part in guard.detector.options["parts"]]
-    assert parts == ["knn", "mahalanobis"]
-    early = guard.detector.options["parts"][1]["layers"]
-    last = guard.detector.options["parts"][0]["layers"]
-    names = [name for name, _ in model.member(0).named_modules()]
-    assert early[0] in names
-    assert last[0].startswith("input of ")
+    assert parts[0] == "gower"  # inputs of few numbers are a table
+    assert 3 <= len(parts) <= 5
+    record = guard.detector.chosen
+    assert len(record["parts"]) == len(parts)
+    assert {"uniform", "shuffled", "halves", "one off"} <= set(record["auroc"])
+    assert record["auroc"]["uniform"] > 0.6
 
 
 @pytest.mark.parametrize(("telling", "wanted"), [(True, "recommended"), (False, None)])
@@ -92,7 +92,7 @@ def test_the_default_failure_score_is_the_better_one_on_the_tuning_part(telling,
 @pytest.mark.parametrize(
     ("net", "shape", "wanted"),
     [
-        (nets.small_cnn((1, 12, 12), 3), (1, 12, 12), ["1", None]),
+        (nets.small_cnn((1, 12, 12), 3), (1, 12, 12), ["1", "3", None]),
         (nn.Sequential(nn.Flatten(), nn.Linear(9, 3)), (1, 3, 3), [None]),
         (nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), (5,), ["0", None]),
         (nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2)), (5,),
@@ -168,7 +168,8 @@ def test_an_input_that_repeats_is_decided_alike_alone_and_in_a_batch(model, dete
 
 def test_activations_are_decided_like_inputs(guard, model, decisions):
     x, _ = blobs(3000, 2)
-    found = guard.decide(nescio.observe(model, x[:100], layers=guard.layers))
+    seen = nescio.observe(model, x[:100], layers=guard.layers, pool="grid", inputs=True)
+    found = guard.decide(seen)
     assert torch.equal(found.decision, decisions.decision[:100])
     assert torch.allclose(found.p_value, decisions.p_value[:100])
 

@@ -17,6 +17,10 @@ FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
 
 
+class NoInputsError(NescioError):
+    """The inputs of the network are asked for, and the activations have none."""
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What one network gave for some inputs: no member axis."""

@@ -72,7 +72,7 @@ def combined(
         fits = part.states if len(part.states) > 1 else part.states * len(states)
         for state, fit, values in zip(states, fits, part.each(calibration), strict=True):
             state |= {f"{index}/{name}": tensor for name, tensor in fit.items()}
-            state |= {f"{index}.{name}": t for name, t in _calibrated(values, part.name).items()}
+            state |= {f"{index}.{name}": t for name, t in calibrated(values, part.name).items()}
     about = [{k: v for k, v in part.manifest().items() if k != "networks"} for part in parts]
     options = {"rule": rule, "weights": shares, "parts": about}
     layers = dict.fromkeys(layer for part in parts for layer in part.layers)
@@ -111,7 +111,7 @@ def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Ten
     return in_dist + ((scored - values[-1]).clamp_min(0) / scale).log1p()
 
 
-def _calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:
+def calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:
     """Distinct scores, those that rounding may part as their largest; -log p there; the tail."""
     scored = scored.double()
     least, most = scored.aminmax()

@@ -17,10 +17,11 @@ from nescio.core import (
     readers,
     save_tensors,
 )
-from nescio.detectors.activations import Activations, View, check_widths
+from nescio.detectors.activations import Activations, NoInputsError, View, check_widths
 
 State = Mapping[str, Tensor]  # what was fitted, by name
 SIGN = "larger is further out"
+CHOSEN = "chosen"  # the name in `about` of how a default detector was chosen
 FITTED_ON = "fitted_on"  # the name of the hashes in a file
 
 # how a fitted detector of a name scores one network's view: (view, state, **options) -> (N,)
@@ -28,7 +29,7 @@ scores = Registry("detector")
 joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Detector:
     """A detector that can be called, saved and moved; built by a function of `nescio.detectors`."""
 
@@ -47,6 +48,15 @@ class Detector:
                         f"{self.name}: {lost} of the {tensor.numel()} numbers fitted as {name!r} "
                         "are NaN; the training activations hold NaN, check the network and inputs"
                     )
+
+    def __repr__(self) -> str:
+        given = {n: v for n, v in self.options.items() if n not in ("parts", "columns")}
+        options = "".join(f", {name}={value!r}" for name, value in given.items())
+        parts = [part["name"] for part in self.options.get("parts", ())]
+        options += f", parts={', '.join(parts)}" if parts else ""
+        layers = f"; reads {', '.join(self.layers)}" if self.layers else ""
+        networks = f"; of {len(self.states)} networks" if len(self.states) > 1 else ""
+        return f"Detector({self.name}{options}{layers}{networks})"
 
     def __call__(self, activations: Activations) -> Tensor:
         """Scores `(N,)`: the mean over the networks. `activations.mean()` scores the mean one."""
@@ -94,6 +104,11 @@ class Detector:
     def to(self, device: torch.device | str) -> "Detector":
         """The same on another device."""
         return replace(self, states=tuple(_moved(state, device) for state in self.states))
+
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """How a default detector was chosen: its parts, and the AUROC for each kind of outlier."""
+        return self.about.get(CHOSEN)
 
     def manifest(self) -> dict[str, Any]:
         """All but the tensors, as JSON."""
@@ -151,6 +166,33 @@ def from_manifest(
     return Detector(**parts, layers=tuple(manifest["layers"]), states=states, fitted_on=fitted_on)
 
 
+@torch.no_grad()
+def check_parts(detector: Detector, path: Path) -> Detector:
+    """The detector, or an error where the parts that a file gave do not fit together.
+
+    It scores an input of zeros, unless nothing was fitted or it reads raw inputs.
+    """
+    widths, classes = detector.about.get("widths", {}), detector.about.get("classes", 2)
+    if detector.states and not any(detector.states) and not widths:
+        return detector
+    try:
+        if not detector.states or "classes" not in detector.about:
+            raise NescioError("what it was fitted on is not said")
+        features = {name: torch.zeros(1, widths[name]) for name in detector.layers}
+        view = View(torch.zeros(1, classes), features, None, None, None, None)
+        for state in detector.states:
+            if detector.score(view, state).shape != (1,):
+                raise NescioError("it does not give one score per input")
+    except NoInputsError:
+        pass
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"{path}: the parts of the detector {detector.name!r} do not fit together "
+            f"({type(error).__name__}: {error}); fit it again"
+        ) from error
+    return detector
+
+
 def _moved(state: State, device: torch.device | str) -> State:
     return {name: tensor.to(device) for name, tensor in state.items()}
 
@@ -178,4 +220,4 @@ def _read(saved: Saved, *, device: torch.device | str = "cpu") -> Detector:
         states[int(member)][name] = tensor.to(device)
     if manifest["name"] not in joint:
         scores[manifest["name"]]  # known?
-    return from_manifest(manifest, tuple(states), fitted_on)
+    return check_parts(from_manifest(manifest, tuple(states), fitted_on), saved.path)

@@ -1,20 +1,24 @@
 """Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from nescio.core import Inputs, NescioError, as_batch, generator, only_tensor
+from nescio.core import Inputs, NescioError, as_batch, generator, one_thread, only_tensor
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.data.encoding import FLAGS
-from nescio.detectors.activations import Activations, View
+from nescio.detectors.activations import Activations, NoInputsError, View
 from nescio.detectors.detector import Detector, State, fitted, scores
 
 PAIRS = 1 << 21  # distances at a time
+SMALL = 1 << 22  # differences up to which a second thread would be waited for longer than it helps
+LARGE = 1e6  # ranges: what is larger and taken away again would cost the figures of the others
 QUERIES = 256  # rows that are compared with a part of the bank at a time
 Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.layout
 
@@ -67,7 +71,9 @@ def gower(
         raise NescioError(
             f"k must be a whole number in 1..{len(x)}, the number of training rows, got {k}"
         )
-    state = {"bank": x.float(), "width": _ranges(read_rows(x, layout))}
+    short = x.float()
+    bank_rows = short if torch.equal(short.double(), x) else x  # dates and ids need float64
+    state = {"bank": bank_rows, "width": _ranges(read_rows(x, layout))}
     options = {"columns": layout, "k": int(k), "missing": missing}
     return fitted("gower", train, options, [state] * train.members)
 
@@ -84,16 +90,33 @@ def _ranges(rows: Rows) -> Tensor:
 def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -> Tensor:
     x, bank = flat_inputs(view.inputs), state["bank"]
     width = state["width"]
-    banks = [read_rows(part, columns, width) for part in bank.split(PAIRS // QUERIES)]
-    means = []
-    for part in x.split(QUERIES):
-        rows = read_rows(part, columns, width)
-        nearest = x.new_empty((len(part), 0))
-        for others in banks:
-            both = torch.cat([nearest, distances(rows, others, missing)], 1)
-            nearest = both.topk(min(k, both.shape[1]), largest=False).values
-        means.append(nearest.mean(1))
+    _widths(x, columns)
+    if all(kind == "number" for kind, _ in columns):
+        read: Callable[[Tensor], Any] = partial(_numbers, width=width)
+        far: Callable[[Any, Any], Tensor] = _of_numbers
+    else:
+        read = partial(read_rows, layout=columns, width=width)
+        far = partial(distances, missing=missing)
+    with one_thread() if len(x) * bank.numel() < SMALL else nullcontext():
+        banks = [read(part) for part in bank.split(PAIRS // QUERIES)]
+        means = []
+        for part in x.split(QUERIES):
+            rows, nearest = read(part), x.new_empty((len(part), 0))
+            for others in banks:
+                both = torch.cat([nearest, far(rows, others)], 1)
+                nearest = both.topk(min(k, both.shape[1]), largest=False).values
+            means.append(nearest.mean(1))
     return torch.cat(means).to(view.logits.dtype)
+
+
+def _numbers(x: Tensor, width: Tensor) -> Tensor:
+    """Rows of nothing but numbers, divided by their ranges."""
+    return x.double() / width
+
+
+def _of_numbers(one: Tensor, two: Tensor) -> Tensor:
+    """The same distances, of rows of nothing but numbers."""
+    return torch.cdist(one, two, p=1) / one.shape[1]
 
 
 def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
@@ -101,17 +124,29 @@ def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
 
     What depends on flags and levels is a matrix product; only differences need all pairs.
     """
-    far = torch.cdist(one.values, two.values, p=1)  # p = 1 has one algorithm: exact
-    # A number that only one of the rows has was counted at its size: that goes off again.
-    left = [one.values.abs(), 1 - one.there, *_same(one, missing)]
-    right = [1 - two.there, two.values.abs(), *_same(two, missing)]
-    total = far - torch.cat(left, 1) @ torch.cat(right, 1).mT
+    same = (torch.cat(_same(rows, missing), 1) for rows in (one, two))
+    total = _differences(one, two) - next(same) @ next(same).mT
     if missing == "level":
         count = one.values.shape[1] + one.holes.shape[1]
         return (total + count) / count
     known = [1 - torch.cat([rows.missing, rows.holes], 1) for rows in (one, two)]
     counted = known[0] @ known[1].mT
     return torch.where(counted > 0, (total + counted) / counted.clamp_min(1), 1.0)
+
+
+def _differences(one: Rows, two: Rows) -> Tensor:
+    """Sums over the numbers that both rows have, `(N, B)`."""
+    there = [rows.there for rows in (one, two)]
+    far = torch.cdist(one.values, two.values, p=1)  # p = 1 has one algorithm: exact
+    if all(bool(known.all()) for known in there):
+        return far
+    if max(float(rows.values.abs().max()) for rows in (one, two)) < LARGE:
+        # A number that only one of the rows has was counted at its size: that goes off again.
+        left = torch.cat([one.values.abs(), 1 - there[0]], 1)
+        return far - left @ torch.cat([1 - there[1], two.values.abs()], 1).mT
+    columns = zip(one.values.T, two.values.T, there[0].T, there[1].T, strict=True)
+    parts = ((a[:, None] - b).abs() * (known[:, None] * other) for a, b, known, other in columns)
+    return sum(parts, torch.zeros_like(far))
 
 
 def _same(rows: Rows, missing: str) -> list[Tensor]:
@@ -123,7 +158,7 @@ def _same(rows: Rows, missing: str) -> list[Tensor]:
 def flat_inputs(inputs: Inputs | None) -> Tensor:
     """Inputs `(N, F)` in float64, or an error that says how to keep them."""
     if inputs is None:
-        raise NescioError(
+        raise NoInputsError(
             "this detector reads the inputs, and the activations have none; observe with "
             "inputs=True, or give them: Activations(logits=..., inputs=x)"
         )
@@ -145,15 +180,21 @@ def as_layout(columns: Columns | None, train: Activations) -> Layout:
     return known or [["number", 1]] * flat_inputs(train.inputs).shape[1]
 
 
-def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Kind, own numbers `(N, ...)` and flags (N, 0 to 2) of each column."""
-    x = flat_inputs(inputs)
+def _widths(x: Tensor, layout: Layout) -> list[int]:
+    """How many numbers each column takes, or an error where those of the inputs do not fit."""
     widths = [width for _, width in layout]
     if sum(widths) != x.shape[1]:
         raise NescioError(
             f"inputs have {x.shape[1]} numbers, {len(widths)} columns take {sum(widths)}; encode "
             "the rows with the columns that the detector was fitted with"
         )
+    return widths
+
+
+def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Kind, own numbers `(N, ...)` and flags (N, 0 to 2) of each column."""
+    x = flat_inputs(inputs)
+    widths = _widths(x, layout)
     for (kind, width), part in zip(layout, x.split(widths, 1), strict=True):
         own = width - FLAGS.get(kind, 0)
         yield kind, part[:, :own], part[:, own:]

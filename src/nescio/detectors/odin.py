@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nescio.core import NescioError, as_batch, only_tensor, unknown
 from nescio.core.registry import detectors
-from nescio.detectors.activations import Activations, View
+from nescio.detectors.activations import Activations, NoInputsError, View
 from nescio.detectors.detector import Detector, State, scores
 from nescio.detectors.simple import check_classes, check_temperature, log_odds
 from nescio.metrics import auroc, fpr_at_tpr
@@ -74,7 +74,7 @@ def sources(view: View) -> Iterator[tuple[Tensor, Answer]]:
     """Batches of inputs with the network, or an error that says how to keep them."""
     if view.inputs is None or view.answer is None:
         missing = "inputs" if view.inputs is None else "network"
-        raise NescioError(
+        raise NoInputsError(
             f"odin moves the inputs, and these activations have no {missing}; observe with "
             "inputs=True, member by member (a mean of networks has no network of its own), or "
             "give Activations(..., inputs=x, answers=[net])"

@@ -131,8 +131,9 @@ def _entropy_of(logits: Tensor) -> Tensor:
         return _slow_entropy(logits)
     gaps = logits - logits.amax(-1, keepdim=True)
     powers = gaps.exp()
+    gap = gaps.mul_(powers).sum(-1)
     rest, total = others(powers)
-    result = rest.log1p_().sub_(gaps.mul_(powers).sum(-1).div_(total))
+    result = rest.log1p_().sub_(gap.div_(total))
     lost = result.isnan()  # 0 times infinity, or a NaN that stays one
     return result.masked_scatter(lost, _slow_entropy(logits[lost])) if lost.any() else result
 
@@ -267,9 +268,10 @@ def check_classes(logits: Tensor) -> Tensor:
 
 
 def others(powers: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum over each row of exp(z - max) without the largest (not a difference), and with it."""
+    """The sum over each row of exp(z - max) without the largest (not a difference), and with it.
+
+    The powers are overwritten.
+    """
     whole = powers.sum(-1)
-    rest = whole - 1
-    sure = (whole < 1.5).nonzero()[:, 0]  # then no other is as large
-    rest[sure] = powers[sure].frac_().sum(-1)
-    return rest, whole
+    rest = powers.frac_().sum(-1)  # the largest is 1; where another one is too, the sum is above 2
+    return torch.where(whole < 1.5, rest, whole - 1), whole

@@ -18,6 +18,7 @@ SHIFT = (
     "nor for any single input: the guarantees are rates. How many OOD inputs are recognized is not "
     "guaranteed either: it depends on the detector, and can be measured on examples."
 )
+WEAK = 0.9  # a mean AUROC for outliers below which the detector is called weak
 SHARES = ("answered", "errors", "risk at most", "failure score up to")
 COLUMNS = ("group", "samples", "OOD above", *SHARES)
 
@@ -27,7 +28,7 @@ def guarantees(guard: "Guard") -> tuple[str, ...]:
     sets = [] if guard.sets is None else ["Sets: " + guard.sets.guarantee]
     withheld = [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
     known = [*_dropped(guard), *_repeated(guard)]
-    return (_ood(guard), _unsure(guard), *sets, *withheld, *known, SHIFT)
+    return (_ood(guard), _unsure(guard), *sets, *withheld, *known, *_strength(guard), SHIFT)
 
 
 def warn_about(guard: "Guard") -> None:
@@ -80,6 +81,25 @@ def _unsure(guard: "Guard") -> str:
         "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
         f"one distribution. Of {samples:,} samples that are not OOD, {answered:,} are answered."
     )
+
+
+def _strength(guard: "Guard") -> list[str]:
+    """What the chosen detector found of the outliers that it was chosen by."""
+    if not (record := guard.detector.chosen):
+        return []
+    areas: dict[str, float] = record["auroc"]
+    mean, weakest = sum(areas.values()) / len(areas), min(areas, key=lambda name: areas[name])
+    weak = (
+        " That is weak: try detectors by name (detector=) with OOD examples of yours (nescio "
+        "compare), or another network."
+        if mean < WEAK
+        else ""
+    )
+    return [
+        f"The detector ({', '.join(record['parts'])}) was chosen by outliers made from the "
+        f"training data. It finds these with a mean AUROC of {mean:.3f}, least well the kind "
+        f"{weakest!r} with {areas[weakest]:.3f}; real OOD inputs may be harder to find.{weak}"
+    ]
 
 
 def _dropped(guard: "Guard") -> list[str]:

@@ -7,10 +7,9 @@ network or a detector was fitted on are refused, where this can be known.
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from nescio import calibration as calibrations
@@ -21,29 +20,35 @@ from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
     Head,
-    Inputs,
     NescioError,
     categorical,
     check_labels,
-    generator,
     log_odds,
 )
 from nescio.core.registry import detectors
 from nescio.data import door
-from nescio.detectors import Detector, combined, knn, mahalanobis
+from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
+from nescio.detectors.default import (
+    GRID,
+    See,
+    default_detector,
+    is_labeled,
+    some,
+    watched_layers,
+)
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.layers import Call, Pool, last_linear
 from nescio.detectors.observe.network import Network, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
-from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
+from nescio.guards.splitting import Split, split, unknown_to
 from nescio.models import Member, same_head
-from nescio.nets import Output, copied, is_scripted, named_columns
+from nescio.nets import Output, copied, named_columns
 
+BANK = 20_000  # features that the failure score searches neighbors among, at most
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 Fitted = Detector | str | Callable[[Activations], Detector]
 
@@ -64,7 +69,7 @@ def guard(
     names: Sequence[str] | None = None,
     repeats: bool = False,
     layers: Any = None,
-    pool: str = "mean",
+    pool: str | None = None,
     output: Output = None,
     head: Head | str | None = None,
     seed: int = 0,
@@ -82,8 +87,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
-      training activations; none is the combination of an early layer with the one before the last.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of training
+      activations; none: the combination that finds outliers made from the training data best.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector and after a hidden linear layer, the recommended
       failure score; from 10,000 calibration samples on, the other one if it is clearly better.
@@ -95,14 +100,14 @@ def guard(
     by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
       as training data.
-    names: of the classes. layers, pool: as for `observe`, where a detector is fitted.
+    names: of the classes. layers, pool: as for `observe`, where a detector is fitted; the default
+      detector pools by "grid".
     output, head: where the logits are in what the network returns, and how they are read, as for
       `observe`. A guard whose `output` is a function is loaded with it again.
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
     members = _copies(source, batch_size, head, calibration)
-    nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
     samples, trained = _read(members, data, (detector, failure), reading, progress)
@@ -118,14 +123,14 @@ def guard(
     parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, tuning, nets)
+    fitted, failure_score = _detectors(detector, failure, base, tuning, (members, reading))
     bare = Guard(
         detector=fitted,
         failure=failure_score,
         **wish,
         **_unfitted(samples, by, names),
         output=kept(fitted.about, "output", None) if output is None else output,
-        nets=nets,
+        nets=tuple(member.net for member in members),
         batch_size=batch_size,
         notes={
             **_notes(samples, trained, parts, fitted),
@@ -200,7 +205,7 @@ def _read(
     """Activations of the calibration data and, where there are some, of the training data."""
     nets = [member.net for member in members]
     layers, pool = _layers_to_read(
-        nets, *given, options["layers"], options["pool"], options["output"]
+        nets, *given, options["layers"], options["pool"] or _pool(given[0]), options["output"]
     )
     own = {**options, "pool": pool, "progress": progress}
     own.pop("layers")
@@ -210,6 +215,22 @@ def _read(
     read = head_of(samples.about) or categorical()
     members = [replace(member, head=read) for member in members]
     return samples, _observed(members, data["train"], layers, "train", **own)[0]
+
+
+def _pool(detector: Fitted | None) -> str:
+    return GRID if detector is None else "mean"
+
+
+def _seeing(
+    members: Sequence[Member], base: Activations | None, options: Mapping[str, Any]
+) -> See | None:
+    """What runs the networks on outliers, as they were run on the training data."""
+    if not members or base is None or not base.features or "pool" not in base.about:
+        return None  # activations of the user's
+    own = {**options, "layers": list(base.features), "pool": base.about["pool"]}
+    own |= {"inputs": True, "progress": False}
+    read = head_of(base.about) or categorical()
+    return partial(observe, [replace(member, head=read) for member in members], **own)
 
 
 def _layers_to_read(
@@ -319,14 +340,15 @@ def _detectors(
     failure: Fitted | None,
     base: Activations | None,
     tuning: tuple[Activations, Tensor] | None,
-    nets: Sequence[nn.Module],
+    run: tuple[Sequence[Member], Mapping[str, Any]],
 ) -> tuple[Detector, Detector | None]:
     """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
     failure_score = None if failure is None else fitted_detector(failure, base)
     if detector is not None:
         return fitted_detector(detector, base), failure_score
     assert base is not None
-    return default_detector(base), failure_score or default_failure(base, tuning, nets)
+    see, nets = _seeing(run[0], base, run[1]), [member.net for member in run[0]]
+    return default_detector(base, see), failure_score or default_failure(base, tuning, nets)
 
 
 def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
@@ -390,47 +412,8 @@ def _rules(
     return tuple(numbers), tuple(rules)
 
 
-NEIGHBORS = 50  # k, with enough training data; a twentieth of it otherwise
-BANK = 20_000  # features that neighbors are searched among, at most
-CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
 SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
-WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-BENDS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus)
-
-
-@torch.no_grad()
-def watched_layers(
-    net: nn.Module, x: Inputs, *, pool: Pool = "mean", output: Output = None
-) -> list[str | None]:
-    """An early layer, where there is one to be pooled, and what enters the last linear layer."""
-    if is_scripted(net):
-        return []  # no layer can be reached: detectors of logits remain
-    _, calls = Network(net).traced(x[:2])
-    early = _early([call for call in calls if call.leaf], last_linear(calls))
-    if early is None:
-        return [None]
-    try:
-        Network(net, output, pool, [early])(x[:2])
-    except NescioError:  # sequences, whose features are not pooled like maps
-        return [None]
-    return [early, None]
-
-
-def default_detector(train: Activations) -> Detector:
-    """Mahalanobis of the early layer with neighbors in the last one, by Fisher's rule.
-
-    Some of the training samples, which fit neither, give the p-values: no calibration sample does.
-    """
-    train.layer()  # where there are no features, it says what to do
-    order = torch.randperm(train.samples, generator=generator(0, "p-values"))
-    count = min(ENOUGH, round(TUNING * train.samples))
-    tuning, train = (train[rows.sort().values] for rows in (order[:count], order[count:]))
-    early = next(iter(train.features))
-    if not is_labeled(train):  # the network's own labels will do
-        train = replace(train, labels=train.mean().logits[0].argmax(1))
-    bank = some(train)
-    neighbors = knn(bank, k=max(1, min(NEIGHBORS, bank.samples // 20)))
-    return combined([neighbors, mahalanobis(train, layers=early)], tuning)
+CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
 
 
 def default_failure(
@@ -449,7 +432,7 @@ def default_failure(
     hidden = all(map(has_hidden_linear, nets))
     if tuning is None and not hidden:
         return None
-    made = recommended(some(train))
+    made = recommended(some(train, BANK))
     usual = made if hidden else None
     if tuning is None:
         return usual
@@ -470,25 +453,3 @@ def has_hidden_linear(net: nn.Module) -> bool:
     layers = list(net.modules())
     linear = sum(isinstance(layer, nn.Linear) for layer in layers)
     return linear > 1 and not any(isinstance(layer, SEQUENTIAL) for layer in layers)
-
-
-def is_labeled(train: Activations) -> bool:
-    """Whether classes are known."""
-    return train.labels is not None and not train.labels.is_floating_point()
-
-
-def some(train: Activations) -> Activations:
-    """A random subset of the inputs, among which neighbors are searched."""
-    if train.samples <= BANK:
-        return train
-    order = torch.randperm(train.samples, generator=generator(0, "bank"))
-    return train[order[:BANK].sort().values]
-
-
-def _early(calls: list[Call], last: str | None) -> str | None:
-    """The first layer with weights but the last, after its bend if that follows."""
-    for at, call in enumerate(calls):
-        if issubclass(call.kind, WEIGHTED) and call.name != last:
-            rest = takewhile(lambda after: not issubclass(after.kind, WEIGHTED), calls[at + 1 :])
-            return next((after.name for after in rest if issubclass(after.kind, BENDS)), call.name)
-    return None

@@ -26,7 +26,7 @@ from nescio.core import (
 )
 from nescio.core.registry import heads
 from nescio.detectors import Detector
-from nescio.detectors.detector import FITTED_ON, from_manifest
+from nescio.detectors.detector import FITTED_ON, check_parts, from_manifest
 from nescio.detectors.observe.layers import named
 from nescio.detectors.observe.network import Network, kept, networks, reader
 from nescio.guards.decide import Guard, Range
@@ -284,7 +284,8 @@ def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:
 def _detector(saved: Saved, name: str) -> Detector:
     about = saved.manifest[name]
     states = tuple(saved.under(f"{name}/{member}/") for member in range(about["networks"]))
-    return from_manifest(about, states, saved.tensors.get(f"{name}/{FITTED_ON}"))
+    found = from_manifest(about, states, saved.tensors.get(f"{name}/{FITTED_ON}"))
+    return check_parts(found, saved.path)
 
 
 def _rule(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Rule:

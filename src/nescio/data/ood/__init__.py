@@ -5,6 +5,7 @@ from nescio.data.ood.drawn import overlaid as overlaid
 from nescio.data.ood.drawn import patches as patches
 from nescio.data.ood.drawn import shapes as shapes
 from nescio.data.ood.drawn import strokes as strokes
+from nescio.data.ood.from_inputs import from_inputs as from_inputs
 from nescio.data.ood.noise import paper_noise as paper_noise
 from nescio.data.ood.noise import permuted as permuted
 from nescio.data.ood.noise import shuffled as shuffled

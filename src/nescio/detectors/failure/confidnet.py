@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio import nets
 from nescio.core import NescioError, as_batch, heads, only_tensor
-from nescio.detectors.activations import Activations, View, hash_inputs
+from nescio.detectors.activations import Activations, NoInputsError, View, hash_inputs
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
 from nescio.detectors.failure.recommended import CrossFit
 from nescio.detectors.simple import log_odds
@@ -116,7 +116,7 @@ def score(
 
 def _by_encoder(view: View, state: State, net: dict[str, Any], widths: Sequence[int]) -> Tensor:
     if view.inputs is None:
-        raise NescioError(
+        raise NoInputsError(
             "the fine-tuned ConfidNet reads inputs, and the activations have none; observe with "
             "inputs=True"
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nescio.core import NescioError, unknown
 from nescio.nets import is_scripted, sharing
@@ -22,14 +23,29 @@ SHOWN = 20  # names in a message
 Pool = str | Callable[[Tensor], Tensor]
 Pooling = Callable[[Tensor], Tensor]
 
+GRID, CELLS, WIDEST = "grid", 4, 512  # cells along each axis; features, of which fewer cells follow
+
+
+def _on_grid(f: Tensor) -> Tensor:
+    """Means over the cells of a coarse grid of maps `(N, C, ...)`: some position is kept."""
+    axes, cells = f.ndim - 2, min(CELLS, *f.shape[2:])
+    while cells > 1 and f.shape[1] * cells**axes > WIDEST:
+        cells //= 2
+    if cells == 1 or axes > 3:
+        return f.flatten(2).mean(2)
+    pools = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
+    return pools[axes - 1](f, cells).flatten(1)
+
+
 POOLS: dict[str, Pooling] = {
     "mean": lambda f: f.flatten(2).mean(2),  # maps (N, C, ...), over all places
+    GRID: _on_grid,  # maps, over the cells of a coarse grid
     "max": lambda f: f.flatten(2).amax(2),
     "flatten": lambda f: f.flatten(1),
     "tokens": lambda f: f.flatten(1, -2).mean(1),  # sequences (N, ..., F), over all places
     "first": lambda f: f.flatten(1, -2)[:, 0],  # the first token
 }
-MAPS = ("mean", "max")
+MAPS = ("mean", "max", GRID)
 FEATURES_LAST = (
     nn.Linear, nn.LayerNorm, nn.Embedding, nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoder,
     nn.TransformerDecoder, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer,
