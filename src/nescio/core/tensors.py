@@ -26,8 +26,10 @@ def as_tensor(value: Any, name: str) -> Tensor:
     One from torch.inference_mode is copied: nothing with a gradient may be made of it.
     """
     if isinstance(value, Tensor):
+        if not value.is_inference():
+            return value.detach() if value.requires_grad else value
         with torch.inference_mode(False):
-            return value.clone() if value.is_inference() else value.detach()
+            return value.clone()
     try:
         array = np.asarray(value)
         odd = not array.dtype.isnative or any(step < 0 for step in array.strides)

@@ -26,7 +26,6 @@ from nescio.detectors.observe.network import (
     HALVES,
     Network,
     check_outputs,
-    linear_layer,
     networks,
     reader,
 )
@@ -195,7 +194,7 @@ def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
         logs = given.double().log_softmax(1)
         if not torch.allclose(logits.double(), logs, rtol=near, atol=near):
             return nothing
-    exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
+    exact = F.linear(entering.double(), *network.linear(linear, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
         return nothing
     same = [None, *(name for name, row in rows.items() if _equal(row, entering))]
@@ -240,6 +239,6 @@ def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
         return {}
     if any(one.linear is None for one in seen):
         return {"last": seen[0].last}
-    layers = [linear_layer(one.linear or "", one.network.net, like) for one in seen]
+    layers = [one.network.linear(one.linear or "", like) for one in seen]
     weights, biases = zip(*layers, strict=True)
     return {"weight": torch.stack(weights), "bias": torch.stack(biases), "last": seen[0].last}
