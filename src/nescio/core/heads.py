@@ -37,7 +37,8 @@ class Head:
     gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
 
     def __call__(self, outputs: Tensor) -> Prediction:
-        return self.read(outputs)
+        """The prediction; half precision is read in single, whose squares do not overflow."""
+        return self.read(outputs if outputs.element_size() >= 4 else outputs.float())
 
     def __reduce__(self) -> Any:
         return _head, (self.name, dict(self.options))

@@ -62,12 +62,7 @@ def as_inputs(
     if x.numel() == 0:
         raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
     if x.dtype == torch.uint8:
-        if x.ndim != 4:
-            raise NescioError(
-                f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be; "
-                "scale others as the network expects, often x / 255, then pass floats"
-            )
-        return x if keep_bytes else as_batch(x, dtype)
+        return as_image_bytes(x, name) if keep_bytes else as_batch(as_image_bytes(x, name), dtype)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}")
     x = x.to(dtype)
@@ -76,6 +71,20 @@ def as_inputs(
         raise NescioError(
             f"{name} contain NaN or infinite values (first in sample {sample}); remove or impute "
             "them"
+        )
+    return x
+
+
+def as_image_bytes(x: Tensor, name: str) -> Tensor:
+    """uint8 as it may come, from memory and from files alike: images `(N, C, H, W)`, 255 is 1.
+
+    Of any other shape nobody says whether 255 is 1: pixels, or ages, or codes of categories.
+    """
+    if x.ndim != 4:
+        channel = "; gray images need a channel axis: x[:, None]" if x.ndim == 3 else ""
+        raise NescioError(
+            f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be"
+            f"{channel}; scale others as the network expects, often x / 255, then pass floats"
         )
     return x
 
