@@ -10,6 +10,7 @@ SOURCE = ROOT / "src" / "nescio"
 TEXT = (ROOT / "docs" / "design.md").read_text()
 ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
 NOT_IN_THE_TREE = {"audit.json", "results.json", "manifest.json", "model.safetensors"}
+NOT_IN_THE_TREE |= {"search.json", "experiment.json", "table.json"}
 
 
 def paths(text: str) -> list[str]:

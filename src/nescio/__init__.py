@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nescio.core import Dirichlet as Dirichlet
     from nescio.core import DoubleExponential as DoubleExponential
     from nescio.core import Gaussian as Gaussian
+    from nescio.core import MultiLabel as MultiLabel
     from nescio.core import NescioError as NescioError
     from nescio.core import Prediction as Prediction
     from nescio.core import Results as Results
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from nescio.detectors.activations import Activations as Activations
     from nescio.detectors.observe import scorer as scorer
     from nescio.detectors.observe.observe import observe as observe
+    from nescio.evaluation import LabelAudit as LabelAudit
+    from nescio.evaluation import audit_labels as audit_labels
     from nescio.evaluation.audit.audit import Audit as Audit
     from nescio.evaluation.audit.audit import audit as audit
     from nescio.evaluation.compare import Absent as Absent
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from nescio.evaluation.compare.compare import compare as compare
     from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
     from nescio.guards import Guard as Guard
+    from nescio.guards import LabelGuards as LabelGuards
+    from nescio.guards import guard_labels as guard_labels
     from nescio.guards.guard import guard as guard
     from nescio.guards.score import score as score
     from nescio.models.model import Model as Model
@@ -57,12 +62,13 @@ ROOMS = (
 MODULES = {room: room for room in ROOMS.split()}
 MODULES |= {"heads": "core.heads", "measures": "core.measures", "recipes": "training.recipes"}
 NAMES = {  # of modules, by the one that has them
-    "core": "Categorical Dirichlet DoubleExponential Gaussian NescioError Prediction Results load",
+    "core": "Categorical Dirichlet DoubleExponential Gaussian MultiLabel NescioError Prediction "
+    "Results load",
     "detectors.activations": "Activations",
     "detectors.observe": "observe scorer",
-    "evaluation": "Absent AdversarialNoise AdversarialSamples Audit Comparison audit compare "
-    "leave_classes_out",
-    "guards": "Guard guard",
+    "evaluation": "Absent AdversarialNoise AdversarialSamples Audit Comparison LabelAudit audit "
+    "audit_labels compare leave_classes_out",
+    "guards": "Guard LabelGuards guard guard_labels",
     "guards.score": "score",
     "models": "Model",
     "monitoring": "Monitor monitor",

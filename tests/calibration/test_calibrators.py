@@ -199,7 +199,7 @@ def test_held_out_data_that_is_always_right_is_refused(name):
     ("y", "message"),
     [
         (torch.zeros(7, dtype=torch.long), "300 inputs"),
-        (torch.zeros(300), "integers"),
+        (torch.full((300,), 0.5), "integers"),
         (torch.full((300,), 3), r"0\.\.2"),
     ],
 )
@@ -245,7 +245,7 @@ def test_a_class_without_a_held_out_sample_is_an_error(name):
         (torch.full((4, 3), float("nan")), False, "NaN"),
         (torch.full((4, 3), float("nan")), True, "NaN"),
         (torch.full((4, 3), 0.5), True, "sum to 1"),
-        (torch.zeros(4), False, r"\(samples, classes\)"),
+        (torch.zeros(4, 1, 1, 2), False, r"\(samples, classes\)"),
         (torch.zeros(4, 3, dtype=torch.long), False, "floats"),
         ("text", False, "logits must be a tensor"),
     ],

@@ -113,10 +113,11 @@ def test_an_audit_of_a_network_with_several_outputs(
     save_file(state, home / "w2.safetensors")
     seen: dict[str, Any] = {}
 
-    def audit(predictors: Any, test: Any, **_: Any) -> Audit:
+    def audit(predictors: Any, test: Any, *, output: str, **_: Any) -> Audit:
         net = predictors["network"]
-        seen["logits"] = net(test[0])
-        made = make_guard(net, test, detector="mahalanobis", risk=0.08, train=draw(500, 5))
+        seen["logits"] = net(test[0])[output]
+        options: dict[str, Any] = {"detector": "mahalanobis", "risk": 0.08, "output": output}
+        made = make_guard(net, test, train=draw(500, 5), **options)
         seen["decisions"] = made(draw(50, 9)[0])
         return Audit(findings_of_a_guard(), made)
 

@@ -1,9 +1,17 @@
 """A network by the name of its factory: what is found, and what is said where it is not."""
 
 import pytest
+import torch
+from safetensors.torch import save_file
 from torch import nn
 
-from nescio.cli.networks import factory_named, likely, load_network, named_networks
+from nescio.cli.networks import (
+    factory_named,
+    likely,
+    load_network,
+    load_weights,
+    named_networks,
+)
 from nescio.core import NescioError
 
 MODULE = """
@@ -63,3 +71,21 @@ def test_a_guard_of_random_weights_is_refused():
     with pytest.raises(NescioError, match=rf"{NAME}:make_net makes .* random weights.*--w"):
         named_networks(f"{NAME}:make_net", None, None)
     assert float(named_networks(f"{NAME}:trained", None, None).out.weight.detach().sum()) == 4
+
+
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+@pytest.mark.parametrize("how", ["cut", "empty", "altered"])
+def test_damaged_weights_are_said_to_be_damaged(tmp_path, ending, how):
+    net, path = nn.Linear(60, 60), tmp_path / f"w.{ending}"
+    save = save_file if ending == "safetensors" else torch.save
+    save(net.state_dict(), path)
+    load_weights(nn.Linear(60, 60), path)
+    whole = bytearray(path.read_bytes())
+    if how == "altered":
+        if ending == "safetensors":
+            pytest.skip("the format has no checksum")
+        whole[whole.find(net.weight.detach().numpy().tobytes()[:64]) + 50] ^= 64
+    path.write_bytes(whole[: {"cut": len(whole) // 2, "empty": 0}.get(how, len(whole))])
+    words = {"cut": "cut off", "empty": "empty", "altered": "checksum"}[how]
+    with pytest.raises(NescioError, match=rf"w\.{ending} is damaged: .*{words}.*copy it again"):
+        load_weights(nn.Linear(60, 60), path)

@@ -163,7 +163,7 @@ def test_the_moons_are_drawn_in_seconds():
         ),
         (
             lambda npz: picture(models.plain(net_of(2, 4, 2), head=nescio.heads.gaussian())),
-            "softmax classifiers",
+            "reads class logits",
         ),
         (lambda npz: picture(lambda x: x), "shows no networks"),
     ],

@@ -196,7 +196,7 @@ def test_too_few_samples_in_every_class_are_refused():
         ({"prediction": torch.full((100, 4), math.nan)}, "NaN"),
         ({"prediction": torch.zeros(100, 4).long()}, "floating point"),
         ({"prediction": torch.zeros(1, 10, 10, 4)}, "exchangeable"),
-        ({"prediction": torch.zeros(100, 1)}, "two classes or more"),
+        ({"prediction": torch.zeros(100, 1)}, r"labels must lie in 0\.\.1"),
         ({"prediction": torch.zeros(0, 4), "labels": torch.zeros(0).long()}, "labels are none"),
         ({"miscoverage": 1.5}, "between 0 and 1"),
         ({"by": "label"}, "by must be None, 'class'"),

@@ -8,10 +8,19 @@ from torch import distributions
 from torch.nn import functional as F
 
 from nescio import heads
-from nescio.core import Categorical, Dirichlet, DoubleExponential, Gaussian, NescioError
+from nescio.core import (
+    Categorical,
+    Dirichlet,
+    DoubleExponential,
+    Gaussian,
+    MultiLabel,
+    NescioError,
+)
 from nescio.core.registry import heads as registry
 
 KINDS = {
+    "binary": Categorical,
+    "multilabel": MultiLabel,
     "categorical": Categorical,
     "dirichlet": Dirichlet,
     "gaussian": Gaussian,
@@ -19,6 +28,7 @@ KINDS = {
     "double_exponential": DoubleExponential,
     "with_score": Categorical,
 }
+OUTPUTS = {"binary": 1}  # of the heads in these tests; otherwise 4
 WITH_OPTIONS = [name for name in registry if registry[name]().options]
 
 
@@ -29,6 +39,10 @@ def outputs(*shape, seed=0, scale=2.0):
 
 def target(head, *batch, values=4):
     rng = torch.Generator().manual_seed(9)
+    if head.name == "binary":
+        return torch.randint(2, batch, generator=rng)
+    if head.task == "multilabel":
+        return torch.randint(2, (*batch, values), generator=rng)
     if head.task == "classification":
         classes = values - (head.name == "with_score")  # one output is no class
         return torch.randint(classes, batch, generator=rng)
@@ -39,7 +53,7 @@ def target(head, *batch, values=4):
 @pytest.mark.parametrize("name", registry)
 def test_the_score_is_the_log_probability_of_the_reading(name, batch):
     head = registry[name]()
-    raw, y = outputs(1, *batch, 4), target(head, *batch)
+    raw, y = outputs(1, *batch, OUTPUTS.get(name, 4)), target(head, *batch)
     prediction = head(raw)
     assert isinstance(prediction, KINDS[name])
     assert prediction.batch_shape == batch
@@ -49,7 +63,7 @@ def test_the_score_is_the_log_probability_of_the_reading(name, batch):
 @pytest.mark.parametrize("name", registry)
 def test_the_score_has_one_number_a_member_and_sample(name):
     head = registry[name]()
-    raw, y = outputs(3, 5, 4), target(head, 3, 5)
+    raw, y = outputs(3, 5, OUTPUTS.get(name, 4)), target(head, 3, 5)
     score = head.nll(raw, y)
     assert score.shape == (3, 5)
     for member in range(3):
@@ -60,11 +74,12 @@ def test_the_score_has_one_number_a_member_and_sample(name):
 @pytest.mark.parametrize("name", registry)
 def test_divergence_is_zero_at_equality_and_not_negative(name, dtype):
     head = registry[name]()
-    one = outputs(2, 200, 4).to(dtype)
+    size = OUTPUTS.get(name, 4)
+    one = outputs(2, 200, size).to(dtype)
     assert head.divergence(one, one).shape == (2, 200)
     assert head.divergence(one, one).abs().max() < 1e-6
     for distance in (1e-3, 0.1, 3.0):
-        gap = head.divergence(one, one + distance * outputs(2, 200, 4, seed=1).to(dtype))
+        gap = head.divergence(one, one + distance * outputs(2, 200, size, seed=1).to(dtype))
         assert gap.min() > -1e-6
         assert gap.mean() > 0
 
@@ -75,6 +90,8 @@ def law(head, raw):
         return distributions.Categorical(logits=prediction.logits)
     if isinstance(prediction, Dirichlet):
         return distributions.Categorical(probs=prediction.member_probs)
+    if isinstance(prediction, MultiLabel):
+        return distributions.Independent(distributions.Bernoulli(logits=prediction.logits), 1)
     if isinstance(prediction, Gaussian):
         member = distributions.Normal(prediction.mean, prediction.variance.sqrt())
     else:
@@ -85,7 +102,8 @@ def law(head, raw):
 @pytest.mark.parametrize("name", registry)
 def test_divergence_is_that_of_torch(name):
     head = registry[name]()
-    one, two = outputs(3, 50, 4), outputs(3, 50, 4, seed=1)
+    size = OUTPUTS.get(name, 4)
+    one, two = outputs(3, 50, size), outputs(3, 50, size, seed=1)
     truth = distributions.kl_divergence(law(head, one), law(head, two))
     torch.testing.assert_close(head.divergence(one, two), truth, rtol=1e-9, atol=1e-12)
 
@@ -111,10 +129,13 @@ def test_the_derivative_in_closed_form_is_that_of_autograd(name, dtype):
 
 @pytest.mark.parametrize("name", registry)
 def test_the_center_is_the_log_probability_or_the_mean(name):
-    head, raw = registry[name](), outputs(3, 5, 4)
+    head, raw = registry[name](), outputs(3, 5, OUTPUTS.get(name, 4))
     prediction = head(raw)
-    regression = head.task == "regression"
-    truth = prediction.mean if regression else prediction.member_log_probs
+    if head.task == "multilabel":
+        truth = prediction.logits.sigmoid().log()
+    else:
+        regression = head.task == "regression"
+        truth = prediction.mean if regression else prediction.member_log_probs
     torch.testing.assert_close(head.center(raw), truth)
 
 
@@ -177,6 +198,6 @@ def test_an_odd_number_of_outputs_cannot_be_split(make):
 def test_a_head_can_be_made_again_from_its_name_and_options(name):
     head = registry[name](**dict.fromkeys(registry[name]().options, 0.25))
     again = registry[head.name](**head.options)
-    raw = outputs(1, 3, 4)
+    raw = outputs(1, 3, OUTPUTS.get(name, 4))
     for one, two in zip(head(raw)._tensors(), again(raw)._tensors(), strict=True):
         assert torch.equal(one, two)

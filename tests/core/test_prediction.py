@@ -10,6 +10,7 @@ from scipy import stats
 from torch import distributions
 
 from nescio.core import Categorical, Dirichlet, DoubleExponential, Gaussian, NescioError
+from nescio.core.measures import variation_ratio
 
 KINDS = (Categorical, Dirichlet, Gaussian, DoubleExponential)
 
@@ -329,3 +330,17 @@ def test_targets_that_do_not_fit_are_refused(kind):
         kind(ONE, ONE).log_prob(torch.zeros(2))
     with pytest.raises(NescioError, match="variance 0"):
         kind(ONE, 0 * ONE).log_prob(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened(kind):
+    votes = torch.zeros(3000, 1, 2, dtype=kind)
+    votes[:2000, 0, 0], votes[2000:, 0, 1] = 4.0, 4.0
+    prediction = Categorical(votes)
+    assert prediction.logits.dtype == torch.float32
+    ratio = variation_ratio(prediction)
+    assert float(ratio) == pytest.approx(1 / 3)  # counts in half precision end at 2048, or at 256
+    wide = Gaussian(
+        torch.tensor([[[-300.0]], [[300.0]]], dtype=kind), torch.ones(2, 1, 1, dtype=kind)
+    )
+    assert float(wide.epistemic) == 90_000.0  # above the largest float16

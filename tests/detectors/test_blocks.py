@@ -80,7 +80,7 @@ def test_a_temperature_is_positive(name, temperature):
 
 
 def test_one_output_is_no_choice_of_classes():
-    with pytest.raises(NescioError, match="one output; use energy"):
+    with pytest.raises(NescioError, match="one output; where it is"):
         check_classes(torch.zeros(3, 1))
     single = Activations(logits=torch.randn(3, 1))
     torch.testing.assert_close(detectors.energy()(single), -single.logits[0, :, 0])

@@ -48,5 +48,7 @@ def test_squares_of_half_precision_do_not_overflow():
         net[3].bias.fill_(3e4)  # its square is beyond float16
     other = network(torch.float16, outputs=1)
     found = ensemble([net, other], head="fixed_variance")(torch.randn(5, 4))
-    assert found.variance.isfinite().all()
-    torch.testing.assert_close(found.variance, torch.full((5, 1), 2.25e8), rtol=1e-2, atol=0)
+    assert found.mixture_variance.isfinite().all()
+    torch.testing.assert_close(
+        found.mixture_variance, torch.full((5, 1), 2.25e8), rtol=1e-2, atol=0
+    )

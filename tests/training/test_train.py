@@ -331,7 +331,7 @@ BAD = [
     ((X, Y + 1), {}, r"0\.\.1"),
     ((X, Y - 1), {}, r"0\.\.1"),
     ((X, Y[:-1]), {}, "60 inputs"),
-    ((X, Y.float()), {}, "integers"),
+    ((X, Y + 0.5), {}, "fixed_variance: Mean of D"),
     ((X[:, :2], Y), {}, "does not take inputs of shape"),
     ((X[:, 0], Y), {}, "single feature"),
     (X, {}, "pair"),

@@ -84,7 +84,10 @@ def answer_of(source: object) -> Callable[[Tensor], Classification]:
         prediction = predict(x)
         if not isinstance(prediction, Classification):
             kind = type(prediction).__name__
-            raise NescioError(f"expected class probabilities to attack, got a {kind}")
+            raise NescioError(
+                f"expected class probabilities to attack, got a {kind}; of several labels choose "
+                "one: nescio.models.plain(net, head=nescio.heads.binary(label=0))"
+            )
         return prediction
 
     return read

@@ -2,6 +2,8 @@
 
 from nescio.calibration.by_probability import histogram as histogram
 from nescio.calibration.by_probability import isotonic as isotonic
+from nescio.calibration.label_maps import LabelMaps as LabelMaps
+from nescio.calibration.label_maps import fit_labels as fit_labels
 from nescio.calibration.map import Calibrated as Calibrated
 from nescio.calibration.map import Map as Map
 from nescio.calibration.map import fit as fit

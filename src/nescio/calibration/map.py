@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
     Array,
     Categorical,
     Classification,
     DamagedError,
+    MultiLabel,
     NescioError,
     Prediction,
     Registry,
@@ -27,12 +29,15 @@ from nescio.core import (
     load,
     readers,
     save_tensors,
+    two_logits,
 )
-from nescio.core.files import MODEL
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
-from nescio.models import Member, Predictor, encoding_of, networks, plain
+from nescio.models import Member, Predictor, encoding_of, networks, plain, with_head
 from nescio.models.predictor import check_model, save_predictor
+
+if TYPE_CHECKING:
+    from nescio.calibration.label_maps import LabelMaps
 
 KIND = "calibration"
 State = Mapping[str, Tensor]  # what was fitted, by name, in float64
@@ -125,8 +130,15 @@ class Map:
 
 
 @readers.named(KIND)
-def _read(saved: Saved) -> Map:
-    return Map.from_manifest(saved.manifest, saved.tensors)
+def _read(saved: Saved) -> Any:
+    return _from_manifest(saved.manifest, saved.tensors)
+
+
+def _from_manifest(manifest: Mapping[str, Any], state: State) -> Any:
+    """A map, or those of several labels."""
+    from nescio.calibration.label_maps import LabelMaps
+
+    return (LabelMaps if "labels" in manifest else Map).from_manifest(manifest, state)
 
 
 def fit(
@@ -135,7 +147,7 @@ def fit(
     """The calibration of a name, fitted on the predictions and labels of calibration samples.
 
     prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
-        are probabilities.
+        are probabilities. `(N,)` or `(N, 1)`: of class 1 of two.
     options: of the calibration, such as `bins=20` of `histogram`.
 
     >>> rng = torch.Generator().manual_seed(0)
@@ -169,15 +181,19 @@ def as_classification(prediction: Prediction | Array, *, probs: bool = False) ->
         return prediction
     if isinstance(prediction, Prediction):
         raise NescioError(
-            f"calibration reads predictions of classes; a {type(prediction).__name__} has none"
+            f"calibration reads predictions of classes; a {type(prediction).__name__} has none "
+            "(several labels: nescio.calibration.fit_labels)"
         )
     table = as_tensor(prediction, "probabilities" if probs else "logits")
-    if table.ndim not in (2, 3) or not table.is_floating_point():
+    if table.ndim not in (1, 2, 3) or not table.is_floating_point():
         raise NescioError(
             "calibration reads a prediction, or floats of shape (samples, classes) or (members, "
             f"samples, classes); got {table.dtype} {tuple(table.shape)}"
         )
+    table = table[:, None] if table.ndim == 1 else table
     table = table[None] if table.ndim == 2 else table
+    if table.shape[-1] == 1:  # of two classes, the second
+        table = torch.cat([1 - table, table], -1) if probs else two_logits(table)
     return Categorical.from_probs(table) if probs else Categorical(table)
 
 
@@ -248,7 +264,7 @@ class Calibrated:
     """Answers of `inner`, calibrated by `map`."""
 
     inner: Predictor
-    map: Map
+    map: "Map | LabelMaps"
 
     def networks(self) -> list[Member]:
         """Those of `inner` with scaled logits; temperature and Platt scaling only."""
@@ -275,11 +291,13 @@ class Calibrated:
         return self.map.intercept
 
     def __call__(self, x: Any) -> Prediction:
-        return self.map(self.inner(x))
+        fitted: Any = self.map
+        return fitted(self.inner(x))  # type: ignore[no-any-return]
 
     def answer(self, x: Tensor) -> Prediction:
         """The prediction in one go, with gradients with respect to the inputs."""
-        return self.map(answer(self.inner, x))
+        fitted: Any = self.map
+        return fitted(answer(self.inner, x))  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> Path:
         """Write the model, and beside it how it is sampled and calibrated."""
@@ -300,7 +318,7 @@ def _read_predictor(saved: Saved, *, net: nn.Module | None = None) -> Predictor:
     sampler, about = saved.manifest["sampler"], saved.manifest["calibration"]
     if sampler is not None:
         model = predictors[sampler](model, **saved.manifest["sampling"])
-    return model if about is None else Calibrated(model, Map.from_manifest(about, saved.tensors))
+    return model if about is None else Calibrated(model, _from_manifest(about, saved.tensors))
 
 
 def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator[P]]:
@@ -333,9 +351,16 @@ def calibrated(
     name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
 ) -> Calibrated:
     """A predictor with the calibration of a name, fitted on calibration data."""
-    predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     x, y = door.read(data, name="calibration data", columns=encoding_of(predictor))
-    prediction = as_classification(predictor(x))
+    if isinstance(predictor, nn.Module):
+        found = with_head(predictor, (x, y))
+        predictor = plain(found) if isinstance(found, nn.Module) else found
+    given = predictor(x)
+    if isinstance(given, MultiLabel):
+        from nescio.calibration.label_maps import fit_labels
+
+        return Calibrated(predictor, fit_labels(name, given, y, **options))
+    prediction = as_classification(given)
     labels = as_targets(y, len(prediction), task="classification")
     return Calibrated(predictor, fit(name, prediction, labels, **options))
 

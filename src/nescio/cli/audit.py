@@ -1,7 +1,6 @@
 """`nescio audit`: how far a network can be trusted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,20 @@ from nescio.cli.data_names import (
     input_columns,
     inputs_named,
     labeled,
+    names_of,
     one_file,
     ood_data,
     separate_parts,
 )
-from nescio.cli.networks import factory_named, named_predictor, output_named, returning
+from nescio.cli.networks import factory_named, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
-from nescio.evaluation import Audit
+from nescio.evaluation import Audit, audit_labels
 from nescio.evaluation import audit as run_audit
 from nescio.evaluation.audit.audit import STEPS, check_attack
-from nescio.models import innermost, mc_dropout, networks
+from nescio.models import has_labels, innermost, mc_dropout, networks, with_head
 from nescio.nets.factory import is_scaled, made_by, rebuild
 from nescio.training.loop import Pair
 
@@ -51,6 +51,7 @@ PARAMETERS = [
     option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
         "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
     opt.OUTPUT,
+    opt.HEAD,
     option("--passes", "Also audit MC dropout with this number of forward passes.  [default: no MC "
         "dropout]", type=int),
     option("--recipe", "Also train and audit a recipe of `nescio list recipes`, with options as in "
@@ -64,6 +65,7 @@ PARAMETERS = [
     option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
         "out.", default=200, type=opt.COUNT),
     opt.out_folder("nescio-audit"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -78,6 +80,7 @@ def audit(
     target: str | None,
     class_names: str | None,
     output: str | None,
+    head: str | None,
     out: str,
     **options: Any,
 ) -> None:
@@ -111,28 +114,50 @@ def audit(
     if network is None:
         demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "seed")
         chosen = {name: options.pop(name) for name in demo if name in options}
-        if any((weights, net_name, data_name, target, class_names, output, *options.values())):
+        given = (weights, net_name, data_name, target, class_names, output, head)
+        if any((*given, *options.values())):
             raise NescioError("these options need a NETWORK: nescio audit mymodule:make_net ...")
         from nescio.cli.demo import audit_digits
 
         findings = audit_digits(run=out, **chosen)
     else:
         net = named_predictor(network, weights, net_name)
-        with returning(net, output_named(output)) as whole:
-            findings = audit_files(
-                net,
-                data_name,
-                target=target,
-                class_names=listed(class_names) or None,
-                factory=network if ":" in network else net_name,
-                run=out,
-                **options,
-            )
-            if findings.guard is not None:
-                findings = replace(findings, guard=whole(findings.guard))
+        if has_labels(net, head):
+            names = {"names": listed(class_names) or None, "output": output_named(output)}
+            _audit_labels(net, data_name, Path(out), {**options, **names})
+            return
+        findings = audit_files(
+            net,
+            data_name,
+            target=target,
+            class_names=listed(class_names) or None,
+            factory=network if ":" in network else net_name,
+            run=out,
+            head=head,
+            output=output_named(output),
+            **options,
+        )
     findings = findings.with_command(opt.command_line())
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
+
+
+def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:
+    """A section for each label; data are .npz files with y (samples, labels)."""
+    if data_name is None or any(options.pop(name, None) for name in ("recipe", "passes", "epochs")):
+        raise NescioError(
+            "several labels are audited on --data test.npz, with y (samples, labels) of 0 and 1, "
+            "and without --recipe, --passes and --epochs"
+        )
+    test = labeled(data_name)
+    shape = tuple(test[0].shape[1:])
+    for part in ("train", "validation"):
+        name = options.pop(f"{part}_name", None)
+        options[part] = None if name is None else labeled(name, part)
+    options["ood"] = _ood_by_name(options.pop("ood", ()), shape, inputs_named)
+    found = audit_labels(net, test, **options)
+    click.echo(str(found))
+    click.echo(f"pages: {found.save(out)}")
 
 
 def audit_files(
@@ -150,6 +175,8 @@ def audit_files(
     epochs: int = EPOCHS,
     passes: int | None = None,
     seed: int = 0,
+    head: str | None = None,
+    output: int | str | None = None,
     **options: Any,
 ) -> Audit:
     """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
@@ -162,7 +189,7 @@ def audit_files(
     check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target)
+    columns = input_columns(data_name, target, net)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     train: Pair | None
     if remedies and one_file(data_name, str(train_name)):
@@ -172,11 +199,12 @@ def audit_files(
         train = None if train_name is None else read(train_name, "train")
     shape = tuple(test[0].shape[1:])
     predictors: dict[str, Any] = {"network": net}
+    read_net = with_head(net, test, head=head, output=output)
     validation = None if validation_name is None else read(validation_name, "validation")
     if validation is not None:
-        predictors["temperature"] = temperature(net, validation)
+        predictors["temperature"] = temperature(read_net, validation)
     if passes is not None:
-        predictors["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+        predictors["MC dropout"] = mc_dropout(read_net, passes=passes, seed=seed)
     others = _ood_by_name(ood, shape, partial(inputs_named, columns=columns))
     for chosen in remedies:
         assert train is not None
@@ -188,8 +216,11 @@ def audit_files(
             chosen, make_net, train, run=run, schedule="cosine", **how
         )
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
+    data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
     findings = run_audit(predictors, test, **data, seed=seed, **options)
-    return findings if run is None else findings.bound_for(run, net=factory, columns=columns)
+    return (
+        findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
+    )
 
 
 def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:

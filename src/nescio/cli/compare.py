@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from torch import nn
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import (
@@ -27,7 +28,7 @@ from nescio.evaluation import Comparison
 from nescio.evaluation import compare as compare_subjects
 from nescio.evaluation.compare.scoring import observe_given
 from nescio.evaluation.compare.subjects import TUNING
-from nescio.models import innermost, mc_dropout
+from nescio.models import innermost, mc_dropout, with_head
 
 # fmt: off
 PARAMETERS = [
@@ -57,9 +58,11 @@ PARAMETERS = [
     option("--pool", "How a layer's map or sequence becomes a vector.", default="mean",
         type=click.Choice(["mean", "max", "flatten", "tokens", "first"])),
     opt.OUTPUT,
+    opt.HEAD,
     option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
         "these out.", default=500, type=opt.COUNT),
     opt.out_folder("nescio-compare"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -139,6 +142,7 @@ def compare_files(
     layer: Sequence[str] = (),
     pool: Pool = "mean",
     output: str | None = None,
+    head: str | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Comparison:
@@ -150,7 +154,7 @@ def compare_files(
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
     _check_task(task, bool(near or ood), tune, passes)
-    columns = input_columns(data_name, target)
+    columns = input_columns(data_name, target, net)
     read = partial(labeled, target=target, names=class_names, columns=columns)
     test = data_to_test(net, data_name, read)
     train = read(train_name, "train") if train_name else None
@@ -167,18 +171,19 @@ def compare_files(
     nearby, far = (
         dict(named(text, count=len(test[0]), seed=seed) for text in texts) for texts in (near, ood)
     )
-    inner, where = innermost(net), output_named(output)
-    subjects = {"network": inner} | ({} if inner is net else {"predictor": net})
+    inner = with_head(innermost(net), test, head=head, output=output_named(output))
+    calibrated = not isinstance(net, nn.Module) and inner is not net
+    subjects = {"network": inner} | ({"predictor": net} if calibrated else {})
     if passes is not None:
         subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     shared: dict[str, Any] = {"train": train, "layers": list(layer) or None, "pool": pool}
-    shared |= {"output": where, "seed": seed, **options}
+    shared |= {"seed": seed, **options}
     shared |= {"near": tuple(nearby)} if task == "ood" else {}
     subjects = {"network": inner} if task == "errors" else subjects
     chosen: dict[str, Any] = {text: text for text in detector or ("all",) * (task == "ood")}
     if tune is not None:
         name, inputs = named(tune, count=TUNING, seed=seed + 1)
-        tuning = observe_given(inner, name, inputs, pool=pool, output=where)[:TUNING]
+        tuning = observe_given(inner, name, inputs, pool=pool)[:TUNING]
         odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
         chosen[f"odin, tuned on {name}"] = odin
     others = {**nearby, **{name: x for name, x in far.items() if name not in nearby}} or None

@@ -9,16 +9,18 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import input_columns, labeled
+from nescio.cli.data_names import data_to_test, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
+from nescio.data import Columns as Encoding
 from nescio.data.readers.stream import listed
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
+from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.guards.rules import Rule
+from nescio.models import has_labels
 from nescio.models.model import describe
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
@@ -55,9 +57,11 @@ PARAMETERS = [
         "sample of --calibration is then recognized as training data.", is_flag=True),
     opt.LAYER,
     opt.OUTPUT,
+    opt.HEAD,
     option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
     option("--out", "The file to write; a .json with the guarantees is written beside it.",
         default="guard.safetensors"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
@@ -94,6 +98,9 @@ def guard(
     nescio guard mymodule:make_net --weights w.pt --calibration calibration.csv --target class \\
         --detector mahalanobis --out guard.safetensors
 
+    With --head multilabel there is a guard for each label, in a folder named as --out without its
+    ending; their risks are bounded all at once.
+
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
     file: --train, --data and `nescio score` take them by name.
     """
@@ -103,20 +110,27 @@ def guard(
     make_folder(path.parent)  # before the work, not after it
     source = named_networks(network, weights, net_name)
     names = listed(options.pop("class_names")) or None
-    read = partial(labeled, target=target, names=names)
-    calibration = read(calibration_name, part)
-    columns = input_columns(calibration_name, target)
+    columns = input_columns(calibration_name, target, source)
+    if isinstance(columns, Encoding):
+        names = names or list(columns.classes) or None
+    own = columns if isinstance(columns, Encoding) else None
+    calibrated = partial(labeled, target=target, names=names, columns=own)
+    calibration = data_to_test(source, calibration_name, calibrated, part)
+    read = partial(calibrated, columns=columns)
     if train_name is None and getattr(source, "seen", None) is None:
         note("without --train it was not checked whether --calibration are training samples")
-    train = None if train_name is None else read(train_name, "train", columns=columns)
-    test = None if data_name is None else read(data_name, columns=columns)
+    train = None if train_name is None else read(train_name, "train")
+    test = None if data_name is None else read(data_name)
+    if has_labels(source, options["head"]):
+        data = {"calibration": calibration, "train": train}
+        _guard_labels(source, data, {**_python(options), "names": names}, path, not no_weights)
+        return
     with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options), names=names)
-    if columns is not None:
-        made = replace(made, notes={**made.notes, "columns": list(columns)})
+    if (inputs := names_of(columns)) is not None:
+        made = replace(made, notes={**made.notes, "columns": list(inputs)})
     click.echo(str(made))
-    groups = [_group(rule) for rule in made.rules]
-    about = {"guarantees": list(made.guarantees), "groups": groups, **dict(made.notes)}
+    about = described(made)
     if test is not None:
         with opt.warnings_as_notes():
             about["test"] = made(test[0]).summary(test[1])
@@ -132,6 +146,22 @@ def guard(
         net = f" --net {network if ':' in network or not users else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
+
+
+def _guard_labels(
+    source: Any, data: dict[str, Any], options: dict[str, Any], path: Path, weights: bool
+) -> None:
+    """A guard for each label, in a folder named as the file would be."""
+    if options.pop("by") or options.pop("failure"):
+        raise NescioError("--by-class and --failure go with one guard; here each label has one")
+    del options["head"]
+    with opt.warnings_as_notes():
+        made = guard_labels(source, data["calibration"], train=data["train"], **options)
+    click.echo(str(made))
+    folder = made.save(path.with_suffix(""), weights=weights)
+    write_json(folder / "guarantees.json", {"guarantees": list(made.guarantees)})
+    for name in made.guards:
+        click.echo(f"saved: {folder / f'{name}.safetensors'}")
 
 
 def _python(options: dict[str, Any]) -> dict[str, Any]:
@@ -152,16 +182,3 @@ def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
     (contestant,) = candidates([text], members=1, vectors=True)
     return contestant.ready
-
-
-def _group(rule: Rule) -> dict[str, Any]:
-    return {
-        "group": rule.group,
-        "samples": len(rule.scores),
-        "ood_above": rule.limit,
-        "answered": rule.coverage.answered,
-        "errors": rule.coverage.errors,
-        "risk_at_most": rule.coverage.bound,
-        "failure_score_at_most": rule.coverage.threshold,
-        "coverage_at_risk": dict(rule.at_risks()),
-    }

@@ -3,6 +3,7 @@
 A command is loaded when it is called: help and usage errors of `nescio` itself need no torch.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -47,10 +48,29 @@ class Teaching(click.Group):
         )
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; an unknown one gets the nearest as a hint."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from nescio.core import did_you_mean
+
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands with a sentence each, none of them loaded."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run; a closed standard file becomes nothing, so that no other file gets its number."""
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)
+        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -48,6 +48,7 @@ PARAMETERS = [
     option("--false-alarm", "The probability of an alarm, ever, if nothing changes.",
         default=0.01),
     option("--plot", "Draw the evidence over time: a .png file.", type=opt.PATH, metavar="FILE"),
+    opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on

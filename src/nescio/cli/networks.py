@@ -4,8 +4,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.cli.options import note
+from nescio.cli.options import device, note
 from nescio.core import NescioError, load
 from nescio.models import innermost
-from nescio.nets import selected
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -24,7 +23,7 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
     if ":" in network:
         if weights is None:
             note("no --weights: the network is used as its factory makes it")
-        return load_network(network, weights)
+        return on_device(load_network(network, weights))
     if not Path(network).exists():
         raise NescioError(
             f"{network!r} is neither package.module:factory nor a folder written by nescio train"
@@ -32,7 +31,16 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
         )
     if weights is not None:
         raise NescioError("--weights goes with package.module:factory; a run folder has its own")
-    return load(network, net=None if net_name is None else load_network(net_name))
+    return on_device(load(network, net=None if net_name is None else load_network(net_name)))
+
+
+def on_device(source: Any) -> Any:
+    """A network or a predictor where --device says; its answers come back to the inputs."""
+    if device().type == "cpu":
+        return source
+    if getattr(source, "inner", None) is not None:
+        return replace(source, inner=on_device(source.inner))
+    return source.to(device())
 
 
 def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -62,32 +70,6 @@ def _pairs(one: dict[str, Tensor], other: dict[str, Tensor]) -> Iterator[tuple[T
 def output_named(text: str | None) -> int | str | None:
     """An index or a key of what a network returns; digits are an index."""
     return int(text) if text is not None and text.isdigit() else text
-
-
-@contextmanager
-def returning(net: Any, output: int | str | None) -> Iterator[Callable[[Any], Any]]:
-    """Let a network return only its logits; gives what makes a guard of it one of the whole."""
-    if output is None:
-        yield lambda guard: guard
-        return
-    if not isinstance(net, nn.Module):
-        raise NescioError("--output goes with package.module:factory; a run folder needs none")
-    hook = net.register_forward_hook(lambda _, __, result: selected(result, output))
-
-    def whole(guard: Any) -> Any:
-        for copy in guard.nets:
-            copy._forward_hooks.pop(hook.id, None)
-        fitted = {
-            name: replace(part, about={**part.about, "output": output})
-            for name in ("detector", "failure")
-            if (part := getattr(guard, name)) is not None
-        }
-        return replace(guard, **fitted)
-
-    try:
-        yield whole
-    finally:
-        hook.remove()
 
 
 def factory_named(text: str) -> Callable[[], nn.Module]:
@@ -169,9 +151,36 @@ def load_weights(net: nn.Module, path: Path) -> None:
     net.load_state_dict(state)
 
 
+def _check_whole(path: Path) -> None:
+    """Refuse a file that was cut off or altered: torch.load does not look at the checksums."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    why = ""
+    if not start:
+        why = "it is empty"
+    elif start[:2] == b"PK":  # what torch.save writes is a zip archive
+        try:
+            with zipfile.ZipFile(path) as archive:
+                bad = archive.testzip()
+            why = f"the checksum of {bad} is wrong" if bad else ""
+        except (zipfile.BadZipFile, OSError, NotImplementedError, EOFError) as error:
+            why = f"it is cut off ({error})"
+    elif path.suffix == ".safetensors":
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                file.keys()
+        except (SafetensorError, OSError) as error:
+            why = f"it is cut off, or not safetensors ({error})"
+    if why:
+        raise NescioError(f"{path} is damaged: {why}; copy it again, or save the weights again")
+
+
 def _state_dict(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise NescioError(f"no weights file {path}")
+    _check_whole(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
+DEVICE_CHOSEN = "nescio.device"  # in the context: where networks run
+MOST = 200  # characters of somebody else's message
 COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
 
 
@@ -34,6 +36,9 @@ NET_OF_RUN = option("--net net_name", "The factory of the network, where NETWORK
     "a run that was trained on a network of your own.", metavar="MODULE:FACTORY")
 OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an index such as 0, or "
     "a key such as logits.  [default: NETWORK returns the logits alone]", metavar="KEY")
+HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list heads`, with options "
+    "as in gaussian,floor=0.001 or binary,label=0.  [default: class logits, or one logit of labels "
+    "0 and 1; what is unclear is asked for]", metavar="NAME")
 TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
     "with --target, a .csv or .parquet file.")
 TARGET = option("--target", "The column with the class; needed for data in a .csv or .parquet "
@@ -44,6 +49,43 @@ LAYER = option("--layer", "Read the features of this layer, a name or a pattern.
     "that enter the last linear layer] Repeatable.", multiple=True, metavar="NAME")
 SEED = option("--seed", "The seed of all random draws.", default=0, type=COUNT)
 # fmt: on
+
+
+def _read_device(ctx: click.Context, _: click.Parameter, text: str) -> None:
+    """Take note of a device, if it is there."""
+    import torch
+
+    try:
+        device = torch.device(text)
+        if device.type == "meta":
+            raise RuntimeError("it holds no numbers")
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).strip().split("\n")[0][:MOST]
+        known = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+        known += ["mps"] if torch.backends.mps.is_available() else []
+        raise click.BadParameter(
+            f"{text!r} is not a device of this machine ({why}); there is: {', '.join(known)}"
+        ) from None
+    ctx.meta[DEVICE_CHOSEN] = device
+
+
+DEVICE = option(
+    "--device",
+    "Where networks run: cpu, cuda, cuda:1, mps. Data are read on the CPU.",
+    default="cpu",
+    metavar="NAME",
+    callback=_read_device,
+    expose_value=False,
+)
+
+
+def device() -> Any:
+    """The torch.device of the option --device, that of the CPU without it."""
+    import torch
+
+    context = click.get_current_context(silent=True)
+    return (context.meta if context else {}).get(DEVICE_CHOSEN, torch.device("cpu"))
 
 
 def out_folder(default: str) -> click.Option:

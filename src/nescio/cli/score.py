@@ -1,5 +1,6 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -8,7 +9,7 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import guarded_stream
-from nescio.cli.networks import load_network, named_networks
+from nescio.cli.networks import load_network, named_networks, on_device
 from nescio.cli.options import note, option
 from nescio.core import NescioError, load
 from nescio.guards import Guard, about
@@ -27,9 +28,11 @@ PARAMETERS = [
     NET_OF_GUARD,
     WEIGHTS_OF_GUARD,
     option("--out", "The file to write: .csv, .jsonl or .parquet.", required=True, type=opt.PATH),
-    option("--batch-mb", "How many megabytes of inputs are in memory at a time, per thread.",
+    option("--batch-mb", "How many megabytes of inputs and decisions are in memory at a time, per "
+        "thread.",
         default=16.0, type=click.FloatRange(min=0, min_open=True)),
     option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
+    opt.DEVICE,
 ]
 # fmt: on
 
@@ -48,7 +51,8 @@ def score(
 
     GUARD is a file that `nescio guard` wrote. INPUTS are an .npy, an .npz with x, a .csv (also .gz,
     .xz), a .parquet, a folder of images, or a data set. They are read in parts, so a file of any
-    size works; the same command resumes a run that was stopped, without a row lost or repeated.
+    size works; the same command resumes a run that was stopped, without a row lost or repeated, if
+    the content of INPUTS is the same. Of files above 256 MB, parts of it and the time are compared.
 
     \b
     nescio score guard.safetensors new.npz --out decisions.csv
@@ -108,4 +112,4 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
     else:
         net = named_networks(net_name, weights, None)
     loaded: Guard = load(path, net=net)
-    return loaded
+    return replace(loaded, nets=tuple(map(on_device, loaded.nets)))

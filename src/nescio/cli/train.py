@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from nescio.calibration import map_of
 from nescio.cli import options as opt
-from nescio.cli.data_names import dataset_named, outliers
+from nescio.cli.data_names import dataset_named, named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
 from nescio.core import (
@@ -29,9 +29,11 @@ from nescio.core import (
 )
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
+from nescio.data.readers.stream import listed
 from nescio.evaluation.answers import quality, see
-from nescio.models import Predictor
+from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
+from nescio.nets import encoded
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model
@@ -44,8 +46,14 @@ TITLES = {"ceda": "CEDA", "acet": "ACET"}
 # fmt: off
 PARAMETERS = [
     opt.argument("recipe"),
-    data_option("data", "The data: the name of a data set, or an .npz file with x and y.",
-        required=True),
+    data_option("data", "The data: the name of a data set, an .npz file with x and y, or, with "
+        "--target, a .csv or .parquet file.", required=True),
+    option("--target", "The column of a .csv or .parquet file that is predicted: text or a few "
+        "whole numbers are classes, other numbers a regression.", metavar="COLUMN"),
+    option("--class-names", "The classes in a column of text, in the order of the network's "
+        "outputs.  [default: alphabetical]", metavar="A,B,..."),
+    option("--regression", "Predict numbers, where --target has a few whole ones.",
+        is_flag=True),
     option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
         "[default: small_cnn or digit_cnn for images, mlp for other inputs]", metavar="NAME"),
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
@@ -68,6 +76,10 @@ PARAMETERS = [
         "data.", is_flag=True),
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
+    opt.DEVICE,
+    option("--head", "What the network's outputs are, of `nescio list heads`: binary for one logit "
+        "of two classes, dirichlet, fixed_variance and so on.  [default: categorical, or gaussian "
+        "for a regression]", metavar="NAME"),
     opt.SEED,
 ]
 # fmt: on
@@ -87,11 +99,20 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train dropout --data digits --net digit_cnn --run runs/mc --calibrate temperature
     nescio train acet --data mnist --run runs/acet --epochs 10 --augment crops -o radius=0.3
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
+    nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
+
+    Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
+    may hold text and empty cells: how they are encoded is learned from the training rows, stored
+    with the model, and used by all commands that take the folder. keep= names ids, which are not
+    inputs and are copied beside the predictions; without= leaves columns out.
     """
     opt.resumable()
     words = dict(setting(option) for option in options.pop("options"))
-    batch_size = options.pop("batch_size") or None
-    done = run_recipe(recipe, data_name, net_name, run, words, batch_size=batch_size, **options)
+    options["batch_size"] = options["batch_size"] or None
+    names = listed(options.pop("class_names")) or None
+    table = {name: options.pop(name) for name in ("target", "regression")}
+    table["class_names"] = names
+    done = run_recipe(recipe, data_name, net_name, run, words, table=table, **options)
     click.echo(report(done))
     net = f" --net {net_name}" if net_name and ":" in net_name else ""
     click.echo(
@@ -117,16 +138,21 @@ def run_recipe(
     *,
     calibrate: str | None = None,
     augment: str | None = None,
+    head: str | None = None,
+    table: Mapping[str, Any] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Done:
-    """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder."""
-    dataset = dataset_named(data_name)
+    """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder.
+
+    table: the options of the reader of a table.
+    """
+    with opt.warnings_as_notes():
+        dataset = _on_device(dataset_named(data_name, **_of_table(data_name, table or {})))
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
-    head = heads.categorical() if dataset.task == "classification" else heads.gaussian()
-    recipe = recipe_named(name, words or {}, head)
+    recipe = recipe_named(name, words or {}, _head(head, net_name, dataset))
     loss = recipe.loss_for(x)
     if calibrate is not None:
         calibrators[calibrate]
@@ -156,20 +182,72 @@ def run_recipe(
     return Done(dataset, predictor, epochs)
 
 
+def _on_device(dataset: Dataset) -> Dataset:
+    """A data set where --device says; members are trained where their data are."""
+    if opt.device().type == "cpu":
+        return dataset
+    parts = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
+    moved: dict[str, Any] = {
+        name: part and tuple(tensor.to(opt.device()) for tensor in part)
+        for name, part in parts.items()
+    }
+    return replace(dataset, **moved)
+
+
+def _head(given: str | None, net_name: str | None, dataset: Dataset) -> Head:
+    """The head that is named; otherwise by the targets and, of two classes, by the network."""
+    if given is not None:
+        head = as_head(given)
+        if head.task != dataset.task:
+            raise NescioError(
+                f"--head {given} is for {head.task}, and {dataset.name} is a {dataset.task}; "
+                "labels are integers, the targets of a regression floats"
+            )
+        return head
+    if dataset.task == "regression":
+        return heads.gaussian()
+    if dataset.classes == 2 and net_name is not None and ":" in net_name:
+        try:
+            found = with_head(_reading_tables(factory_named(net_name), dataset)(), dataset.train)
+        except TypeError:  # it wants arguments
+            return heads.categorical()
+        return found.head if isinstance(found, Model) else heads.categorical()
+    return heads.categorical()
+
+
+def _of_table(data_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a table that were given; other data have none."""
+    given = {name: value for name, value in options.items() if value}
+    if given and not named(data_name).table:
+        name = next(iter(given)).replace("_", "-")
+        raise NescioError(f"--{name} is about a .csv or .parquet file; {data_name} is not one")
+    return given
+
+
 def _factory(
     name: str | None, dataset: Dataset, recipe: Recipe, head: Head
 ) -> Callable[[], nn.Module]:
     if name is not None and ":" in name:
-        return factory_named(name)
+        return _reading_tables(factory_named(name), dataset)
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = dataset.classes or head.width * dataset.train[1].shape[1]
+    outputs = 1 if head.name == "binary" else outputs
     name = name or recipe.net or default_net(shape)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
         raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
     dropout = {"dropout": recipe.dropout} if recipe.dropout else {}
-    return lambda: build(inputs, outputs, **dropout)
+    return _reading_tables(lambda: build(inputs, outputs, **dropout), dataset)
+
+
+def _reading_tables(factory: Callable[..., nn.Module], dataset: Dataset) -> Callable[[], nn.Module]:
+    """The factory, of networks with the encoding of a table; it may take the number of inputs."""
+    columns = dataset.columns
+    if columns is None:
+        return factory
+    needed = [p for p in inspect.signature(factory).parameters.values() if p.default is p.empty]
+    return lambda: encoded(factory(*([columns.width] if needed else [])), columns)
 
 
 def default_net(shape: Sequence[int]) -> str:
@@ -208,9 +286,12 @@ def report(done: Done) -> str:
     else:
         prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
         assert isinstance(prediction, Regression)
-        error = (prediction.mixture_mean - target).square().sum(-1).mean().sqrt().item()
+        squared = (prediction.mixture_mean - target).square().mean(0)  # (D,)
         members = prediction.members
-        numbers = {"nll": -prediction.log_prob(target).mean().item(), "rmse": error}
+        numbers = {"nll": -prediction.log_prob(target).mean().item()}
+        numbers["rmse"] = squared.mean().sqrt().item()  # over samples and targets
+        if len(squared) > 1:
+            numbers |= {f"rmse, target {i}": e for i, e in enumerate(squared.sqrt().tolist())}
     lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
     least, most = min(done.epochs, default=0), max(done.epochs, default=0)
     trained = str(least) if least == most else f"{least} to {most}"

@@ -5,6 +5,7 @@ from nescio.conformal.coverage import IntervalCoverage as IntervalCoverage
 from nescio.conformal.coverage import binomial_interval as binomial_interval
 from nescio.conformal.coverage import coverage as coverage
 from nescio.conformal.coverage import interval_coverage as interval_coverage
+from nescio.conformal.label_sets import label_sets as label_sets
 from nescio.conformal.prediction_intervals import Intervals as Intervals
 from nescio.conformal.prediction_intervals import normalized as normalized
 from nescio.conformal.prediction_intervals import quantile as quantile

@@ -15,9 +15,11 @@ from nescio.core import (
     Categorical,
     Classification,
     NescioError,
+    Prediction,
     Registry,
     as_tensor,
     check_labels,
+    two_logits,
 )
 from nescio.core.registry import conformal_methods
 
@@ -136,9 +138,19 @@ def calibrate(
 
 
 def as_classification(value: Classification | Array) -> Classification:
-    """A classification of N samples; logits `(N, C)` or `(M, N, C)` are taken as one."""
+    """A classification of N samples; logits `(N, C)` or `(M, N, C)` are taken as one.
+
+    One logit a sample, `(N,)` or `(N, 1)`, is of class 1 of two.
+    """
+    if isinstance(value, Prediction) and not isinstance(value, Classification):
+        raise NescioError(
+            f"prediction sets are of classes, got a {type(value).__name__}; label_sets are of "
+            "several labels, and residual, normalized and quantile give intervals of numbers"
+        )
     if not isinstance(value, Classification):
         logits = as_tensor(value, "logits")
+        logits = logits[:, None] if logits.ndim == 1 else logits
+        logits = two_logits(logits) if logits.shape[-1] == 1 else logits
         value = Categorical(logits[None] if logits.ndim == 2 else logits)
     if len(value.batch_shape) != 1 or value.classes < 2:
         raise NescioError(

@@ -12,6 +12,9 @@ from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
 from nescio.core.errors import warn as warn
+from nescio.core.files import CHECKPOINT as CHECKPOINT
+from nescio.core.files import MODEL as MODEL
+from nescio.core.files import PREDICTOR as PREDICTOR
 from nescio.core.files import DamagedError as DamagedError
 from nescio.core.files import NewerError as NewerError
 from nescio.core.files import Saved as Saved
@@ -27,9 +30,13 @@ from nescio.core.files import save_tensors as save_tensors
 from nescio.core.heads import HALF_LOG_TWO_PI as HALF_LOG_TWO_PI
 from nescio.core.heads import Head as Head
 from nescio.core.heads import Slope as Slope
+from nescio.core.heads import asked as asked
+from nescio.core.heads import binary as binary
 from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
 from nescio.core.heads import fixed_variance as fixed_variance
+from nescio.core.heads import known_head as known_head
+from nescio.core.heads import multilabel as multilabel
 from nescio.core.heads import with_score as with_score
 from nescio.core.measures import applicable as applicable
 from nescio.core.measures import expected_entropy as expected_entropy
@@ -38,6 +45,10 @@ from nescio.core.measures import log_odds as log_odds
 from nescio.core.measures import measure_all as measure_all
 from nescio.core.measures import mutual_information as mutual_information
 from nescio.core.measures import predictive_entropy as predictive_entropy
+from nescio.core.multilabel import MultiLabel as MultiLabel
+from nescio.core.multilabel import check_label_table as check_label_table
+from nescio.core.multilabel import two_logits as two_logits
+from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
 from nescio.core.prediction import Dirichlet as Dirichlet
@@ -54,6 +65,7 @@ from nescio.core.random import generator as generator
 from nescio.core.random import layer_noise as layer_noise
 from nescio.core.random import seeded as seeded
 from nescio.core.registry import Registry as Registry
+from nescio.core.registry import did_you_mean as did_you_mean
 from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting
@@ -66,6 +78,7 @@ from nescio.core.results import merged as merged
 from nescio.core.results import to_json as to_json
 from nescio.core.running import Advance as Advance
 from nescio.core.running import in_order as in_order
+from nescio.core.running import is_terminal as is_terminal
 from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
 from nescio.core.running import workers as workers

@@ -5,9 +5,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+LONGEST = 2000  # characters of a message; what a user gave may be a whole file in one cell
+QUOTED = 200  # characters of a value within it
+
 
 class NescioError(ValueError):
     """Input that nescio cannot use; the message says why and what to try."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__(), LONGEST)
+
+
+def quoted(value: object) -> str:
+    """A value of a user's in a message: as Python writes it, and not longer than a line or two."""
+    return shortened(repr(value), QUOTED)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text without its middle, where it is too long."""
+    if len(text) <= most:
+        return text
+    side = (most - 30) // 2
+    return f"{text[:side]} ... ({len(text) - 2 * side} characters) ... {text[-side:]}"
 
 
 class InputShapeError(NescioError):

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core.errors import NescioError
+from nescio.core.multilabel import MultiLabel, two_logits
 from nescio.core.prediction import Categorical, Dirichlet, DoubleExponential, Gaussian, Prediction
 from nescio.core.registry import heads
 
@@ -27,18 +28,24 @@ class Head:
 
     name: str
     options: Mapping[str, float]
-    task: str  # "classification" or "regression"
-    width: int  # network outputs for each class or target
+    task: str  # "classification", "multilabel" or "regression"
+    width: int  # network outputs for each class, label or target
     read: Callable[[Tensor], Prediction]
     center: Callable[[Tensor], Tensor]  # outputs -> log probabilities, or means; not checked
     nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
     divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
     gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
+    expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
 
     def __call__(self, outputs: Tensor) -> Prediction:
-        """The prediction; half precision is read in single, whose squares do not overflow."""
-        return self.read(outputs if outputs.element_size() >= 4 else outputs.float())
+        return self.read(outputs)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """What detectors read: class logits, or where a head has none, log probabilities."""
+        if self.gives_logits:
+            return outputs
+        return self.center(outputs) if self.expand is None else self.expand(outputs)
 
     def __reduce__(self) -> Any:
         return _head, (self.name, dict(self.options))
@@ -85,6 +92,89 @@ def _categorical_slope(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def _kl_categorical(p: Tensor, q: Tensor) -> Tensor:
     logs = p.log_softmax(-1)
     return (logs.exp() * (logs - q.log_softmax(-1))).sum(-1)
+
+
+@heads.register
+def binary(*, label: int | None = None) -> Head:
+    """Two classes, 0 and 1, from one logit: the probability of class 1 is its sigmoid.
+
+    label: of a network with a logit for each of several labels, the one that is read.
+    """
+    expand = partial(two_logits, label=label)
+    return Head(
+        "binary",
+        {} if label is None else {"label": label},
+        "classification",
+        1,
+        lambda outputs: Categorical(expand(outputs)),
+        lambda outputs: expand(outputs).log_softmax(-1),
+        lambda outputs, y: cross_entropy(expand(outputs), y),
+        lambda p, q: _kl_categorical(expand(p), expand(q)),
+        expand=expand,
+    )
+
+
+@heads.register
+def multilabel() -> Head:
+    """K labels, each 0 or 1, from K logits: the probability of 1 is the sigmoid of each."""
+    return Head(
+        "multilabel",
+        {},
+        "multilabel",
+        1,
+        MultiLabel,
+        F.logsigmoid,
+        lambda outputs, y: _label_losses(outputs, y).sum(-1),
+        _kl_labels,
+    )
+
+
+def _label_losses(logits: Tensor, y: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
+
+
+def _kl_labels(p: Tensor, q: Tensor) -> Tensor:
+    sure, unsure = p.sigmoid(), (-p).sigmoid()
+    rise = F.logsigmoid(p) - F.logsigmoid(q)
+    return (sure * rise + unsure * (F.logsigmoid(-p) - F.logsigmoid(-q))).sum(-1)
+
+
+def known_head(outputs: int, labels: Tensor | None) -> Head:
+    """The head of a network that came without one, where its outputs and labels tell.
+
+    One output with labels 0 and 1 is a binary logit; several outputs with no labels, or with one
+    whole number for each sample, are class logits. Anything else is asked for.
+    """
+    if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    single = labels is None or labels.ndim == 1
+    if outputs == 1 and single and labels is not None and _are_zero_one(labels):
+        return binary()
+    if outputs > 1 and single and (labels is None or _are_classes(labels, outputs)):
+        return categorical()
+    given = "no labels" if labels is None else f"{labels.dtype} labels of {tuple(labels.shape)}"
+    raise NescioError(
+        f"it is not known how to read the network: it has {outputs} output(s), the data have "
+        f"{given.replace('torch.', '')}; {asked()}\nAudits, guards and detectors are about classes "
+        "or labels; for a regression see nescio.conformal.residual"
+    )
+
+
+def asked() -> str:
+    """The end of a message that asks for a head."""
+    about = "".join(f"\n  {name}: {heads.summary(name)}" for name in heads)
+    return f"give one of these heads, by head= in Python or --head on the command line:{about}"
+
+
+def _are_classes(labels: Tensor, outputs: int) -> bool:
+    """Whole numbers; floats only where each is one of the outputs."""
+    if not labels.is_floating_point():
+        return True
+    return bool(((labels == labels.round()) & (labels >= 0) & (labels < outputs)).all())
+
+
+def _are_zero_one(labels: Tensor) -> bool:
+    return bool(((labels == 0) | (labels == 1)).all())
 
 
 @heads.register

@@ -19,6 +19,13 @@ from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])
 
+# For large a: lgamma(a) = (a - 1/2) log(a) - a + log(2 pi) / 2 + sum of LOG_GAMMA[k] / a^(2k+1),
+# digamma(a) = log(a) - 1 / (2 a) - sum of DIGAMMA[k] / a^(2k+2).
+SERIES = 20.0  # from here on the series are exact to the last digit
+LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
 
 def measure(function: M) -> M:
     """Register a measure; the annotation of its first argument says what it can read."""
@@ -74,11 +81,36 @@ def class_variance(prediction: Classification) -> Tensor:
 @measure
 def differential_entropy(prediction: Dirichlet) -> Tensor:
     """Differential entropy, averaged over members; negative without bound when sharp."""
+    # The concentrations, which cancel, are taken out of each term: no digit is lost at 1e12.
     alpha = prediction.alpha.double()
-    total = alpha.sum(-1)
-    spread = (alpha - 1) * (torch.digamma(alpha) - torch.digamma(total)[..., None])
-    value = (torch.lgamma(alpha) - spread).sum(-1) - torch.lgamma(total)
+    value = _log_gamma_less(alpha, 1).sum(-1) - _log_gamma_less(alpha.sum(-1), alpha.shape[-1])
     return value.mean(0).to(prediction.alpha.dtype)
+
+
+def _log_gamma_less(a: Tensor, shift: int) -> Tensor:
+    """`lgamma(a) - (a - shift) digamma(a) + a`, by Stirling's series where `a` is large."""
+    large = a.clamp_min(SERIES)
+    tail = _series(large, LOG_GAMMA) + (large - shift) * _series(large, DIGAMMA) / large
+    far = (shift - 0.5) * large.log() + HALF_LOG_TWO_PI + 0.5 * (1 - shift / large) + tail
+    near = a.clamp_max(SERIES)
+    direct = torch.lgamma(near) - (near - shift) * torch.digamma(near) + near
+    return torch.where(a > SERIES, far, direct)
+
+
+def _excess(a: Tensor) -> Tensor:
+    """`digamma(a + 1) - log(a)`, about 1 / (2 a): by its series where `a` is large."""
+    large, near = a.clamp_min(SERIES), a.clamp_max(SERIES)
+    far = (0.5 - _series(large, DIGAMMA)) / large
+    return torch.where(a > SERIES, far, torch.digamma(near + 1) - near.log())
+
+
+def _series(a: Tensor, weights: tuple[float, ...]) -> Tensor:
+    """The sum of `weights[k] / a ** (2 k + 1)`."""
+    inverse = a.reciprocal()
+    value = torch.zeros_like(a)
+    for weight in reversed(weights):
+        value = value * inverse.square() + weight
+    return value * inverse
 
 
 @measure
@@ -120,7 +152,7 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     # The covariance over members of probability and log probability: no pairs, no cancellation.
     probs = prediction.member_probs.double()
     within = torch.zeros_like(probs[0, ..., 0])
-    if isinstance(prediction, Dirichlet):  # pairs of draws: law of total covariance
+    if isinstance(prediction, Dirichlet):  # pairs of draws; the covariance may then be negative
         alpha = prediction.alpha.double()
         total = alpha.sum(-1, keepdim=True)
         logs = torch.digamma(alpha) - torch.digamma(total)
@@ -130,7 +162,7 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     terms = ((probs - probs.mean(0)) * (logs - logs.mean(0))).mean(0)
     zero = logs == -math.inf  # not where probabilities only underflow
     terms = torch.where(zero.any(0), torch.where(zero.all(0), 0.0, math.inf), terms)
-    return (terms.sum(-1).clamp_min(0) + within).to(prediction.member_probs.dtype)
+    return (terms.sum(-1) + within).clamp_min(0).to(prediction.member_probs.dtype)
 
 
 @measure
@@ -162,8 +194,8 @@ def mutual_information(prediction: Classification, *, base: float = math.e) -> T
 def _within(prediction: Dirichlet) -> Tensor:
     alpha = prediction.alpha.double()
     total = alpha.sum(-1, keepdim=True)
-    excess = torch.digamma(alpha + 1) - alpha.log() - torch.digamma(total + 1) + total.log()
-    return (alpha / total * excess).sum(-1).mean(0).to(prediction.alpha.dtype)
+    within = (alpha / total * (_excess(alpha) - _excess(total))).sum(-1)
+    return within.mean(0).to(prediction.alpha.dtype)
 
 
 @measure

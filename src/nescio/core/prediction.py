@@ -32,6 +32,8 @@ class Prediction(ABC):
         for name, tensor in zip(self.__dataclass_fields__, tensors, strict=True):
             if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
                 raise NescioError(f"{kind}: {name} must be a floating point tensor")
+            if tensor.dtype in (torch.float16, torch.bfloat16):  # sums would overflow or saturate
+                object.__setattr__(self, name, tensor.float())
             if tensor.ndim < 3 or 0 in (tensor.shape[0], tensor.shape[-1]):
                 raise NescioError(
                     f"{kind}: {name} must have shape (members, *batch, {self._last}), "
@@ -253,8 +255,10 @@ class Dirichlet(Classification):
     alpha: Tensor
 
     def _check(self) -> None:
-        if not (self.alpha > 0).all() or self.alpha.isinf().any():
-            raise NescioError("Dirichlet: concentrations must be positive and finite")
+        if not (self.alpha > 0).all() or not self.member_precision.isfinite().all():
+            raise NescioError(
+                "Dirichlet: concentrations must be positive, and they and their sum finite"
+            )
 
     @cached_property
     def member_log_probs(self) -> Tensor:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import torch
 
@@ -98,6 +98,11 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
             pool.shutdown(cancel_futures=True)
 
 
+def is_terminal(file: TextIO | None) -> bool:
+    """Whether a person looks at it; a closed one is None."""
+    return file is not None and not file.closed and file.isatty()
+
+
 Advance = Callable[[int, Callable[[], str]], None]  # steps, and a note made only if shown
 
 
@@ -110,7 +115,7 @@ def progress(total: int, label: str, *, show: bool | None = None) -> Iterator[Ad
 
     A bar within the block of another one is drawn below it, and goes when it is done.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not (is_terminal(sys.stderr) if show is None else show):
         yield lambda _steps, _note: None
         return
     outer = _shown.get()
@@ -123,7 +128,8 @@ def progress(total: int, label: str, *, show: bool | None = None) -> Iterator[Ad
     from rich.console import Console
 
     middle = bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()
-    label_first, note_last = map(bars.TextColumn, ("{task.description}", "{task.fields[note]}"))
+    words = ("{task.description}", "{task.fields[note]}")
+    label_first, note_last = (bars.TextColumn(text, markup=False) for text in words)  # [a] is text
     with bars.Progress(label_first, *middle, note_last, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total, note="")
         token = _shown.set(bar)

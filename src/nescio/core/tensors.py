@@ -97,17 +97,26 @@ def as_batch(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 def as_targets(
     value: Any, samples: int, *, task: str, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Class labels `(N,)` as int64, or regression targets `(N, D)` as floats."""
+    """Class labels `(N,)` as int64, several labels `(N, K)` so, or targets `(N, D)` as floats."""
     y = as_tensor(value, "targets")
     if y.ndim == 0 or len(y) != samples:
         raise NescioError(f"{samples} inputs but targets of shape {tuple(y.shape)}; one per sample")
     if task == "classification":
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.is_floating_point() and bool(((y == 0) | (y == 1)).all()):
+            y = y.long()  # as torch.nn.BCEWithLogitsLoss wants them
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
                 f"class labels must be integers of shape (samples,), got {y.dtype} "
                 f"{tuple(y.shape)}; convert floats with .long(), one-hot rows with .argmax(1); "
                 "regression needs a regression head"
+            )
+        return y.long()
+    if task == "multilabel":
+        if y.ndim != 2 or not ((y == 0) | (y == 1)).all():
+            raise NescioError(
+                f"several labels are a table (samples, labels) of 0 and 1, got {y.dtype} "
+                f"{tuple(y.shape)}"
             )
         return y.long()
     y = (y[:, None] if y.ndim == 1 else y).to(dtype)

@@ -1,13 +1,16 @@
 """A data set is a value: named parts of inputs and targets that fit together."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nescio.core import NescioError
+
+if TYPE_CHECKING:
+    from nescio.data.encoding import Columns
 
 Part: TypeAlias = tuple[Tensor, Tensor]
 
@@ -25,6 +28,7 @@ class Dataset:
     validation: Part | None
     test: Part | None
     classes: int | None
+    columns: "Columns | None" = None  # how the rows of a table became x
 
     def __post_init__(self) -> None:
         self._check_part("train", self.train, empty=self.test is not None)

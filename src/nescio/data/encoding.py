@@ -178,10 +178,11 @@ def learn_columns(
     ten ordinal, more continuous; `notes` says so. A proposal that looks like a mistake (a text that
     nearly every row has for itself) is refused. levels: of ordinal and categorical columns, in
     order; others have those of the table, numbers rising and text in alphabetical order.
-    ids: columns that tell rows apart and are not inputs. A column without a kind that differs in
-    all of at least 20 rows is taken for one, with a warning, if it holds text, counts the rows or
-    has the name of an id. most: levels of a categorical column, the most frequent ones; the
-    rarer ones are encoded as unseen, as are those that come later.
+    ids: columns that tell rows apart and are not inputs. With a warning, a column without a kind
+    is taken for one if it is a text that differs in every row, or whole numbers that count the
+    rows, or that mostly differ and have the name of an id; from 20 rows on. most:
+    levels of a categorical column, the most frequent ones; the rarer ones are encoded as unseen,
+    as are those that come later.
     """
     table = read_table(table)
     kinds, levels = kinds or {}, levels or {}
@@ -191,7 +192,7 @@ def learn_columns(
         if kind not in KINDS:
             raise NescioError(f"column {name!r}: {unknown('kind', kind, KINDS)}")
     apart = [n for n in table.names if n not in {*kinds, *levels} and _is_id(n, table[n])]
-    learned, notes = [], [f"{name}: left out, it differs in every row" for name in apart]
+    learned, notes = [], [f"{name}: left out as an id, it only tells rows apart" for name in apart]
     for name in table.names:
         if name in (*apart, *ids):
             continue
@@ -206,8 +207,9 @@ def learn_columns(
         learned.append(_learn(name, kind, values, order, proposed=name not in kinds))
     if found := [name for name in apart if name not in ids]:
         warnings.warn(
-            f"left out as an id, since it differs in every row: {first_of(found)}; if it is an "
-            "input, give its kind: learn_columns(table, {...})",
+            f"left out as ids, since they only tell rows apart: {first_of(found)}; name ids with "
+            "ids=, or FILE:keep=... on the command line; an input needs its kind, "
+            "learn_columns(table, {...})",
             NescioWarning,
             stacklevel=2,
         )
@@ -215,13 +217,15 @@ def learn_columns(
 
 
 def _is_id(name: str, values: Values) -> bool:
-    """Whether a column only tells rows apart: all differ, and are text, a count or named so."""
-    if len(values) < ROWS or len(_present(values)) < len(values):
+    """Whether a column only tells rows apart: all differ, or most where its name says so."""
+    different = len(_present(values))
+    if len(values) < ROWS or 2 * different <= len(values):
         return False
     if values.dtype.kind != "f":
-        return True
+        return different == len(values)
     whole = bool((values == values.round()).all())
-    return whole and (np.ptp(values) + 1 == len(values) or ID.search(name) is not None)
+    counted = different == len(values) and np.ptp(values) + 1 == len(values)
+    return whole and (counted or ID.search(name) is not None)
 
 
 def _frequent(values: Values, most: int) -> tuple[list[Any] | None, int]:

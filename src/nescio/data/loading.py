@@ -5,21 +5,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nescio.core import NescioError
+from nescio.core import NescioError, did_you_mean
 from nescio.core.registry import Part, datasets
 from nescio.data.dataset import Dataset
+from nescio.data.readers import is_table
 from nescio.data.readers.arrays import dataset_from_npz
 from nescio.data.sets.folders import image_folder
+from nescio.data.table_dataset import dataset_from_table
 
 
 def load(name_or_path: str, **options: Any) -> Dataset:
-    """Load a data set by its registered name, or by a path: an .npz file, or a folder of images."""
+    """Load a data set by its registered name, or by a path: .npz, a table, a folder of images."""
     reader = _reader(name_or_path)
     known = list(inspect.signature(reader).parameters)
     wrong = sorted(set(options) - set(known))
     if wrong:
+        hint = did_you_mean(wrong[0], known).rstrip(".") or ";"
         raise NescioError(
-            f"{name_or_path!r} has no option {', '.join(wrong)}; its options: {', '.join(known)}"
+            f"{name_or_path!r} has no option {', '.join(wrong)}{hint} its options: "
+            f"{', '.join(known)}"
         )
     dataset: Dataset = reader(**options)
     return dataset
@@ -28,6 +32,8 @@ def load(name_or_path: str, **options: Any) -> Dataset:
 def _reader(name_or_path: str) -> Part:
     if name_or_path not in datasets and name_or_path.endswith(".npz"):
         return partial(dataset_from_npz, name_or_path)
+    if name_or_path not in datasets and is_table(name_or_path):
+        return partial(dataset_from_table, name_or_path)
     if name_or_path not in datasets and Path(name_or_path).is_dir():
         return partial(image_folder, folder=name_or_path)
     if name_or_path not in datasets:
@@ -36,5 +42,5 @@ def _reader(name_or_path: str) -> Part:
         return datasets[name_or_path]
     except NescioError as error:
         raise NescioError(
-            f"{error}; the path of an .npz file, or of a folder of images, is possible too"
+            f"{error}; the path of an .npz file, a table or a folder of images is possible too"
         ) from None

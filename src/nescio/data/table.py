@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError, unknown
 from nescio.data.readers.csv import csv_words
+from nescio.data.readers.parquet import parquet_words
 from nescio.data.readers.raw_rows import MISSING
 
 Values = NDArray[Any]
@@ -74,19 +75,20 @@ def read_table(
     header: bool | None = None,
     missing: Sequence[str] = MISSING,
 ) -> Table:
-    """A table from a CSV file (plain, .gz or .xz), a dict of arrays, a structured array or a frame.
+    """A table from a CSV (plain, .gz, .xz) or Parquet file, a dict of arrays or a frame.
 
     names: of the columns, where the file has no header. header: whether the first row holds names;
     None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
     value; blanks around a value do not count. A column whose values are all numbers holds numbers.
-    A frame is a table of pandas or Arrow.
+    A frame is a table of pandas or Arrow, or a structured array.
     """
     if isinstance(source, Table):
         return source
     if names is not None and header:
         raise NescioError("give names= for a file without a header, or header=True, not both")
     if isinstance(source, (str, Path)):
-        source = csv_words(source, names=names, header=header)
+        packed = str(source).lower().endswith(".parquet")
+        source = parquet_words(source) if packed else csv_words(source, names=names, header=header)
     if isinstance(source, np.ndarray):
         if source.dtype.names is None:
             raise NescioError(
@@ -99,8 +101,8 @@ def read_table(
         source = {label: source[label] for label in labels}
     if not isinstance(source, Mapping):
         raise NescioError(
-            "a table is read from the path of a CSV file, a dict of arrays, a structured array or "
-            f"a table of pandas or Arrow, got {type(source).__name__}"
+            "a table is read from the path of a CSV or Parquet file, a dict of arrays, a "
+            f"structured array or a table of pandas or Arrow, got {type(source).__name__}"
         )
     return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
 

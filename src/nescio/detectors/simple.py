@@ -260,8 +260,8 @@ def check_classes(logits: Tensor) -> Tensor:
     """The logits, or an error where there are no two classes to compare."""
     if logits.shape[-1] < 2:
         raise NescioError(
-            "this detector compares classes and the network has one output; use energy, or "
-            "give two logits: torch.stack([torch.zeros_like(z), z], -1)"
+            "this detector compares classes and the activations have one output; where it is the "
+            "logit z of class 1, observe with head='binary', or give torch.stack([0 * z, z], -1)"
         )
     return logits
 

@@ -7,6 +7,9 @@ from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
+from nescio.evaluation.label_audit import LabelAudit as LabelAudit
+from nescio.evaluation.label_audit import audit_labels as audit_labels
+from nescio.evaluation.label_audit import label_quality as label_quality
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above

@@ -37,7 +37,10 @@ class Seen:
 def as_classification(prediction: Prediction) -> Classification:
     """The prediction in float64, if it is one of classes."""
     if not isinstance(prediction, Classification):
-        raise NescioError(f"expected class probabilities, got a {type(prediction).__name__}")
+        raise NescioError(
+            f"expected class probabilities, got a {type(prediction).__name__}; of several labels, "
+            "use nescio.audit_labels, or choose one: head=nescio.heads.binary(label=0)"
+        )
     return prediction.to("cpu", torch.float64)
 
 

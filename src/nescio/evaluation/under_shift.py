@@ -245,7 +245,7 @@ def _kept(prediction: Prediction, truth: Tensor) -> Any:
     if not isinstance(prediction, Regression):
         raise NescioError(f"expected classes or numbers, got a {type(prediction).__name__}")
     target = truth.double()
-    squared = (prediction.mixture_mean - target).square().sum(-1)
+    squared = (prediction.mixture_mean - target).square().mean(-1)  # over targets: one RMSE
     return torch.stack([squared, -prediction.log_prob(target)])
 
 

@@ -6,6 +6,9 @@ from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
+from nescio.guards.guard_file import described as described
+from nescio.guards.label_guards import LabelGuards as LabelGuards
+from nescio.guards.label_guards import guard_labels as guard_labels
 from nescio.guards.largest_coverage import Coverage as Coverage
 from nescio.guards.largest_coverage import largest_coverage as largest_coverage
 from nescio.guards.largest_coverage import upper_bound as upper_bound

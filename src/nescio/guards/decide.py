@@ -41,11 +41,12 @@ from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.guarantees import guarantees, table
 from nescio.guards.rules import Rule, Scored
 from nescio.models import Member
-from nescio.nets import copied, is_scripted
+from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
 FEW = 1 << 12  # numbers that are compared at once
+ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take most of the memory
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
 CLASS = "class"
@@ -162,7 +163,7 @@ def _activations(
     if not whole and not good.any():
         return None, good
     linear = detector.about.get("linear")
-    ends = [net.linear(linear, logits[0]) for net in watching] if linear else []
+    ends = [net.linear(linear, logits[0], net.head) for net in watching] if linear else []
     return Activations(
         logits=torch.stack([rows if whole else rows[good] for rows in logits]),
         features={
@@ -204,6 +205,7 @@ class Guard:
     groups: tuple[int, ...]  # the number of each; of one rule for all, 0
     head: Head
     nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
+    output: Output = None  # where the logits are in what the networks return
     false_alarm: float = 0.01
     risk: float = 0.02
     confidence: float = 0.95
@@ -337,7 +339,7 @@ class Guard:
     def _watching(self) -> list[Network]:
         """The networks and what is read in them; pooled as for the detector."""
         about = self.detector.about
-        nets = (reader(m, about.get("output"), about.get("pool", "mean")) for m in self.members)
+        nets = (reader(m, self.output, about.get("pool", "mean")) for m in self.members)
         return [
             replace(net, places=placed_in(net.net, self.layers), fixed=True)  # they are copies
             for net in nets
@@ -345,7 +347,7 @@ class Guard:
 
     def _watch(self, x: Inputs) -> Iterator[Watched]:
         """What the networks give for inputs, in parts of bounded size."""
-        sizes = (most // max(1, x[:1].numel()) for most in (PART, BATCH))
+        sizes = (min(ROWS, most // max(1, x[:1].numel())) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
             rows = slice(start, start + size)

@@ -20,6 +20,7 @@ from nescio.conformal import threshold
 from nescio.conformal.score_limits import check_groups
 from nescio.core import (
     Categorical,
+    Head,
     Inputs,
     NescioError,
     categorical,
@@ -34,13 +35,13 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.layers import Call, Pool, last_linear
-from nescio.detectors.observe.network import Network, networks
+from nescio.detectors.observe.network import Network, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import ENOUGH, TUNING, Split, split, unknown_to
-from nescio.models import Member
+from nescio.models import Member, same_head
 from nescio.nets import Output, copied, is_scripted
 
 MANY = 10_000  # calibration samples, of which some may choose the failure score
@@ -64,7 +65,8 @@ def guard(
     repeats: bool = False,
     layers: Any = None,
     pool: str = "mean",
-    output: int | str | None = None,
+    output: Output = None,
+    head: Head | str | None = None,
     seed: int = 0,
     batch_size: int = 256,
     progress: bool | None = None,
@@ -80,8 +82,8 @@ def guard(
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
-    detector: a fitted one, the name of one, or a function of training activations; none is the
-      combination of an early layer with the one before the last.
+    detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of
+      training activations; none is the combination of an early layer with the one before the last.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector, the recommended failure score, unless the
       log-odds order the errors of the tuning part clearly better.
@@ -93,11 +95,13 @@ def guard(
     by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
       as training data.
-    names: of the classes. layers, pool, output: as for `observe`, where a detector is fitted.
+    names: of the classes. layers, pool: as for `observe`, where a detector is fitted.
+    output, head: where the logits are in what the network returns, and how they are read, as for
+      `observe`. A guard whose `output` is a function is loaded with it again.
     """
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
     check_shares(**wish)
-    members = _copies(source, batch_size)
+    members = _copies(source, batch_size, head)
     nets = tuple(member.net for member in members)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     data = {"calibration": calibration, "train": train}
@@ -120,13 +124,12 @@ def guard(
         failure=failure_score,
         **wish,
         **_unfitted(samples, by, names),
-        head=members[0].head if members else categorical(),
+        output=kept(fitted.about, "output", None) if output is None else output,
         nets=nets,
         batch_size=batch_size,
         notes={
-            **_notes(samples, trained, parts),
-            **{"layers": list(fitted.layers), "seed": seed},
-            **{"repeats": repeats, "dropped": given - count},
+            **_notes(samples, trained, parts, fitted),
+            **{"seed": seed, "repeats": repeats, "dropped": given - count},
         },
     )
     bare = replace(bare, map=_map(calibration_map, bare, samples, labels, parts))
@@ -139,6 +142,7 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
     """What a guard holds before its map and its rules are fitted."""
     return {
         "map": None,
+        "head": head_of(samples.about) or categorical(),
         "rules": (),
         "groups": (),
         "by": CLASS if isinstance(by, str) else None if by is None else "groups",
@@ -148,7 +152,9 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
     }
 
 
-def _notes(samples: Activations, trained: Activations | None, parts: "Split") -> dict[str, Any]:
+def _notes(
+    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
+) -> dict[str, Any]:
     """How many samples served what."""
     hashes = samples.hashes
     return {
@@ -159,6 +165,7 @@ def _notes(samples: Activations, trained: Activations | None, parts: "Split") ->
         "tuning": len(parts.tuning),
         "guarantee_samples": len(parts.guarantees),
         "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
+        "layers": list(fitted.layers),
     }
 
 
@@ -200,6 +207,8 @@ def _read(
     samples, layers = _observed(members, data["calibration"], layers, "calibration", **own)
     if data["train"] is None:
         return samples, None
+    read = head_of(samples.about) or categorical()
+    members = [replace(member, head=read) for member in members]
     return samples, _observed(members, data["train"], layers, "train", **own)[0]
 
 
@@ -209,7 +218,7 @@ def _layers_to_read(
     failure: Fitted | None,
     layers: Any,
     pool: str,
-    output: int | str | None,
+    output: Output,
 ) -> tuple[Any, str]:
     """The layers and the pooling: of a fitted detector, as given, or found with some inputs."""
     if isinstance(detector, Detector):
@@ -249,12 +258,12 @@ def _rows(samples: Activations, chosen: Tensor) -> Activations:
     return samples if len(chosen) == samples.samples else samples[chosen]
 
 
-def _copies(source: Any, batch_size: int) -> list[Member]:
+def _copies(source: Any, batch_size: int, head: Head | str | None) -> list[Member]:
     """The networks as they are now, in evaluation mode; none for activations alone."""
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
-    members = [] if source is None else networks(source)
-    if len({(member.head.name, *member.head.options.items()) for member in members}) > 1:
+    members = [] if source is None else networks(source, head)
+    if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
     return [replace(member, net=copied(member.net).eval()) for member in members]
 
@@ -308,17 +317,19 @@ def _detectors(
     tuning: tuple[Activations, Tensor] | None,
 ) -> tuple[Detector, Detector | None]:
     """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
-    failure_score = None if failure is None else _fitted(failure, base)
+    failure_score = None if failure is None else fitted_detector(failure, base)
     if detector is not None:
-        return _fitted(detector, base), failure_score
+        return fitted_detector(detector, base), failure_score
     assert base is not None
     return default_detector(base), failure_score or default_failure(base, tuning)
 
 
-def _fitted(wanted: Fitted, base: Activations | None) -> Detector:
+def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
+    """The detector that is meant, fitted on `base` where it is not yet."""
     if isinstance(wanted, Detector):
         return wanted
-    build = detectors[wanted] if isinstance(wanted, str) else wanted
+    build: Callable[..., Detector]
+    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
     if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
         try:
             unfitted: Detector = build()  # type: ignore[call-arg]

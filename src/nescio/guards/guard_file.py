@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,13 @@ from nescio.core import (
 from nescio.core.registry import heads
 from nescio.detectors import Detector
 from nescio.detectors.detector import FITTED_ON, from_manifest
-from nescio.detectors.observe.network import Network, networks, reader
+from nescio.detectors.observe.layers import named
+from nescio.detectors.observe.network import Network, kept, networks, reader
 from nescio.guards.decide import Guard, Range
 from nescio.guards.largest_coverage import Coverage
 from nescio.guards.rules import Rule
 from nescio.models.model import describe, rebuilt, with_encoding
+from nescio.nets import Output
 
 KIND = "guard"
 COUNTS = ("samples", "answered", "errors", "needed", "at_risks")
@@ -66,6 +69,7 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
         "shape": None if guard.range is None else _written_shape(guard.range),
         "networks": [{**describe(net), "digest": weights_digest(net)} for net in guard.nets],
         "weights": weights,
+        **({} if guard.output is None else {"output": named(guard.output)}),
         "guarantees": list(guard.guarantees),
     }
     save_tensors(path, tensors, manifest)
@@ -73,14 +77,37 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
 
 
 @readers.named(KIND)
-def _read(saved: Saved, *, net: Any = None) -> Guard:
-    """A guard, whose network is checked against the one it was fitted with."""
+def _read(saved: Saved, *, net: Any = None, output: Output = None) -> Guard:
+    """A guard, whose network is checked against the one it was fitted with.
+
+    output: where the logits are in what it returns, where that was a function, which no file holds.
+    """
     guard = _guard(saved, tuple(_networks(saved, net)))
+    written = kept(saved.manifest, "output", None) if output is None else output
+    guard = replace(guard, output=written)
     if "probe/logits" in saved.tensors:
         several = saved.under(f"{PROBE}/")
         probe = Bundle(several) if several else saved.tensors[PROBE]
         _check_probe(guard, probe, saved.tensors["probe/logits"])
     return guard
+
+
+def described(guard: Guard) -> dict[str, Any]:
+    """What a guard guarantees and how it was made, for people and other programs; JSON."""
+    groups = [
+        {
+            "group": rule.group,
+            "samples": len(rule.scores),
+            "ood_above": rule.limit,
+            "answered": rule.coverage.answered,
+            "errors": rule.coverage.errors,
+            "risk_at_most": rule.coverage.bound,
+            "failure_score_at_most": rule.coverage.threshold,
+            "coverage_at_risk": dict(rule.at_risks()),
+        }
+        for rule in guard.rules
+    ]
+    return {"guarantees": list(guard.guarantees), "groups": groups, **dict(guard.notes)}
 
 
 def about(path: str | Path) -> dict[str, Any]:
@@ -238,8 +265,9 @@ def _probe(net: nn.Module, known: Range) -> Inputs:
 
 @torch.no_grad()
 def _answers(guard: Guard, probe: Inputs) -> Tensor:
-    output = guard.detector.about.get("output")
-    return torch.stack([reader(member, output).answer(probe).cpu() for member in guard.members])
+    return torch.stack(
+        [reader(member, guard.output).answer(probe).cpu() for member in guard.members]
+    )
 
 
 def _check_probe(guard: Guard, probe: Inputs, wanted: Tensor) -> None:

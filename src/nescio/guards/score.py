@@ -22,7 +22,8 @@ from nescio.guards.guard_file import weights_digest
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
 from nescio.nets import columns_of
 
-BATCH = 1 << 24  # bytes of inputs that are read, decided and written at a time
+BATCH = 1 << 24  # bytes of inputs and decisions that are read, decided and written at a time
+ROW = 1 << 9  # bytes of the decisions about a sample, as numbers and as text
 OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
 WORKERS = 8  # parts that are decided at a time, at most
 Words = Mapping[str, NDArray[np.str_]]  # columns by name
@@ -78,8 +79,9 @@ def score(
       `nescio.data.readers.open_stream`), a stream, or a DataLoader or other iterable of batches;
       the last cannot be recognized, so a stopped run begins anew.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
-    batch_bytes: of inputs that each thread (up to 8) holds at a time. Beside the network and what
-      the detector keeps, memory does not grow with the number of inputs.
+    batch_bytes: of inputs, and of the decisions about them, that each thread (up to 8) holds at a
+      time. Beside the network and what the detector keeps, memory does not grow with the number of
+      inputs, nor with how many fit into a megabyte.
     resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin anew.
 
@@ -97,8 +99,9 @@ def score(
 def _written(
     guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
 ) -> Summary:
-    size = max(1, batch_bytes // stream.sample_bytes)
-    size = max(guard.batch_size, size - size % guard.batch_size)  # parts end where batches do
+    size = max(1, batch_bytes // (stream.sample_bytes + ROW))
+    if size > guard.batch_size:
+        size -= size % guard.batch_size  # parts end where batches do
     identity = {"guard": fingerprint(guard), "inputs": dict(stream.identity), "part": size}
     there = finished(out, identity) if resume else None
     if there is not None:

@@ -53,9 +53,13 @@ class Style:
 
 def csv_word(text: str) -> str:
     """A text as a cell of a CSV file: quoted where it must be, harmless to spreadsheets."""
-    if text[:1] in FORMULA and not _is_number(text):
-        text = f"'{text}"
+    text = harmless(text)
     return '"' + text.replace('"', '""') + '"' if set(text) & set('",\r\n') else text
+
+
+def harmless(text: str) -> str:
+    """A text that no spreadsheet runs."""
+    return f"'{text}" if text[:1] in FORMULA and not _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:

@@ -7,6 +7,10 @@ from nescio.models.model import encoding_of as encoding_of
 from nescio.models.model import innermost as innermost
 from nescio.models.model import networks as networks
 from nescio.models.predictor import Predictor as Predictor
+from nescio.models.predictor import as_head as as_head
 from nescio.models.predictor import ensemble as ensemble
+from nescio.models.predictor import has_labels as has_labels
 from nescio.models.predictor import plain as plain
+from nescio.models.predictor import same_head as same_head
+from nescio.models.predictor import with_head as with_head
 from nescio.models.weight_samples import weight_samples as weight_samples

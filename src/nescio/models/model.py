@@ -10,18 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
+    PREDICTOR,
     Bundle,
     Head,
     Inputs,
     NescioError,
     Prediction,
     Saved,
+    asked,
     categorical,
     readers,
     save_tensors,
     write_json,
 )
-from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads
 from nescio.data import Columns, door
 from nescio.nets import (
@@ -38,6 +40,7 @@ from nescio.nets.stack import Stack
 
 READABLE = "manifest.json"  # a copy of what the file of a model says, for people
 CLASSES = categorical()  # of a bare network: its outputs are class logits
+SURE = 20  # samples after which outputs that are all between 0 and 1 are no logits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -299,12 +302,10 @@ def check_logits(outputs: Tensor, head: Head) -> None:
         raise NescioError(
             f"a network must return (samples, outputs), it returned {tuple(outputs.shape[1:])}"
         )
-    if head.task == "classification" and outputs.shape[-1] < 2:
-        raise NescioError(
-            "the network has one output; give one logit for each class: for a single logit z, "
-            "torch.cat([torch.zeros_like(z), z], dim=1); for a regression give "
-            "head='fixed_variance'"
-        )
+    if head.name == "categorical" and outputs.shape[-1] < 2:
+        raise NescioError(f"the network has one output, not one logit for each class; {asked()}")
+    if head.name in ("binary", "multilabel"):
+        refuse_sigmoid(outputs)
     if head.name != "categorical" or outputs.shape[1] < 2 or (outputs < 0).any():
         return
     if (outputs.sum(-1) - 1).abs().max() < 1e-5:
@@ -312,6 +313,16 @@ def check_logits(outputs: Tensor, head: Head) -> None:
             "the network's outputs are probabilities already (a softmax at its end?); nescio "
             "reads logits: leave the softmax out, or give their logarithm"
         )
+
+
+def refuse_sigmoid(outputs: Tensor) -> None:
+    """Refuse probabilities where logits of labels are expected."""
+    if outputs[0, ..., 0].numel() < SURE or outputs.amin() < 0 or outputs.amax() > 1:
+        return
+    raise NescioError(
+        "all outputs of the network are between 0 and 1: probabilities (a sigmoid at its end?); "
+        "nescio reads logits: leave the sigmoid out, or give torch.logit of them"
+    )
 
 
 def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

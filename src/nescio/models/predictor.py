@@ -3,25 +3,41 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    MODEL,
+    PREDICTOR,
     DamagedError,
     Head,
     NescioError,
     Prediction,
     answer,
+    asked,
     categorical,
+    known_head,
     load_manifest,
     save_tensors,
 )
-from nescio.core.files import MODEL, PREDICTOR
 from nescio.core.registry import heads, predictors
-from nescio.models.model import Member, Model, innermost, networks
-from nescio.nets import Output, returning
+from nescio.data import door
+from nescio.models.model import Member, Model, encoding_of, innermost, networks
+from nescio.nets import (
+    Output,
+    called,
+    entering,
+    reads_tokens,
+    refusing_shapes,
+    returning,
+    selected,
+    sharing,
+    unwrapped,
+)
 from nescio.nets.stack import stack
 
 
@@ -37,10 +53,13 @@ class Predictor(Protocol):
     def __call__(self, x: Any, /) -> Prediction: ...
 
 
-def as_head(head: Head | str | None, net: nn.Module) -> Head:
-    """The head that is meant: a value, a name, or without one that of class logits."""
+def as_head(head: Head | str | None, net: nn.Module | None = None) -> Head:
+    """The head that is meant: a value, a name, or without one that of class logits.
+
+    A name may have options, as on the command line: "gaussian,floor=0.001", "binary,label=2".
+    """
     if isinstance(head, str):
-        found: Head = heads[head]()
+        found: Head = heads.built(head)()
         return found
     if isinstance(head, Head):
         return head
@@ -49,12 +68,8 @@ def as_head(head: Head | str | None, net: nn.Module) -> Head:
             "head= takes a head, such as nescio.heads.gaussian(), or its name, one of "
             f"{', '.join(heads)}; got a {type(head).__name__}"
         )
-    if _has_one_output(net):
-        raise NescioError(
-            "the network has one output; classes need one logit for each class, and for a "
-            "regression say how outputs are read: head='fixed_variance' for means, or "
-            "head='gaussian' for a mean and a spread"
-        )
+    if net is not None and _has_one_output(net):
+        raise NescioError(f"the network has one output, not one logit for each class; {asked()}")
     return categorical()
 
 
@@ -63,6 +78,80 @@ def _has_one_output(net: nn.Module) -> bool:
     while type(net) is nn.Sequential and len(net):
         net = net[-1]
     return isinstance(net, nn.Linear) and net.out_features == 1
+
+
+def _last_width(net: nn.Module) -> int:
+    """Outputs of the linear layer that was made last; 0 where there is none."""
+    widths = [layer.out_features for layer in net.modules() if isinstance(layer, nn.Linear)]
+    return widths[-1] if widths else 0
+
+
+def with_head(
+    source: Any, data: Any, *, head: Head | str | None = None, output: Output = None
+) -> Any:
+    """Networks by themselves as models of a head: the one given, or what the data tell.
+
+    A network of class logits stays as it is; so do models and predictors, which have their heads.
+    source: one, or several by name or in a list. data: inputs and labels, to look at a few.
+    """
+    again = partial(with_head, data=data, head=head, output=output)
+    if isinstance(source, Mapping):
+        return {name: again(one) for name, one in source.items()}
+    if isinstance(source, (list, tuple)):
+        return type(source)(again(one) for one in source)
+    if not isinstance(source, nn.Module):
+        _check_own(source, head, output)
+        return source
+    read = _looked_up(source, data, output) if head is None else as_head(head)
+    if read.name == "categorical" and output is None:
+        return source
+    return plain(source, head=read, output=output)
+
+
+def _check_own(source: Any, head: Head | str | None, output: Output) -> None:
+    """Refuse another head, or an output, for what has its own."""
+    own = networks(source)[:1] if callable(getattr(source, "networks", None)) else []
+    if output is not None and own:
+        raise NescioError("output= (--output) is for networks; a model or run folder needs none")
+    if head is None or not own:
+        return
+    if not same_head(own[0].head, as_head(head)):
+        raise NescioError(
+            f"a model has its own head, here {own[0].head.name!r}; leave head= (--head) out, or "
+            "give its network"
+        )
+
+
+def has_labels(source: Any, head: Head | str | None = None) -> bool:
+    """Whether a network is read, or a model was made, with a logit for each of several labels."""
+    if head is not None:
+        return as_head(head).task == "multilabel"
+    own = networks(source) if callable(getattr(source, "networks", None)) else []
+    return bool(own) and own[0].head.task == "multilabel"
+
+
+def same_head(first: Head, second: Head) -> bool:
+    """Whether two heads read outputs alike."""
+    return (first.name, dict(first.options)) == (second.name, dict(second.options))
+
+
+@torch.no_grad()
+def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
+    """The head that the outputs for a few inputs and their labels tell."""
+    if isinstance(data, Iterator):  # can be read only once
+        return categorical()
+    weight = next(net.parameters(), torch.zeros(()))
+    tokens = reads_tokens(net)
+    reads: dict[str, Any] = {"dtype": weight.dtype, "tokens": tokens, "columns": encoding_of(net)}
+    given = door.batches(data, targets=True, finite=False, **reads)
+    x, y = given.first
+    whole = y is None or (y.ndim == 1 and not y.is_floating_point())
+    if whole and (y is None or bool((y > 1).any()) or _last_width(net) > 1):
+        return categorical()  # without a run; one output is refused later
+    few = entering(x[:2], weight.device, weight.dtype, tokens=tokens)
+    with refusing_shapes(few):
+        outputs = selected(called(sharing(unwrapped(net)), few.clone()), output)
+    return known_head(outputs.shape[-1], y)
 
 
 def check_passes(passes: object) -> None:

@@ -103,7 +103,7 @@ def selected(result: Any, output: Output = None) -> Tensor:
             f"the network returns {_what(result)}{which}; say which tensor holds the logits: "
             "output= takes an index, a key or a function of what it returns"
         )
-    return chosen
+    return chosen[:, None] if chosen.ndim == 1 else chosen  # one number a sample is one output
 
 
 def returning(net: nn.Module, output: Output) -> nn.Module:

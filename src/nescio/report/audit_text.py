@@ -3,6 +3,7 @@
 import sys
 import textwrap
 
+from nescio.core import is_terminal
 from nescio.evaluation.audit.findings import Findings
 from nescio.report.audit_tables import Section, sections
 from nescio.report.audit_words import advice, compared, headline, range_warning, verdict
@@ -14,7 +15,7 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 def audit_text(found: Findings, *, width: int | None = None, styled: bool | None = None) -> str:
     """The audit as text; by default plain and 100 wide unless standard output is a terminal."""
-    styled = sys.stdout.isatty() if styled is None else styled
+    styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
     lines.said(guard_sentence(found), BOLD)
     if (usage := guard_usage(found)) is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
+from nescio.core import is_terminal
 from nescio.core.results import FIELDS, Results, Row
 
 WIDTH = 100  # of the text, off a terminal
@@ -123,7 +124,7 @@ class Page:
 
 def screen_width() -> int:
     """Of the terminal, or 100."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else WIDTH
 
 
 def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -> Grid:

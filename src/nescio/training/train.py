@@ -10,15 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import (
+    CHECKPOINT,
+    MODEL,
     Head,
     NescioError,
     Schedule,
     as_batch,
     as_targets,
+    as_tensor,
+    categorical,
     check_labels,
     check_same_run,
     digest,
     hash_inputs,
+    known_head,
     load,
     load_manifest,
     make_folder,
@@ -29,13 +34,20 @@ from nescio.core import (
     seeded,
     write_json,
 )
-from nescio.core.files import CHECKPOINT, MODEL
 from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
 from nescio.models.model import READABLE, History, Model
-from nescio.nets import columns_of, encoded, reads_tokens, refusing_shapes, standardized
+from nescio.nets import (
+    columns_of,
+    encoded,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+    sharing,
+    standardized,
+)
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -85,10 +97,8 @@ def train(
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
-    loss = nll() if loss is None else as_loss(loss)
     rule = schedule_named(schedule)
     config: dict[str, Any] = {
-        "loss": loss.description,
         "members": _member_numbers(members),
         "epochs": _whole("epochs", epochs),
         "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
@@ -103,10 +113,14 @@ def train(
     }
     _check_options(config, validation)
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
-    x, y = _read(data, nets[0], loss.head, "training data")
+    x, y = _arrays(data, nets[0], "training data")
+    loss = nll(_head(nets[0], x, y)) if loss is None else as_loss(loss)
+    config = {"loss": loss.description, **config}
+    y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
-        test = _read(validation, nets[0], loss.head, "validation data", x.device)
+        held = _arrays(validation, nets[0], "validation data", x.device)
+        test = held[0], _targets(held[1], held[0], loss.head, nets[0])
     nets = _fitting(nets, (x, y), test, loss.head, standardize)
     augments = check_augments(augment, x.shape[1:])
     config["augment"] = [step.description for step in augments]
@@ -240,9 +254,7 @@ def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) 
     return nets
 
 
-def _read(
-    data: Any, net: nn.Module, head: Head, name: str, device: torch.device | None = None
-) -> Pair:
+def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = None) -> Pair:
     dtype = _dtype(net)
     if reads_tokens(net):
         raise NescioError(
@@ -250,8 +262,17 @@ def _read(
             "with PyTorch, then use nescio.models.plain, nescio.guard or nescio.audit on it"
         )
     x, y = door.read(data, name=name, dtype=dtype, columns=columns_of(net))
-    x = only_tensor(x, "train").to(device or x.device)
-    return x, as_targets(y, len(x), task=head.task, dtype=dtype).to(x.device)
+    return only_tensor(x, "train").to(device or x.device), as_tensor(y, "targets")
+
+
+def _targets(y: Tensor, x: Tensor, head: Head, net: nn.Module) -> Tensor:
+    return as_targets(y, len(x), task=head.task, dtype=_dtype(net)).to(x.device)
+
+
+def _head(net: nn.Module, x: Tensor, y: Tensor) -> Head:
+    """Class logits, or where one output has labels 0 and 1, a binary logit."""
+    outputs = _outputs(net, x)
+    return known_head(outputs.shape[1], y) if outputs.ndim == 2 else categorical()
 
 
 def _dtype(net: nn.Module) -> torch.dtype:
@@ -283,21 +304,26 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: He
         )
     if head.task == "classification" and (y == y[0]).all():
         raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
-    was = net.training
-    with refusing_shapes(x):
-        outputs = net.eval()(as_batch(x[:2], _dtype(net)))
-    net.train(was)
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(x[:2]):
-        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    outputs = _outputs(net, x)
+    if outputs.ndim != 2 or len(outputs) != len(x[:2]):
+        shape = tuple(outputs.shape)
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
     for _, targets in (data, validation or data):
         if head.task == "classification":
-            check_labels(targets, outputs.shape[1], targets.shape)
+            check_labels(targets, head.logits(outputs).shape[1], targets.shape)
         elif outputs.shape[1] != head.width * targets.shape[1]:
             raise NescioError(
                 f"{targets.shape[1]} target(s) with the {head.name} head need "
                 f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}"
             )
+
+
+@torch.no_grad()
+def _outputs(net: nn.Module, x: Tensor) -> Tensor:
+    """What the network gives for two inputs, in evaluation mode, wherever it is."""
+    first = next(net.parameters(), x)
+    with refusing_shapes(x):
+        return selected(sharing(net)(as_batch(x[:2].to(first.device), _dtype(net))))
 
 
 def _finished(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nescio.core import NescioError
+from nescio.data import read_table
 from nescio.data.readers import array_stream, columns_of, csv, is_streamed, open_stream, row_of
 
 X = np.random.default_rng(0).normal(size=(103, 5)).astype(np.float32)
@@ -337,3 +338,64 @@ def test_an_image_that_cannot_be_read_is_not_finite(tmp_path):
         (tmp_path / f"{place}.png").write_bytes(b"none")
     with pytest.raises(NescioError, match="cannot read the image"):
         open_stream(tmp_path)
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_blank_lines_of_one_column_are_missing(tmp_path, monkeypatch, arrow, ending):
+    if not arrow:
+        monkeypatch.setattr("nescio.data.readers.csv._arrow", lambda *_, **__: None)
+    path = tmp_path / "one.csv"
+    path.write_bytes(ending.join(["v", "1", "", "3", "", "", "6", ""]).encode())
+    (block,) = [block for _, block in open_stream(path).blocks(10)]
+    np.testing.assert_array_equal(block[:, 0], [1, np.nan, 3, np.nan, np.nan, 6])
+    np.testing.assert_array_equal(read_table(path)["v"], [1, np.nan, 3, np.nan, np.nan, 6])
+    path.write_text('v\n1\n\n"x"\n')
+    with pytest.raises(NescioError, match=r"row 2 \(line 4 of the file\)"):
+        list(open_stream(path).blocks(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3", r"row 1 \(line 3 of the file\) has 1 values, expected 2 \(a, b\): is the"),
+        (
+            "a,b\n1,2,3\n",
+            r"row 0 \(line 2 of the file\) has 3 values, .*: quote values",
+        ),
+        ('a,b\n1,2\n3,"4\n5,6\n', "unexpected end of data; is it damaged or cut off"),
+        ("\na,b\n1,2\n", "begins with a blank line"),
+    ],
+)
+def test_ragged_and_cut_files_say_where(tmp_path, text, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(NescioError, match=message):
+        list(open_stream(path).blocks(10))
+    with pytest.raises(NescioError, match=message):
+        read_table(path)
+
+
+def bad_images(folder):
+    """Files that hold no image which can be used, among two that do."""
+    for name in ("a.png", "z.png"):
+        Image.new("L", (4, 4), 7).save(folder / name)
+    (folder / "cut.png").write_bytes((folder / "a.png").read_bytes()[:40])
+    (folder / "link.png").symlink_to(folder / "nowhere.png")
+    os.mkfifo(folder / "pipe.png")
+    Image.new("I;16", (4, 4)).save(folder / "sixteen.png")
+    (folder / "x.png").mkdir()
+    Image.new("1", (4000, 4000)).save(folder / "huge.png")
+
+
+def test_bad_images_do_not_end_a_folder(tmp_path, monkeypatch):
+    bad_images(tmp_path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
+    stream = open_stream(tmp_path)
+    blocks = [block for _, block in stream.blocks(100)]
+    assert [len(block) for block in blocks] == [7]
+    names = [stream.files[index] for index in stream.unreadable]
+    assert names == ["cut.png", "huge.png", "link.png", "pipe.png", "sixteen.png"]
+    reasons = "\n".join(stream.unreadable.values())
+    for word in ("exceeds limit", "a link to nothing", "a pipe", "stored as I;16"):
+        assert word in reasons

@@ -97,8 +97,10 @@ def test_labels_can_be_left_out_or_replaced(net, x, y):
     assert nescio.observe(net, (x, targets), labels=False).labels is None
 
 
-def test_numbers_as_labels_are_kept_but_are_no_classes(net, x):
-    found = nescio.observe(net, (x, torch.rand(23)))
+def test_numbers_as_labels_are_no_classes(net, x):
+    with pytest.raises(NescioError, match="(?s)not known how to read.*gaussian: Mean and variance"):
+        nescio.observe(net, (x, torch.rand(23)))
+    found = nescio.observe(net, (x, torch.rand(23)), head="categorical")
     assert found.labels.dtype == torch.float32
     with pytest.raises(NescioError, match="whole numbers"):
         found.known()

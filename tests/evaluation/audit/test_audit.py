@@ -219,11 +219,13 @@ def test_saving_writes_a_page_and_the_numbers(labeled, tmp_path: Path) -> None:
 
 
 def test_a_guard_of_an_earlier_audit_does_not_stay(labeled, tmp_path: Path) -> None:
-    (tmp_path / "guard.safetensors").write_bytes(b"of another network")
+    names = [tmp_path / "guard.safetensors", tmp_path / "guard.safetensors.json"]
+    for name in names:
+        name.write_bytes(b"of another network")
     findings = audit(linear(), labeled, rays=0, attack_steps=0, progress=False)
     assert findings.guard is None
     findings.save(tmp_path)
-    assert not (tmp_path / "guard.safetensors").exists()
+    assert not any(name.exists() for name in names)
 
 
 def test_test_data_scaled_otherwise_than_the_training_data_are_said(labeled) -> None:

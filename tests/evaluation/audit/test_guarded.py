@@ -1,11 +1,14 @@
 """The guard of an audit: promised on one part, measured on the other, or refused with a number."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from scipy.stats import binomtest
 from torch import nn
 
-from nescio import guard, nets
+from nescio import audit, guard, nets
 from nescio.core import NescioError
 from nescio.evaluation.audit import guarded, hold
 from nescio.evaluation.audit.findings import Broken, Shares
@@ -119,3 +122,12 @@ def test_the_network_behind_passes_of_dropout_is_guarded() -> None:
     found = guarded("mine", mc_dropout(net(), passes=3), held, drawn(300, 2))
     assert found.guard is not None
     assert len(found.guard.nets) == 1
+
+
+def test_the_guard_of_an_audit_is_described_beside_it(tmp_path: Path) -> None:
+    data = {"validation": drawn(500, 3), "train": drawn(500, 4)}
+    found = audit(net(), drawn(400, 2), rays=0, attack_steps=0, progress=False, **data)
+    found.save(tmp_path)
+    about = json.loads((tmp_path / "guard.safetensors.json").read_text())
+    assert about["guarantees"] == list(found.guard.guarantees)
+    assert about["groups"][0]["samples"] == len(found.guard.rules[0].scores)

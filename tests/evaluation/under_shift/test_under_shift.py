@@ -166,3 +166,17 @@ def test_what_cannot_be_read_is_said(tmp_path, content, message):
 def test_bad_calls_are_refused(call, message):
     with pytest.raises(NescioError, match=message):
         call()
+
+
+def test_rmse_of_several_targets_is_over_samples_and_targets():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(50, 3))).float()
+    y = torch.from_numpy(rng.normal(size=(50, 2))).float()
+
+    def regression(inputs):
+        mean = inputs[None, :, :2]
+        return Gaussian(mean, torch.ones_like(mean))
+
+    found = under_shift({"two": regression}, (x, y), feature_scaling(0, factor=3))
+    truth = (x[:, :2] - y).double().square().mean().sqrt()
+    assert found.curve("two", "rmse")[0] == pytest.approx(float(truth))

@@ -123,13 +123,15 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
-    """Labels (N,) as int64 from integers, targets (N, D) as float32 from floats."""
+    """Labels (N,), or several (N, K), 0 and 1, as int64; from floats targets (N, D) as float32."""
     if array.size == 0:
         raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
     if array.dtype.kind == "f":
         if array.ndim not in (1, 2):
             raise NescioError(f"{where} must be (N,) or (N, D) targets, got shape {array.shape}")
         return _float32(where, array.reshape(len(array), -1))
+    if array.ndim == 2 and array.shape[1] > 1 and array.min() >= 0 and array.max() <= 1:
+        return torch.from_numpy(array.astype(np.int64))
     if array.ndim != 1:
         raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
     if array.min() < 0 or array.max() > np.iinfo(np.int64).max:
@@ -237,7 +239,7 @@ def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
     return classes
 
 
-LOCAL = 30  # bytes of a zip member's own header, before its name and its extra field
+SKIPPED = 1 << 20  # bytes at a time
 Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, columns first?, type of numbers
 
 
@@ -262,15 +264,8 @@ def npz_stream(path: str | Path, *, array: str = "x") -> Stream:
         member = whole.getinfo(f"{array}.npy")
 
     def opened(stack: ExitStack) -> IO[bytes]:
-        if member.compress_type != zipfile.ZIP_STORED:
-            whole = stack.enter_context(zipfile.ZipFile(path))
-            return stack.enter_context(whole.open(member))
-        file = stack.enter_context(path.open("rb"))
-        file.seek(member.header_offset)
-        local = file.read(LOCAL)
-        name, extra = (int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
-        file.seek(name + extra, 1)
-        return file
+        whole = stack.enter_context(zipfile.ZipFile(path))
+        return stack.enter_context(whole.open(member))
 
     return _stream(path, f"{array} in {path}", opened, same_file(path, array=array))
 
@@ -299,7 +294,7 @@ def _stream(
         with _reading(path), ExitStack() as stack:
             file = opened(stack)
             _header(file)
-            file.seek(start * row, 1)
+            _skip(file, start * row)
             for first in range(start, shape[0], size):
                 rows = np.empty((min(size, shape[0] - first), *shape[1:]), kind)
                 yield as_block(name, _filled(rows, file, first))
@@ -314,6 +309,15 @@ def _header(file: IO[bytes]) -> Header:
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, columns_first, kind = read(file)
     return tuple(shape), bool(columns_first), kind
+
+
+def _skip(file: IO[bytes], count: int) -> None:
+    """Go on; bytes of an archive are read, so that its checksum is of all of them."""
+    if not isinstance(file, zipfile.ZipExtFile):
+        file.seek(count, 1)
+        return
+    while count and (read := file.read(min(count, SKIPPED))):
+        count -= len(read)
 
 
 def _filled(rows: NDArray[Any], file: Any, first: int) -> NDArray[Any]:

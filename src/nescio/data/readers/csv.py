@@ -32,6 +32,7 @@ from nescio.data.readers.stream import (
     Words,
     chosen_columns,
     exactly,
+    first_of,
     kept_in_order,
     listed,
     places_of,
@@ -141,9 +142,10 @@ def csv_row(path: str | Path, row: int, *, header: bool | None = None) -> str:
     with io.TextIOWrapper(_opened(layout.path), "utf-8-sig", newline="") as text:
         lines = csv.reader(text, delimiter=layout.separator)
         for cells in lines:
-            if cells and at == row:
+            counts = bool(cells) or len(layout.names) == 1
+            if counts and at == row:
                 break
-            at += bool(cells)
+            at += counts
             begins = lines.line_num + 1
     return f"row {row} (line {begins} of the file)"
 
@@ -155,7 +157,8 @@ def _layout(
         text = file.readline()
     line = text.decode("utf-8-sig").rstrip("\r\n")
     if not line.strip():
-        raise NescioError(f"{path} is empty; expected rows of numbers, with a header or without")
+        what = "begins with a blank line" if text else "is empty"
+        raise NescioError(f"{path} {what}; expected rows, with a header or without")
     separator = max((chr(mark) for mark in SEPARATORS), key=line.count)
     cells = [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
     named = is_header(cells) if header is None else header
@@ -223,20 +226,24 @@ def _chunks(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
         if end:
             yield rest[:end].replace(b"\r\n", b"\n")
             rest = rest[end:]
-    if rest.strip():
+    if rest.strip() or (rest and len(layout.names) == 1):
         yield rest.replace(b"\r\n", b"\n")
 
 
 def _count(layout: Layout, chunk: bytes) -> int:
-    """Rows of a chunk; empty lines are none."""
-    if b'"' in chunk or b"\n\n" in chunk or chunk.startswith(b"\n"):
+    """Rows of a chunk; of several columns, empty lines are none."""
+    blank = b"\n\n" in chunk or chunk.startswith(b"\n")
+    if b'"' in chunk or (blank and len(layout.names) > 1):
         return sum(1 for _ in _records(layout, chunk))
     return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
 
 
 def _records(layout: Layout, chunk: bytes) -> Iterator[list[str]]:
+    """Rows of cells; a blank line of a single column is an empty cell, of several it is none."""
     text = io.StringIO(chunk.decode("utf-8"), newline="")
-    return (row for row in csv.reader(text, delimiter=layout.separator) if row)
+    is_open = chunk.count(b'"') % 2 == 1  # a quote, unless it stands within a value
+    rows = csv.reader(text, delimiter=layout.separator, strict=is_open)
+    return (row or [""] for row in rows if row or len(layout.names) == 1)
 
 
 def _numbers(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
@@ -253,6 +260,8 @@ def _numbers(layout: Layout, chunk: bytes, first: int) -> NDArray[np.float64]:
 def _fast(layout: Layout, chunk: bytes) -> NDArray[np.float64]:
     table = _arrow(layout, chunk, text=False)
     if table is None:
+        if len(layout.names) == 1 and _count(layout, chunk) != len(chunk.split()):
+            raise ValueError  # numpy leaves blank lines out
         return np.loadtxt(
             io.BytesIO(chunk),
             np.float64,
@@ -284,7 +293,7 @@ def _arrow(layout: Layout, chunk: bytes, *, text: bool) -> Any:
             block_size=len(chunk) + 1,
             column_names=[str(place) for place in range(len(layout.names))],
         ),
-        reader.ParseOptions(delimiter=layout.separator),
+        reader.ParseOptions(delimiter=layout.separator, ignore_empty_lines=len(layout.names) > 1),
         reader.ConvertOptions(
             check_utf8=text,
             null_values=list(MISSING),
@@ -312,9 +321,12 @@ def _even(layout: Layout, chunk: bytes, first: int) -> list[list[str]]:
     for place, row in enumerate(rows, first):
         if len(row) != len(layout.names):
             where = csv_row(layout.path, place, header=layout.header)
+            hint = f"quote values that hold {layout.separator!r}"
+            if len(row) < len(layout.names):
+                hint = "is the file cut off? Write it again, or leave the row out"
             raise NescioError(
-                f"{layout.path}: {where} has {len(row)} values, expected {len(layout.names)}: "
-                f"quote values that hold {layout.separator!r}"
+                f"{layout.path}: {where} has {len(row)} values, expected {len(layout.names)} "
+                f"({first_of(layout.names)}): {hint}"
             )
     return rows
 
@@ -353,5 +365,6 @@ def _reading(path: str | Path) -> Iterator[None]:
         yield
     except BROKEN as error:
         raise NescioError(
-            f"cannot read {path}: {error}; expected a CSV file in UTF-8, plain, .gz or .xz"
+            f"cannot read {path}: {error}; is it damaged or cut off? Expected a CSV file in UTF-8, "
+            "plain, .gz or .xz"
         ) from None

@@ -30,7 +30,8 @@ def folder_stream(folder: str | Path, *, size: Size = None, mode: str | None = N
     no UTF-8 are written as \\xe9.
     """
     folder = Path(folder)
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    named = (path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    files = sorted(path for path in named if not path.is_dir())
     if not files:
         raise NescioError(f"{folder} holds no image files; expected {', '.join(ENDINGS)}")
     model, shape = _model(files, size, mode)
@@ -108,6 +109,9 @@ def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
     """Bytes (H, W, C) of one file."""
     from PIL import Image, UnidentifiedImageError
 
+    if not path.is_file():  # to open a pipe would wait for ever
+        what = "a link to nothing" if path.is_symlink() else "not a file but a pipe or a device"
+        raise UnreadableError(f"cannot read the image {path}: it is {what}; remove it")
     try:
         with Image.open(path) as file:
             image: Image.Image = file
@@ -118,13 +122,21 @@ def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
                     height, width = height_width(size)
                     image = image.resize((width, height), Image.Resampling.BILINEAR)
                 return np.atleast_3d(np.asarray(image, np.uint8))
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+    except (
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        OSError,
+        ValueError,
+        SyntaxError,
+    ) as error:
         raise UnreadableError(
             f"cannot read the image {path}: {error}; repair or remove it"
         ) from None
-    raise NescioError(
+    deep = stored.startswith("I") or stored == "F"  # more than 8 bits: no mode= converts them
+    kind = UnreadableError if mode is not None or deep else NescioError
+    raise kind(
         f"{path} is stored as {stored}, expected 8-bit gray (L) or color (RGB); "
-        + ("convert it first" if mode else 'mode="gray" or mode="color" converts many others')
+        + ("convert it first" if mode or deep else 'mode="gray" or mode="color" converts it')
     )
 
 

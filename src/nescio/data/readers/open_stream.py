@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nescio.core import NescioError
+from nescio.core import NescioError, did_you_mean
 from nescio.data.readers.arrays import npy_stream, npz_stream
 from nescio.data.readers.csv import csv_columns, csv_row, csv_stream
 from nescio.data.readers.image_folders import folder_stream
@@ -38,8 +38,9 @@ def open_stream(path: str | Path, **options: Any) -> Stream:
     known = list(inspect.signature(reader).parameters)[1:]
     wrong = sorted(set(options) - set(known))
     if wrong:
+        hint = did_you_mean(wrong[0], known).rstrip(".") or ";"
         raise NescioError(
-            f"{path} has no option {', '.join(wrong)}; its options: {', '.join(known) or 'none'}"
+            f"{path} has no option {', '.join(wrong)}{hint} its options: {', '.join(known) or '-'}"
         )
     return reader(path, **options)
 

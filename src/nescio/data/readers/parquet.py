@@ -96,20 +96,51 @@ def parquet_columns(path: str | Path) -> tuple[str, ...]:
     return tuple(_schema(Path(path))[0].names)
 
 
+def parquet_words(path: str | Path) -> dict[str, Any]:
+    """All columns of a file by name, as they stand; a null is None, or NaN among numbers."""
+    path, package = Path(path), parquet()
+    names = list(parquet_columns(path))
+    parts = [_cells(batch, names) for batch in _batches(package, path, names, 0, ROWS)]
+    if not parts:
+        raise NescioError(f"{path} has no rows; expected at least one")
+    return {
+        name: [part.different[name][at] for part in parts for at in part.index[name]]
+        for name in names
+    }
+
+
 def _schema(path: Path) -> tuple[Any, int]:
     """What the columns hold, and how many rows there are."""
     try:
         with parquet().ParquetFile(path) as file:
             return file.schema_arrow, file.metadata.num_rows
     except (OSError, ValueError) as error:
-        raise NescioError(f"cannot read {path} as Parquet: {error}; write it again") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> NescioError:
+    return NescioError(
+        f"cannot read {path} as Parquet, it is damaged, cut off or something else ({error}); copy "
+        "it again, or write it again"
+    )
 
 
 def _batches(
     package: ModuleType, path: Path, names: list[str], start: int, size: int
 ) -> Iterator[Any]:
-    """Rows as they come, without the row groups before the first one wanted."""
-    with package.ParquetFile(path) as file:
+    """Rows as they come, without the row groups before the first one wanted; checksums are read."""
+    try:
+        yield from _checked_batches(package, path, names, start, size)
+    except (OSError, ValueError) as error:
+        if isinstance(error, NescioError):
+            raise
+        raise _damaged(path, error) from None
+
+
+def _checked_batches(
+    package: ModuleType, path: Path, names: list[str], start: int, size: int
+) -> Iterator[Any]:
+    with package.ParquetFile(path, page_checksum_verification=True) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         first = 0
         while first < len(groups) and start >= groups[first]:

@@ -1,5 +1,6 @@
 """A network that is only read: its logits, and what chosen places hold, with gradients if asked."""
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, categorical
+from nescio.core import Head, Inputs, NescioError, asked, categorical, multilabel, parse
+from nescio.core.registry import detectors, heads
 from nescio.data import Columns, door
 from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
 from nescio.detectors.observe.layers import (
@@ -24,9 +26,9 @@ from nescio.detectors.observe.layers import (
     pooled,
     traced,
 )
-from nescio.models import Member
+from nescio.models import Member, as_head, same_head
 from nescio.models import networks as members_of
-from nescio.models.model import check_logits
+from nescio.models.model import CLASSES, check_logits
 from nescio.nets import (
     Copies,
     Output,
@@ -53,7 +55,7 @@ class Network:
     output: Output = None
     pool: Pool = "mean"
     places: Sequence[str] = ()
-    head: Head | None = None  # how its outputs are read; None: they are class logits
+    head: Head = CLASSES  # how its outputs are read
     fixed: bool = False  # whether nobody else can change the network
 
     @cached_property
@@ -89,11 +91,11 @@ class Network:
         """Linear layers by name, once they were asked for."""
         return {}
 
-    def linear(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight `(C, F)` and bias `(C,)` of a linear layer; without a bias it is zero."""
+    def linear(self, name: str, like: Tensor, head: Head | None = None) -> tuple[Tensor, Tensor]:
+        """Weight `(C, F)` and bias `(C,)` of a linear layer, as `linear_layer` gives them."""
         if not self.fixed or name not in self._linear:
             self._linear[name] = place(name, self.net).layer
-        return linear_layer(self._linear[name], like)
+        return linear_layer(self._linear[name], like, head)
 
     @property
     def reads(self) -> dict[str, Any]:
@@ -105,12 +107,16 @@ class Network:
         """Logits `(N, C)` and rows `(N, F)` of each place, in single precision or double."""
         with self._watched.lent() as reading:
             reading.begin(len(x))
-            logits = self._logits(self._run(reading, x), x)
+            logits = self.head.logits(self._outputs(self._run(reading, x), x))
             return logits, reading.end()
 
     def answer(self, x: Inputs) -> Tensor:
         """Logits `(N, C)` of inputs, with gradients with respect to them."""
-        return self._logits(self.raw(x), x)
+        return self.head.logits(self.outputs(x))
+
+    def outputs(self, x: Inputs) -> Tensor:
+        """Raw outputs `(N, O)`, with gradients with respect to the inputs."""
+        return self._outputs(self.raw(x), x)
 
     def raw(self, x: Inputs) -> Any:
         """What the network returns, in evaluation mode and with its weights frozen."""
@@ -131,15 +137,14 @@ class Network:
         self._run(reading, x)
         return reading.end()
 
-    def _logits(self, result: Any, x: Inputs) -> Tensor:
+    def _outputs(self, result: Any, x: Inputs) -> Tensor:
         logits = selected(result, self.output)
         if logits.ndim != 2 or len(logits) != len(x):
             raise NescioError(
                 f"a network must return (samples, outputs), here ({len(x)}, ...), it returned "
                 f"{tuple(logits.shape)}; output= takes a function of what it returns"
             )
-        logits = logits.float() if logits.dtype in HALVES else logits
-        return logits if self.head is None else self.head.center(logits)
+        return logits.float() if logits.dtype in HALVES else logits
 
     def _run(self, reading: Reading, x: Inputs) -> Any:
         with (
@@ -164,12 +169,17 @@ def _is_quicker(reading: Reading, x: Inputs) -> bool:
     return x.requires_grad or reading.pools
 
 
-def networks(source: Any) -> list[Member]:
-    """The networks of a module, a model, or a sequence of these, whose features can be read."""
+def networks(source: Any, head: Head | str | None = None) -> list[Member]:
+    """The networks of a module, a model, or a sequence of these, whose features can be read.
+
+    head: of modules; a model has its own.
+    """
     if isinstance(source, nn.Module):
-        return members_of(source)
+        read = CLASSES if head is None else as_head(head)
+        check_classes(read)
+        return [replace(member, head=read) for member in members_of(source)]
     if isinstance(source, (list, tuple)) and source:
-        return [member for part in source for member in networks(part)]
+        return [member for part in source for member in networks(part, head)]
     kind = type(source).__name__
     wanted = f"expected an nn.Module, a nescio model, or a list of modules, got {kind}"
     if not callable(getattr(source, "networks", None)):
@@ -183,11 +193,41 @@ def networks(source: Any) -> list[Member]:
         )
     for member in found:
         check_classes(member.head)
+        if head is not None and not same_head(member.head, as_head(head)):
+            raise NescioError(
+                f"the model has the head {member.head.name!r}; leave head= out, or give its network"
+            )
     return found
 
 
+def members_of_labels(source: Any) -> list[Member]:
+    """The networks of a module or model with a logit for each of several labels."""
+    if isinstance(source, nn.Module):
+        return [Member(net=source, head=multilabel())]
+    found = members_of(source)
+    if not all(member.is_bare and member.head.task == "multilabel" for member in found):
+        raise NescioError(
+            f"expected a network, or a model with the head 'multilabel', got one with "
+            f"{found[0].head.name!r}; nescio.models.plain(net, head='multilabel') makes one"
+        )
+    return found
+
+
+def head_of(about: Mapping[str, Any]) -> Head | None:
+    """The head that activations were read by, as `observe` wrote it down."""
+    found = about.get("head")
+    return None if found is None else heads[found["name"]](**found["options"])
+
+
 def check_classes(head: Head) -> None:
-    """Refuse a regression: its outputs are not class logits."""
+    """Refuse a regression or several labels: the outputs are not class logits."""
+    if head.task == "multilabel":
+        raise NescioError(
+            "detectors read classes, of which an input has one; this network has several labels. "
+            "nescio.guard_labels, nescio.audit_labels and nescio.calibration take them; for "
+            "everything else choose a label: head=nescio.heads.binary(label=0) in Python, --head "
+            "binary,label=0 on the command line"
+        )
     if head.task != "classification":
         raise NescioError(
             f"detectors and guards read logits of classes; this model has the head {head.name!r}. "
@@ -197,22 +237,25 @@ def check_classes(head: Head) -> None:
 
 def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Network:
     """The network of a member, read through its head: logits, or log-probabilities of classes."""
-    head = None if member.head.gives_logits else member.head
-    return Network(member.net, output, pool, head=head)
+    return Network(member.net, output, pool, head=member.head)
 
 
-def linear_layer(layer: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight `(C, F)` and bias `(C,)` of a linear layer; without a bias it is zero."""
+def linear_layer(layer: nn.Module, like: Tensor, head: Head | None = None) -> tuple[Tensor, Tensor]:
+    """Weight `(C, F)` and bias `(C,)` of a linear layer; without a bias it is zero.
+
+    head: one that makes class logits of fewer outputs makes the weights of these.
+    """
     assert isinstance(layer, nn.Linear)
     weight = layer.weight.detach().to(like)
     bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().to(like)
-    return weight, bias
+    if head is None or head.expand is None:
+        return weight, bias
+    return head.expand(weight.T).T, head.expand(bias)
 
 
-def check_outputs(logits: Tensor) -> None:
+def check_outputs(outputs: Tensor, head: Head) -> None:
     """Refuse probabilities where logits are expected."""
-    if logits.shape[1] > 1:
-        check_logits(logits[None], categorical())
+    check_logits(outputs[None], head if head.expand is not None else categorical())
 
 
 @contextmanager
@@ -260,28 +303,51 @@ class Scorer:
 
     def _view(self, net: Network, x: Inputs) -> View:
         logits, features = net(x)
+        if logits.shape[1] == 1:
+            raise NescioError(
+                f"the network has one output, not one logit for each class; {asked()}"
+            )
         check_finite("logits", logits.detach()[None])
         widths = {name: rows.shape[1] for name, rows in features.items()}
         check_widths(self.detector.name, self.detector.about, widths)
         linear = self.detector.about.get("linear")
-        weight, bias = net.linear(linear, logits) if linear else (None, None)
+        weight, bias = net.linear(linear, logits, net.head) if linear else (None, None)
         return View(logits, features, x, weight, bias, net.answer)
+
+
+def _unfitted(text: str) -> "Detector":
+    """The detector that a text names, if it needs no fit."""
+    build = detectors.built(text)
+    needed = [p.name for p in inspect.signature(build).parameters.values() if p.default is p.empty]
+    if needed:
+        name = parse(text)[0]
+        raise NescioError(
+            f"{name} needs {', '.join(needed)}: give nescio.detectors.{name}(...), fitted on "
+            "nescio.observe(net, train) for example"
+        )
+    made: Detector = build()
+    return made
 
 
 def scorer(
     source: Any,
-    detector: "Detector",
+    detector: "Detector | str",
     *,
     pool: Pool | None = None,
     output: Output = None,
+    head: Head | str | None = None,
     batch_size: int = 256,
 ) -> Scorer:
     """The detector on raw inputs: `scorer(net, detector)(x)` is `(N,)`, larger = further out.
 
     It reads the layers that the detector was fitted on, pooled as they were. Where `x` requires
     gradients the scores have them, so an attack can lower or raise them. pool, output: as for
-    `observe`, where the detector was fitted with a function, which no file holds.
+    `observe`, where the detector was fitted with a function, which no file holds. head: of modules;
+    without one, that of the activations the detector was fitted on. A detector that needs no fit
+    may be named, with options: "msp", "odin,temperature=100".
     """
+    if isinstance(detector, str):
+        detector = _unfitted(detector)
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     if detector.layers and "pool" not in detector.about:
@@ -289,10 +355,11 @@ def scorer(
             f"{detector.name} was fitted on arrays, so its layers {list(detector.layers)} have no "
             "place in a network; fit it on nescio.observe(net, data)"
         )
-    pool = _kept(detector.about, "pool", "mean") if pool is None else pool
-    output = _kept(detector.about, "output", None) if output is None else output
+    pool = kept(detector.about, "pool", "mean") if pool is None else pool
+    output = kept(detector.about, "output", None) if output is None else output
     check_pool(pool)
-    nets = [reader(member, output, pool) for member in networks(source)]
+    read = head_of(detector.about) if head is None and isinstance(source, nn.Module) else head
+    nets = [reader(member, output, pool) for member in networks(source, read)]
     fitted = len(detector.states)
     alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
     if not alone and fitted != len(nets):
@@ -304,7 +371,8 @@ def scorer(
     return Scorer(detector, tuple(placed), batch_size)
 
 
-def _kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
+def kept(made: Mapping[str, Any], option: str, default: Any) -> Any:
+    """An option that activations were read with; of a function only its name is known."""
     value = made.get(option, default)
     if isinstance(value, Mapping):
         name = value.get("function")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Bundle, Inputs, NescioError, digest, keep_freed
+from nescio.core import Bundle, Head, Inputs, NescioError, digest, keep_freed, known_head, zero_one
 from nescio.core.running import progress as bar
 from nescio.data import door
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
@@ -30,7 +30,8 @@ from nescio.detectors.observe.network import (
     reader,
 )
 from nescio.detectors.observe.store import Column, Room, Store
-from nescio.nets import Output, located
+from nescio.models.model import CLASSES, refuse_sigmoid
+from nescio.nets import Output, located, selected
 
 FEW = 4  # samples of the dry run
 MEMORY = 2_000_000_000  # bytes
@@ -65,6 +66,7 @@ def observe(
     count: int | None = None,
     inputs: bool = False,
     output: Output = None,
+    head: Head | str | None = None,
     batch_size: int = 256,
     memory: int = MEMORY,
     folder: str | Path | None = None,
@@ -85,6 +87,8 @@ def observe(
     output: where the logits are in what the network returns: an index, a key or a function. None:
       it is looked for (`.logits`, the key "logits", the only tensor of two axes), and recorded in
       `about`.
+    head: how the outputs of modules are read, a head of `nescio.heads` or its name. None: class
+      logits, or of one output with labels 0 and 1 a binary logit; what is unclear is asked for.
     memory: bytes; what takes more is written to files in `folder` and mapped, and so is what comes
       from an iterable of unknown length.
     """
@@ -92,14 +96,15 @@ def observe(
     keep_freed()
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
-    nets = [reader(member, output, pool) for member in networks(source)]
+    nets = [reader(member, output, pool) for member in networks(source, head)]
     batches = door.batches(
         data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **nets[0].reads
     )
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first
-        seen = [_dry_run(net, layers, first[0][:FEW]) for net in nets]
+        seen = [_dry_run(net, layers, first[0][:FEW], first[1]) for net in nets]
         _check_alike(seen)
+        nets = [one.network for one in seen]
         kept = batches.whole if inputs else None
         columns = _columns(seen, first, inputs=inputs and kept is None)
         room = Room(columns, batches.most, memory, None if folder is None else Path(folder))
@@ -109,7 +114,7 @@ def observe(
         ):
             samples = 0
             for x, y in batches:
-                _write(stores, seen, samples, x, y)
+                _write(stores, seen, samples, x, _labels(nets[0].head, y))
                 for name, part in _named(x).items() if inputs and kept is None else ():
                     stores[name].write(samples, part)
                 samples += len(x)
@@ -121,7 +126,7 @@ def observe(
             found = {name: tensor.clone() for name, tensor in found.items()}
     about = {**_about(seen, pool), "data": digest(found["hashes"]), "bytes": size}
     return Activations(
-        logits=found["logits"],
+        logits=_checked(found["logits"], nets[0].head),
         features={name: found[LAYER + name] for name in seen[0].network.places},
         labels=found.get("labels"),
         inputs=_inputs(found) if kept is None else kept,
@@ -133,15 +138,24 @@ def observe(
     )
 
 
+def _checked(logits: Tensor, head: Head) -> Tensor:
+    """The logits; of one logit they are refused where all are probabilities."""
+    if head.name == "binary":
+        refuse_sigmoid(logits[..., 1:])
+    return logits
+
+
 def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
     """How the networks were read, as JSON."""
     first = seen[0].network
+    head = {"name": first.head.name, "options": dict(first.head.options)}
     columns = first.reads["columns"]
     return {
         "network": type(first.net).__name__,
         "layers": list(first.places),
         "pool": named(pool),
         "output": named(first.output),
+        **({} if first.head.name == "categorical" else {"head": head}),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
         **({} if columns is None else {"columns": columns.layout}),
@@ -170,35 +184,44 @@ def _inputs(columns: dict[str, Tensor]) -> Inputs | None:
     return Bundle(parts) if parts else columns.get(INPUTS)
 
 
-def _dry_run(network: Network, layers: Any, x: Inputs) -> Seen:
+def _labels(head: Head, y: Tensor | None) -> Tensor | None:
+    """Labels as integers, where the head knows that they are 0 and 1."""
+    return zero_one(y) if y is not None and head.name == "binary" else y
+
+
+def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen:
     """Which places are meant, how wide they are, and whether a linear layer gives the logits."""
     net = network.net
     result, calls = network.traced(x)
     output = located(result) if network.output is None else network.output
     places = placed_in(net, chosen(layers, net, calls))
-    placed = replace(network, output=output, places=places)
+    outputs = selected(result, output)
+    if outputs.ndim != 2:
+        replace(network, output=output).outputs(x)  # says what was expected
+    head = known_head(outputs.shape[-1], y) if network.head is CLASSES else network.head
+    placed = replace(network, output=output, places=places, head=head)
     logits, rows = placed(x)
     linear = last_linear(calls)
     held = {} if linear is None else network.held(x, (BEFORE + linear, linear))
-    check_outputs(logits)
+    check_outputs(outputs, head)
     nothing = Seen(placed, logits, rows, None, None)
     if linear is None:
         return nothing
     entering, given = held[BEFORE + linear], held[linear]
     near = 1e-2 if entering.dtype in HALVES else 1e-4
-    read = given if network.head is None else network.head.center(given)
-    normed = network.head is not None or not _equal(logits, given)
-    if normed and not _equal(logits, read):
-        if logits.shape != given.shape or logits.shape[1] < 2:
+    same = _equal(outputs, given)
+    normed = not (same and (head.gives_logits or head.expand is not None))
+    if not same:
+        if outputs.shape != given.shape or not head.gives_logits:
             return nothing
         logs = given.double().log_softmax(1)
-        if not torch.allclose(logits.double(), logs, rtol=near, atol=near):
+        if not torch.allclose(outputs.double(), logs, rtol=near, atol=near):
             return nothing
     exact = F.linear(entering.double(), *network.linear(linear, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
         return nothing
-    same = [None, *(name for name, row in rows.items() if _equal(row, entering))]
-    last = BEFORE + linear if BEFORE + linear in same else same[-1]
+    alike = [None, *(name for name, row in rows.items() if _equal(row, entering))]
+    last = BEFORE + linear if BEFORE + linear in alike else alike[-1]
     # Of logits less their log-sum-exp, the features are known; weights would give other logits.
     return Seen(placed, logits, rows, last, None if normed else linear)
 
@@ -210,6 +233,7 @@ def _equal(ours: Tensor, theirs: Tensor) -> bool:
 
 def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[Column, ...]:
     (x, y), members = first, len(seen)
+    y = _labels(seen[0].network.head, y)
     rows = {"logits": seen[0].logits, **{LAYER + n: row for n, row in seen[0].rows.items()}}
     columns = [Column(n, members, (row.shape[1],), row.dtype) for n, row in rows.items()]
     columns.append(Column("hashes", 0, (), torch.int64))
@@ -239,6 +263,6 @@ def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
         return {}
     if any(one.linear is None for one in seen):
         return {"last": seen[0].last}
-    layers = [one.network.linear(one.linear or "", like) for one in seen]
+    layers = [one.network.linear(one.linear or "", like, one.network.head) for one in seen]
     weights, biases = zip(*layers, strict=True)
     return {"weight": torch.stack(weights), "bias": torch.stack(biases), "last": seen[0].last}

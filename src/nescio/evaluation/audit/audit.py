@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nescio import data as sets
 from nescio.core import (
+    Head,
     Inputs,
     NescioError,
     Results,
@@ -53,10 +54,10 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.guards import Guard
+from nescio.guards import Guard, described
 from nescio.metrics import reliability
-from nescio.models import Predictor, encoding_of, plain
-from nescio.nets import reads_tokens
+from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
+from nescio.nets import Output, reads_tokens
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
@@ -91,7 +92,7 @@ class Audit:
         return found
 
     def save(self, folder: str | Path) -> Path:
-        """Write `audit.json`, `audit.html`, a page complete in itself, and the guard.
+        """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
         Returns the path of the page.
         """
@@ -101,8 +102,10 @@ class Audit:
         whole = self
         if self.guard is not None:
             whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
+            write_json(folder / f"{GUARD}.json", described(self.guard))
         else:  # one of an earlier audit would speak for another network
-            (folder / GUARD).unlink(missing_ok=True)
+            for name in (GUARD, f"{GUARD}.json"):
+                (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         return folder / "audit.html"
@@ -151,6 +154,8 @@ def audit(
     rays: int = RAYS,
     attack_steps: int = STEPS,
     attack_radius: float | None = None,
+    head: Head | str | None = None,
+    output: Output = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -167,10 +172,11 @@ def audit(
     alphas: factors on the test inputs. rays: how many of each kind to follow to infinity, exactly;
     0 leaves the far field out. attack_steps: of gradient ascent on the confidence, from noise; 0
     leaves the attack out. attack_radius: how far it may go, as a share of the range of the data;
-    0.3 for images, 0.05 for vectors.
+    0.3 for images, 0.05 for vectors. head, output: how the outputs of networks are read, and where
+    they are in what these return, as for `nescio.observe`.
     """
-    named = dict(net) if isinstance(net, Mapping) else {"network": net}
-    predictors = {name: plain(n) if isinstance(n, nn.Module) else n for name, n in named.items()}
+    bare = dict(net) if isinstance(net, Mapping) else {"network": net}
+    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
@@ -188,7 +194,8 @@ def audit(
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"))
     own = noise_sets(x, known, seed) if ranged else {}
     name, first = next(iter(predictors.items()))
-    guard = guarded(name, first, held, trained, seed=seed, progress=progress)
+    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    guard = guarded(name, first, held, trained, **how)
     plan = _Plan(held, guard, own, given, attack, alphas, _rays(x, rays * ranged, seed), seed)
     found, attacked = plan.run(predictors, progress)
     tried = {**given, **own, **attacked}
@@ -210,6 +217,21 @@ def audit(
         not_applicable={} if ranged else dict.fromkeys(RANGED, NO_RANGE),
     )
     return Audit(findings, guard.guard)
+
+
+def _predictor(net: Any, data: Any, head: Head | str | None, output: Output) -> Predictor:
+    """A network read by its head; a predictor as it is."""
+    if isinstance(net, nn.Module):
+        net = with_head(net, data, head=head, output=output)
+    found: Predictor = plain(net) if isinstance(net, nn.Module) else net
+    return found
+
+
+def _whole(net: Any, predictor: Any, output: Output) -> dict[str, Any]:
+    """What is guarded of a network whose outputs were picked: all of it, and where they are."""
+    if output is None or not isinstance(net, nn.Module):
+        return {"source": innermost(predictor)}
+    return {"source": Member(net=net, head=predictor.head), "output": output}
 
 
 def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any) -> None:

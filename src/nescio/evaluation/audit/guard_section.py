@@ -17,6 +17,7 @@ from nescio.guards import Decisions, Guard, guard
 from nescio.guards.largest_coverage import fewest
 from nescio.guards.splitting import FITTING
 from nescio.models import Predictor, innermost
+from nescio.nets import Output
 from nescio.nets.factory import is_scaled, made_by
 from nescio.training.loop import Pair
 
@@ -56,11 +57,14 @@ def guarded(
     held: Held,
     train: tuple[Tensor, Tensor | None] | None,
     *,
+    source: Any = None,
+    output: Output = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Guarded:
     """Fit a guard for a predictor's network and measure it.
 
+    source, output: the networks, and where the logits are in what they return.
     train: inputs and labels that fit the detector; without them a part of the fitting data does.
     """
     wish: dict[str, Any] = {"false_alarm": FALSE_ALARM, "risk": RISK, "confidence": CONFIDENCE}
@@ -70,7 +74,8 @@ def guarded(
     try:
         if samples < least:
             raise NescioError(f"{samples} held-out samples, it takes {least}")
-        found = _made(predictor, held.fitting, train, wish, seed, progress)
+        wish |= {"output": output, "seed": seed, "progress": progress}
+        found = _made(source or innermost(predictor), held.fitting, train, wish)
     except NescioError as error:
         return Guarded(None, None, replace(about, skipped=str(error)))
     x, y = held.measured
@@ -99,23 +104,19 @@ def least_samples(
 
 
 def _made(
-    predictor: Predictor,
+    source: Any,
     calibration: Pair,
     train: tuple[Tensor, Tensor | None] | None,
-    wish: Mapping[str, Any],
-    seed: int,
-    progress: bool | None,
+    options: Mapping[str, Any],
 ) -> Guard:
     data = None
     if train is not None:
         x, y = train
-        order = torch.randperm(len(x), generator=generator(seed, "training"))[:TRAINING]
+        order = torch.randperm(len(x), generator=generator(options["seed"], "training"))[:TRAINING]
         rows = order.sort().values
         data = x[rows], None if y is None else y[rows]
     with quiet():
-        return guard(
-            innermost(predictor), calibration, train=data, seed=seed, progress=progress, **wish
-        )
+        return guard(source, calibration, train=data, **options)
 
 
 def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:

@@ -5,16 +5,18 @@ from typing import Any
 
 import torch
 
-from nescio.core import NescioError, unknown
+from nescio.core import Head, NescioError, unknown
+from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import Pool
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
 from nescio.metrics.ranking import Positive
+from nescio.models import with_head
 from nescio.nets import Output
 
 OPTIONS: dict[str, tuple[str, ...]] = {  # of each task, beside those of all
-    "ood": ("near", "measures", "layers", "pool", "output", "positive", "batch_size"),
-    "confidence": ("measures", "published", "layers", "pool", "output", "batch_size"),
-    "errors": ("validation", "layers", "pool", "output", "batch_size"),
+    "ood": ("near", "measures", "layers", "pool", "positive", "batch_size"),
+    "confidence": ("measures", "published", "layers", "pool", "batch_size"),
+    "errors": ("validation", "layers", "pool", "batch_size"),
 }
 
 
@@ -35,6 +37,7 @@ def compare(
     layers: Any = None,
     pool: Pool | None = None,
     output: Output = None,
+    head: Head | str | None = None,
     name: str = "test",
     positive: Positive | None = None,
     level: float = 0.95,
@@ -73,7 +76,8 @@ def compare(
     confidence without its ties, and in the task "ood" predictive entropy and mutual information.
     near: names of the OOD data that are near the test data. validation: other inputs and labels, to
     fit a temperature on for the histograms of the task "errors". published: numbers of a paper, see
-    `Comparison.beside`. layers, pool, output, batch_size: as for `observe`. name: of the test data.
+    `Comparison.beside`. layers, pool, output, head, batch_size: as for `observe`. name: of the test
+    data.
     positive: "ood" (default) or "in_dist", the sense of AUPR and FPR. level: of intervals.
     resamples: draws of a bootstrap, 500 for the task "ood", otherwise 1000; 0: no such intervals.
     """
@@ -81,13 +85,14 @@ def compare(
         raise NescioError(unknown("task", str(task), OPTIONS))
     given = {
         "near": near, "measures": measures, "validation": validation, "published": published,
-        "layers": layers, "pool": pool, "output": output, "positive": positive,
-        "batch_size": batch_size,
+        "layers": layers, "pool": pool, "positive": positive, "batch_size": batch_size,
     }  # fmt: skip
     options = {key: value for key, value in given.items() if value is not None}
     for key in options:
         if key not in OPTIONS[task]:
             raise NescioError(f"{key}= has no meaning in the task {task!r}; leave it out")
+    if not isinstance(data, Activations):
+        subjects = with_head(subjects, data, head=head, output=output)
     options |= {"train": train, "detectors": detectors, "scores": scores, "name": name}
     options |= {} if resamples is None else {"resamples": resamples}
     return _task(task)(subjects, data, ood, level=level, seed=seed, progress=progress, **options)

@@ -130,7 +130,7 @@ def _detectors(
     if net is None:
         raise NescioError("detectors read a network: give one as the first subject")
     known = None if train is None else observe_given(net, "train", train, **options)
-    kept = {key: options[key] for key in ("pool", "output", "batch_size") if key in options}
+    kept = {key: options[key] for key in ("pool", "batch_size") if key in options}
     named = []
     for one in candidates(given, members=1, vectors=False):
         if one.name in taken:

@@ -40,6 +40,8 @@ def run(net: Callable[[Tensor], Any], names: Mapping[nn.Module, str], start: Tra
     if not isinstance(out, Traced):
         raise NescioError("the network must return one tensor that depends on its input")
     part = out.domain.current(out.part)
+    if not part.features:  # one number a sample
+        part = out.domain.map(part, Linear(lambda f: f[..., None]))
     if len(part.features) != 1:
         raise NescioError(
             f"a network must return (samples, outputs), a sample gives {part.features}"
@@ -76,6 +78,7 @@ class Instance:
 
     net: nn.Module
     masks: tuple[int, int] | None = None  # seed and number of the pass whose dropout masks hold
+    expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs to class logits
     slope: float = 1.0
     intercept: Tensor | None = None
     checked: set[tuple[int, ...]] = field(default_factory=set)  # shapes the tracing is right for
@@ -90,6 +93,8 @@ class Instance:
             self._check(part)
             self.checked.add(part.features)
         out = self._trace(domain, part)
+        if self.expand is not None:
+            out = domain.map(out, Linear(self.expand))
         if self.slope == 1.0 and self.intercept is None:
             return out
         scale, size = self.slope, abs(self.slope)
@@ -99,7 +104,8 @@ class Instance:
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """Logits `(N, C)` of inputs in float64."""
-        out = self._plain(x) * self.slope
+        out = self._plain(x)
+        out = (out if self.expand is None else self.expand(out)) * self.slope
         return out if self.intercept is None else out + self.intercept
 
     def _trace(self, domain: Domain, part: Part) -> Part:
@@ -109,7 +115,7 @@ class Instance:
     def _plain(self, x: Tensor) -> Tensor:
         with self._fixed(), _Wide():
             out: Tensor = self.net(x.clone())
-        return out
+        return out[:, None] if out.ndim == 1 else out
 
     @torch.no_grad()
     def _check(self, part: Part) -> None:
@@ -159,9 +165,12 @@ class _Wide(TorchFunctionMode):
 def instances(source: Source) -> list[Instance]:
     """The networks of a source, each copied: nothing of the user's is changed."""
     members = networks(source)
-    for head in (member.head.name for member in members):
-        if head != "categorical":
-            raise NescioError(f"the geometry reads softmax classifiers; the head here is {head}")
+    for head in (member.head for member in members):
+        if head.name != "categorical" and head.expand is None:
+            raise NescioError(
+                f"the geometry reads class logits; the head here is {head.name}. Of a network with "
+                "several labels it reads one: head=nescio.heads.binary(label=0)"
+            )
     shared = {id(m.net): m.net for m in members}  # passes of dropout share a network
     copies = {key: _ready(net) for key, net in shared.items()}
     checked: dict[int, set[tuple[int, ...]]] = {}  # of one template one member is checked
@@ -169,6 +178,7 @@ def instances(source: Source) -> list[Instance]:
         Instance(
             net=copies[id(m.net)],
             masks=m.masks,
+            expand=m.head.expand,
             slope=m.slope,
             intercept=None if m.intercept is None else as_constant(m.intercept),
             checked=checked.setdefault(id(m.template or m.net), set()),
@@ -190,7 +200,10 @@ def _ready(net: nn.Module) -> nn.Module:
 def check_classes(outputs: int) -> None:
     """Refuse a network with one output where probabilities are asked for."""
     if outputs < 2:
-        raise NescioError("a network with one output has no classes to be sure of; give it two")
+        raise NescioError(
+            "a network with one output has no classes to be sure of; where it is the logit of "
+            "class 1, give nescio.models.plain(net, head='binary')"
+        )
 
 
 def as_number(value: Any, name: str) -> float:

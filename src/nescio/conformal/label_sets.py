@@ -1,0 +1,35 @@
+"""Prediction sets of several labels: for each the values 0 and 1 that it may have."""
+
+from typing import Any
+
+from nescio.conformal.sets import Sets
+from nescio.core import Array, MultiLabel, as_tensor, check_label_table
+from nescio.core.registry import conformal_methods
+
+
+def label_sets(
+    prediction: MultiLabel | Array,
+    labels: Any,
+    *,
+    method: str = "threshold",
+    miscoverage: float = 0.1,
+    joint: bool = True,
+    **options: Any,
+) -> tuple[Sets, ...]:
+    """Prediction sets for each of K labels; the k-th is called on `prediction.label(k)`.
+
+    prediction: of several labels, or logits `(N, K)`. labels: `(N, K)` of 0 and 1.
+    miscoverage: the share of new samples of which some label may be missed; with joint=False the
+    share that may be missed of each label by itself. method, options: of `nescio.conformal`.
+    """
+    if not isinstance(prediction, MultiLabel):
+        logits = as_tensor(prediction, "logits")
+        prediction = MultiLabel(logits[None] if logits.ndim == 2 else logits)
+    count = prediction.count
+    y = check_label_table(as_tensor(labels, "labels"), count, (len(prediction),))
+    share = miscoverage / count if joint else miscoverage  # Bonferroni
+    calibrate = conformal_methods[method]
+    made: list[Sets] = [
+        calibrate(prediction.label(k), y[:, k], miscoverage=share, **options) for k in range(count)
+    ]
+    return tuple(made)
