@@ -11,7 +11,7 @@ from click.testing import Result
 
 from nescio import Activations, load, monitor
 from nescio import guard as make_guard
-from nescio.cli.score import load_guard
+from nescio.cli.networks import load_guard
 from nescio.monitoring import Monitor
 
 NAME = "guarded_module_of_tests"

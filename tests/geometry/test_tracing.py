@@ -829,7 +829,7 @@ def test_what_shows_no_networks_is_refused():
     net = small(dropout=0.2)
     for head in (heads.gaussian(), heads.dirichlet()):
         for source in (models.plain(net, head=head), models.mc_dropout(net, head=head)):
-            with pytest.raises(NescioError, match=f"softmax classifiers; .* {head.name}"):
+            with pytest.raises(NescioError, match=f"reads class logits; .* {head.name}"):
                 instances(source)
 
 

@@ -93,6 +93,7 @@ from nescio.core.tensors import Inputs as Inputs
 from nescio.core.tensors import Numbers as Numbers
 from nescio.core.tensors import Shape as Shape
 from nescio.core.tensors import as_batch as as_batch
+from nescio.core.tensors import as_image_bytes as as_image_bytes
 from nescio.core.tensors import as_inputs as as_inputs
 from nescio.core.tensors import as_targets as as_targets
 from nescio.core.tensors import as_tensor as as_tensor

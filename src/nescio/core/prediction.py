@@ -8,7 +8,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from types import EllipsisType
 from typing import Any, Self, TypeVar
@@ -27,24 +27,25 @@ class Prediction(ABC):
     """A uniform mixture of M member distributions for every sample of a batch."""
 
     def __post_init__(self) -> None:
-        kind, first = type(self).__name__, self._tensors()[0]
-        for field, tensor in zip(fields(self), self._tensors(), strict=True):
+        kind, tensors = type(self).__name__, self._tensors()
+        first = tensors[0]
+        for name, tensor in zip(self.__dataclass_fields__, tensors, strict=True):
             if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-                raise NescioError(f"{kind}: {field.name} must be a floating point tensor")
+                raise NescioError(f"{kind}: {name} must be a floating point tensor")
             if tensor.dtype in (torch.float16, torch.bfloat16):  # sums would overflow or saturate
-                object.__setattr__(self, field.name, tensor.float())
+                object.__setattr__(self, name, tensor.float())
             if tensor.ndim < 3 or 0 in (tensor.shape[0], tensor.shape[-1]):
                 raise NescioError(
-                    f"{kind}: {field.name} must have shape (members, *batch, {self._last}), "
+                    f"{kind}: {name} must have shape (members, *batch, {self._last}), "
                     f"got {tuple(tensor.shape)}; a single network needs a member axis: t[None]"
                 )
             if tensor.shape != first.shape:
                 raise NescioError(
-                    f"{kind}: {field.name} has shape {tuple(tensor.shape)}, "
+                    f"{kind}: {name} has shape {tuple(tensor.shape)}, "
                     f"the first field {tuple(first.shape)}; they must agree"
                 )
             if tensor.sum().isnan() and tensor.isnan().any():  # the sum costs a tenth
-                raise NescioError(f"{kind}: {field.name} contains NaN; check the network's inputs")
+                raise NescioError(f"{kind}: {name} contains NaN; check the network's inputs")
         self._check()
 
     _last = "D"
@@ -65,7 +66,7 @@ class Prediction(ABC):
         """Log probability or density of `target` under the mixture, shape `(*batch,)`, in nats."""
 
     def _tensors(self) -> tuple[Tensor, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return tuple([getattr(self, name) for name in self.__dataclass_fields__])
 
     def _map(self, function: Any) -> Self:
         return type(self)(*(function(tensor) for tensor in self._tensors()))
@@ -221,7 +222,8 @@ class Categorical(Classification):
     logits: Tensor
 
     def _check(self) -> None:
-        if self.logits.numel() and self.logits.amax(-1).isinf().any():
+        least, most = self.logits.aminmax() if self.logits.numel() else (0.0, 0.0)
+        if most == math.inf or (least == -math.inf and (self.logits.amax(-1) == least).any()):
             raise NescioError(
                 "Categorical: logits must be below +inf and not all -inf for a sample"
             )

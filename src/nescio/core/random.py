@@ -70,9 +70,9 @@ class Rng:
         """The randomness of another step."""
         return Rng(self.seed, self.members, place)
 
-    def member(self, place: int) -> "Rng":
-        """The randomness of one member alone."""
-        return Rng(self.seed, self.members[place : place + 1], self.place)
+    def of(self, part: slice) -> "Rng":
+        """The randomness of some members."""
+        return Rng(self.seed, self.members[part], self.place)
 
     def generators(self, purpose: str) -> list[torch.Generator]:
         """One generator a member for `purpose` at this step."""

@@ -26,8 +26,10 @@ def as_tensor(value: Any, name: str) -> Tensor:
     One from torch.inference_mode is copied: nothing with a gradient may be made of it.
     """
     if isinstance(value, Tensor):
+        if not value.is_inference():
+            return value.detach() if value.requires_grad else value
         with torch.inference_mode(False):
-            return value.clone() if value.is_inference() else value.detach()
+            return value.clone()
     try:
         array = np.asarray(value)
         odd = not array.dtype.isnative or any(step < 0 for step in array.strides)
@@ -60,12 +62,7 @@ def as_inputs(
     if x.numel() == 0:
         raise NescioError(f"{name} are empty, shape {tuple(x.shape)}")
     if x.dtype == torch.uint8:
-        if x.ndim != 4:
-            raise NescioError(
-                f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be; "
-                "scale others as the network expects, often x / 255, then pass floats"
-            )
-        return x if keep_bytes else as_batch(x, dtype)
+        return as_image_bytes(x, name) if keep_bytes else as_batch(as_image_bytes(x, name), dtype)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}")
     x = x.to(dtype)
@@ -74,6 +71,20 @@ def as_inputs(
         raise NescioError(
             f"{name} contain NaN or infinite values (first in sample {sample}); remove or impute "
             "them"
+        )
+    return x
+
+
+def as_image_bytes(x: Tensor, name: str) -> Tensor:
+    """uint8 as it may come, from memory and from files alike: images `(N, C, H, W)`, 255 is 1.
+
+    Of any other shape nobody says whether 255 is 1: pixels, or ages, or codes of categories.
+    """
+    if x.ndim != 4:
+        channel = "; gray images need a channel axis: x[:, None]" if x.ndim == 3 else ""
+        raise NescioError(
+            f"{name} are uint8 of shape {tuple(x.shape)}; only images (N, C, H, W) may be"
+            f"{channel}; scale others as the network expects, often x / 255, then pass floats"
         )
     return x
 

@@ -1,5 +1,6 @@
 """A fitted detector: activations to one score per input, larger = further out."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ class Detector:
         parts = [self.rows(views) for views in blocks]
         with one_thread():  # a second one would spin for longer than this takes
             result = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-            lost = bool(result.isnan().any())
+            lost = math.isnan(result.sum()) and bool(result.isnan().any())
         if lost:
             read = {"logits": activations.logits}
             read |= {f"features {name!r}": activations.features[name] for name in self.layers}
@@ -98,7 +99,8 @@ class Detector:
             return self.rows([view])[0]
         state = _moved(self.states[0] if state is None else state, view.logits.device)
         features = {name: single(view.features[name]) for name in self.layers}
-        view = replace(view, logits=single(view.logits), features=features)
+        rest = view.inputs, view.weight, view.bias, view.answer
+        view = View(single(view.logits), features, *rest)
         return scores[self.name](view, state, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":

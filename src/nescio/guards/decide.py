@@ -1,5 +1,6 @@
 """The guard: a network, a detector, a calibration and rules that carry a guarantee."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from nescio.core import (
     Shape,
     as_batch,
     as_tensor,
+    joined,
     layout_hint,
     log_odds,
     shape_of,
@@ -34,7 +36,7 @@ from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Detector
 from nescio.detectors.activations import Activations
 from nescio.detectors.observe.layers import placed_in
-from nescio.detectors.observe.network import Network, linear_layer, reader
+from nescio.detectors.observe.network import Network, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.guarantees import guarantees, table
 from nescio.guards.rules import Rule, Scored
@@ -43,6 +45,7 @@ from nescio.nets import Output, copied, is_scripted
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
+FEW = 1 << 12  # numbers that are compared at once
 ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take most of the memory
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
@@ -63,8 +66,8 @@ class Range:
         """Whether all numbers of each input are in the range, `(N,)`."""
         flat = x.rows() if isinstance(x, Bundle) else as_batch(x).flatten(1)
         low, high = self.low.to(x.device), self.high.to(x.device)
-        if not len(flat):
-            return torch.ones(0, dtype=torch.bool, device=x.device)
+        if flat.numel() <= FEW:  # a few operations on all of them
+            return ((flat >= low) & (flat <= high)).all(1)
         odd = ~((flat.amin(0) >= low) & (flat.amax(0) <= high))  # columns to look at, often few
         numbers = flat[:, odd].double()
         low, high = (end.expand(len(odd))[odd] for end in (low, high))
@@ -91,7 +94,7 @@ def learn_range(x: Inputs) -> Range:
 class Watched:
     """A part of the inputs: which samples can be read, and what the networks give for those."""
 
-    rows: Tensor  # indices among the inputs, (n,)
+    rows: slice  # among the inputs, n of them
     finite: Tensor  # (n,)
     in_range: Tensor  # (n,)
     activations: Activations | None  # of the finite ones; None: there is none
@@ -119,6 +122,9 @@ def read_inputs(
     if given is not None and known is not None and given[1:] != known.shape:
         hint = "; one input needs an axis: x[None]" if given == known.shape else ""
         _refuse_shape(given[1:], known, hint or layout_hint(as_tensor(x, "inputs")))
+    if isinstance(x, Tensor) and x.is_floating_point() and known is not None and len(x):
+        yield as_tensor(x, "inputs")  # as they are wanted
+        return
     options: dict[str, Any] = {"tokens": tokens, "finite": False, "fixed": known is None}
     options["columns"] = columns
     options["shape"] = known.shape if known is not None and isinstance(known.shape, tuple) else None
@@ -144,29 +150,32 @@ def _activations(
         return None, good
     logits, features = [], []
     for net in watching:
-        parts = [net(batch) for batch in x.split(batch_size)]
-        logits.append(torch.cat([answer for answer, _ in parts]).to(x.device))
+        parts = [net(batch) for batch in (x.split(batch_size) if len(x) > batch_size else (x,))]
+        logits.append(joined([answer for answer, _ in parts]).to(x.device))
         names = parts[0][1]
-        rows = {n: torch.cat([found[n] for _, found in parts]).to(x.device) for n in names}
+        rows = {n: joined([found[n] for _, found in parts]).to(x.device) for n in names}
         features.append(rows)
-    for value in (*logits, *(row for rows in features for row in rows.values())):
-        good &= _finite(value)
-    if not good.any():
+    values = [*logits, *(row for rows in features for row in rows.values())]
+    if not all(math.isfinite(value.sum()) for value in values):  # where the sums are, all are
+        for value in values:
+            good &= _finite(value)
+    whole = bool(good.all())
+    if not whole and not good.any():
         return None, good
     linear = detector.about.get("linear")
-    ends = (
-        [linear_layer(linear, net.net, logits[0], net.head) for net in watching] if linear else []
-    )
+    ends = [net.linear(linear, logits[0], net.head) for net in watching] if linear else []
     return Activations(
-        logits=torch.stack([_only(rows, good) for rows in logits]),
-        features={n: torch.stack([_only(f[n], good) for f in features]) for n in features[0]},
-        inputs=_only(x, good),
+        logits=torch.stack([rows if whole else rows[good] for rows in logits]),
+        features={
+            n: torch.stack([f[n] if whole else f[n][good] for f in features]) for n in features[0]
+        },
+        inputs=x if whole else x[good],
         weight=torch.stack([weight for weight, _ in ends]) if ends else None,
         bias=torch.stack([bias for _, bias in ends]) if ends else None,
         last=None,
         answers=[net.answer for net in watching],
         about={name: detector.about[name] for name in ("pool",) if name in detector.about},
-        hashes=torch.zeros(int(good.sum()), dtype=torch.int64),  # not needed, and not free
+        hashes=good.new_zeros(len(good) if whole else int(good.sum()), dtype=torch.int64),  # unused
         checked=True,
     ), good
 
@@ -175,7 +184,7 @@ def _finite(x: Inputs) -> Tensor:
     """Which samples are finite, `(N,)`; where their sum is, all are, in a tenth of the time."""
     if isinstance(x, Bundle):
         return torch.stack([_finite(part) for part in x.parts.values()]).all(0)
-    if not x.is_floating_point() or bool(x.sum().isfinite()):
+    if not x.is_floating_point() or math.isfinite(x.sum()):
         return torch.ones(len(x), dtype=torch.bool, device=x.device)
     return x.reshape(len(x), -1).isfinite().all(1)
 
@@ -238,7 +247,7 @@ class Guard:
         start = 0
         for batch in batches:
             for part in self._watch(batch):
-                group = None if belongs is None else belongs[start + part.rows]
+                group = None if belongs is None else belongs[start:][part.rows]
                 parts.append(self._part(part, group))
             start += len(batch)
         found = Decisions.join(parts)
@@ -341,13 +350,17 @@ class Guard:
         sizes = (min(ROWS, most // max(1, x[:1].numel())) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
-            part = x[start : start + size]
-            rows = torch.arange(start, start + len(part), device=x.device)
-            finite = _finite(part)
-            in_range = torch.ones_like(finite) if self.range is None else self.range.in_dist(part)
+            rows = slice(start, start + size)
+            part = x[rows]
+            in_range = None if self.range is None else self.range.in_dist(part)
+            if in_range is not None and bool(in_range.all()):
+                finite = in_range.clone()  # what is in the range is finite
+            else:
+                finite = _finite(part)
             found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
-            finite[finite.clone()] = good
-            yield Watched(rows, finite, in_range & finite, found)
+            if not bool(good.all()):
+                finite[finite.clone()] = good
+            yield Watched(rows, finite, finite if in_range is None else in_range & finite, found)
 
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
@@ -383,15 +396,16 @@ class Guard:
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
-        p_value = torch.full_like(score, torch.nan)
-        rule = torch.full_like(label, CODES["unknown group"])
         if belongs is None:
             (only,) = self.rules
             p_value, rule = only.p_values(score), only.deciding(score, failure_score)
-        for number, own in zip(self.groups, self.rules, strict=True) if belongs is not None else ():
-            chosen = belongs == number
-            p_value[chosen] = own.p_values(score[chosen])
-            rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
+        else:
+            p_value = torch.full_like(score, torch.nan)
+            rule = torch.full_like(label, CODES["unknown group"])
+            for number, own in zip(self.groups, self.rules, strict=True):
+                chosen = belongs == number
+                p_value[chosen] = own.p_values(score[chosen])
+                rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
         return Decisions(
             decision=decided(rule),
             label=label,
@@ -427,6 +441,8 @@ class Guard:
         return check_groups(groups, samples)
 
     def _warn(self, found: Decisions) -> None:
+        if bool(found.in_range.all()):  # then all are finite
+            return
         lost = found.rule == CODES["not finite"]
         beyond = (
             "hold numbers outside the range of the calibration data (column in_range): are they "

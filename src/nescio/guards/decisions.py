@@ -27,6 +27,7 @@ RULES = {  # which rule decided, and its decision
 }
 RULE_NAMES = tuple(RULES)
 CODES = {name: code for code, name in enumerate(RULES)}
+DECIDED = torch.tensor(list(RULES.values()))  # the decision of each code
 SHOWN = 20  # rows of a printed table
 FEW = 16  # classes
 
@@ -70,6 +71,8 @@ class Decisions:
         """Those of all parts, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
+        if len(parts) == 1:
+            return parts[0]
         names = parts[0]._tensors()
         joined: dict[str, Any] = {
             name: torch.cat([getattr(part, name) for part in parts]) for name in names
@@ -182,7 +185,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def decided(rule: Tensor) -> Tensor:
     """The decision `(N,)` of each rule."""
-    return torch.tensor(list(RULES.values()), device=rule.device)[rule]
+    return DECIDED.to(rule.device)[rule]
 
 
 def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio.conformal import needed, p_values
+from nescio.conformal import needed
 from nescio.conformal.score_limits import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
@@ -49,7 +49,9 @@ class Rule:
 
     def p_values(self, score: Tensor) -> Tensor:
         """(1 + #{calibration scores at least as large, up to rounding}) / (n + 1), `(N,)`."""
-        return p_values(self.scores, score - rounding(score))
+        known = self.scores.to(score.device)
+        below = torch.searchsorted(known, score - rounding(score))
+        return (1 + len(known) - below).double() / (len(known) + 1)
 
     def at_risks(self) -> list[tuple[float, float]]:
         """Where nothing is answered: larger risks, and the coverage that each would have.
@@ -64,8 +66,10 @@ class Rule:
     def deciding(self, score: Tensor, failure_score: Tensor) -> Tensor:
         """Which rule decides about each input, `(N,)`: an index into RULES."""
         unsure = "failure_score" if self.coverage.holds else "no guarantee"
-        rule = torch.full_like(score, CODES[unsure], dtype=torch.int64)
-        rule[failure_score <= self.coverage.threshold] = CODES["sure enough"]
+        sure = failure_score <= self.coverage.threshold
+        rule = torch.where(sure, CODES["sure enough"], CODES[unsure])
+        if bool(is_in_dist(score, self.limit).all()):
+            return rule
         rule[~is_in_dist(score, self.limit)] = CODES["tie"]
         rule[score - rounding(score) > self.limit] = CODES["p-value"]
         return rule

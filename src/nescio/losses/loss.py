@@ -41,9 +41,8 @@ class Batch:
     memory: dict[str, Tensor] = field(default_factory=dict)  # stored between steps, (M, ...) each
     wanted: list["Wanted"] = field(default_factory=list)  # gradients to hand back after the step
 
-    def member(self, index: int) -> "Batch":
-        """The batch of one member alone."""
-        part = slice(index, index + 1)
+    def members(self, part: slice) -> "Batch":
+        """The batch of some members."""
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
         return replace(self, x=self.x[part], y=self.y[part], memory=memory, wanted=[])
 

@@ -4,24 +4,35 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, Rng, Schedule, as_batch, one_thread
+from nescio.core import (
+    NescioError,
+    Rng,
+    Schedule,
+    as_batch,
+    one_thread,
+    workers,
+)
 from nescio.core.running import progress
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Batch, Loss
 from nescio.nets.stack import Dense, Forward, Stack, Tensors
 from nescio.training.state import Optimizer, State, clip_members
 
-TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives
+TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives;
+LARGE = 16_000_000  # of stacked networks: a convolution does more than its weights say
+EVERY, TRIALS = 200, 4  # steps, and how many of them are timed
 Pair = tuple[Tensor, Tensor]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +115,65 @@ class Saver:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
+@dataclass
+class Team:
+    """Threads that train, each a part of the members; a single network is left to torch's threads.
+
+    Beside other work, threads wait for each other. So now and then a few steps are timed, the parts
+    one after the other and at once, and what is faster is used. The parts stay the same, each on
+    one thread, and with them the numbers.
+    """
+
+    pool: ThreadPoolExecutor | None = None
+    parts: int = 1
+    alone: bool = False
+    times: dict[int, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """A block for a step, with the threads that are best now."""
+        trial = number % EVERY
+        if self.pool is None:
+            yield
+            return
+        if trial < TRIALS:
+            self.alone = trial < TRIALS // 2
+        elif trial == TRIALS:
+            half = TRIALS // 2
+            one, all_ = (min(self.times.get(i, 0.0) for i in range(s, s + half)) for s in (0, half))
+            self.alone = one < all_
+        start = time.perf_counter()
+        with one_thread():
+            yield
+        self.times[trial] = time.perf_counter() - start
+
+    def each(self, work: Callable[[list[int]], T], members: int) -> list[T]:
+        """What `work` makes of the members, in their order, in parts."""
+        size = -(-members // self.parts)
+        parts = [list(range(members))[i : i + size] for i in range(0, members, size)]
+        if self.pool is None or self.alone:
+            return list(map(work, parts))
+        return list(self.pool.map(work, parts))
+
+
 @contextmanager
-def _prepared(work: int) -> Iterator[None]:
-    """Settings of the process that make steps fast, put back afterwards."""
+def _team(plan: Plan) -> Iterator[Team]:
     # A large block, freed untouched, makes the C library keep freed activations instead of
     # returning them to the system after each step and faulting them in again.
     block = torch.empty(31 << 18)
     del block
-    with one_thread() if work < TINY else nullcontext():
-        yield
+    threads = torch.get_num_threads()
+    parts = min(threads, len(plan.members))
+    if plan.data[0].device.type != "cpu" or threads == 1:
+        yield Team()
+    elif plan.work < (LARGE if plan.together else TINY):
+        with one_thread():
+            yield Team()
+    elif parts == 1:
+        yield Team()
+    else:
+        with workers(parts) as pool:
+            yield Team(pool, parts)
 
 
 def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
@@ -120,7 +181,7 @@ def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
     x = plan.data[0]
     low, high = as_batch(x.amin(0), plan.dtype), as_batch(x.amax(0), plan.dtype)
     with (
-        _prepared(plan.work),
+        _team(plan) as team,
         saver.watching(),
         progress(plan.epochs, "training", show=show) as bar,
     ):
@@ -129,10 +190,11 @@ def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
             rng = Rng(plan.seed, tuple(plan.members[i] for i in state.active))
             orders = _orders(plan, rng.at(state.epoch))
             while state.step < plan.steps:
-                _step(state, plan, _batch(state, plan, orders, low, high), rng)
+                with team.step(state.epoch * plan.steps + state.step):
+                    _step(state, plan, _batch(state, plan, orders, low, high), rng, team)
                 if state.step < plan.steps:
                     saver.after_step(state)
-            _end_epoch(state, plan)
+            _end_epoch(state, plan, team)
             bar(1, lambda: f"loss {state.train[state.epoch - 1].nanmean():.4g}")
             saver.after_step(state)
 
@@ -175,28 +237,38 @@ def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: T
     )
 
 
-def _step(state: State, plan: Plan, batch: Batch, rng: Rng) -> None:
+def _step(state: State, plan: Plan, batch: Batch, rng: Rng, team: Team) -> None:
     """One update of every active member."""
     done = state.epoch * plan.steps + state.step
     rate = plan.learning_rate * plan.schedule(done, plan.epochs * plan.steps)
     rng = rng.at(state.epoch, state.step)
-    if plan.together:
+    if plan.together and team.parts == 1:
         losses = _update(plan, state.weights, state.optimizer, batch, rng, rate)
     else:
-        losses = _one_by_one(state, plan, batch, rng, rate)
+        losses = _in_parts(state, plan, batch, rng, rate, team)
     state.sums += losses * (batch.x.shape[1] / batch.points)
     state.step += 1
 
 
-def _one_by_one(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float) -> Tensor:
-    """The same, member by member: activations and gradients of one at a time stay in the cache."""
-    losses, memories = [], []
-    for index in range(len(state.active)):
-        weights = {name: tensor[index : index + 1] for name, tensor in state.weights.items()}
-        part, chance = batch.member(index), rng.member(index)
-        losses.append(_update(plan, weights, state.optimizer.member(index), part, chance, rate))
-        memories.append(part.memory)
+def _in_parts(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float, team: Team) -> Tensor:
+    """The same in parts: those of the threads, and of networks that are not stacked each member.
+
+    Activations and gradients of one network at a time stay in the cache.
+    """
+
+    def move(some: list[int]) -> tuple[Tensor, dict[str, Tensor]]:
+        part = slice(some[0], some[-1] + 1)
+        weights = {name: tensor[part] for name, tensor in state.weights.items()}
+        own, chance = batch.members(part), rng.of(part)
+        losses = _update(plan, weights, state.optimizer.members(part), own, chance, rate)
+        return losses, own.memory
+
+    def move_all(some: list[int]) -> list[tuple[Tensor, dict[str, Tensor]]]:
+        return [move(some)] if plan.together else [move([member]) for member in some]
+
+    moved = [one for part in team.each(move_all, len(state.active)) for one in part]
     state.optimizer.steps += 1
+    losses, memories = zip(*moved, strict=True)
     for name in memories[0]:
         if name not in batch.memory:  # from now on the members change their parts of it in place
             batch.memory[name] = torch.cat([memory[name] for memory in memories])
@@ -239,7 +311,7 @@ def _by_autograd(
 
 
 @torch.no_grad()
-def _end_epoch(state: State, plan: Plan) -> None:
+def _end_epoch(state: State, plan: Plan, team: Team) -> None:
     if not math.isfinite(state.sums.sum().item()):
         raise _lost(state, plan, state.sums, "the loss")
     if len(state.active) == len(plan.members):
@@ -248,7 +320,7 @@ def _end_epoch(state: State, plan: Plan) -> None:
         state.train[state.epoch, state.active] = state.sums
     state.sums.zero_()
     if plan.validation is not None:
-        _validate(state, plan, plan.validation)
+        _validate(state, plan, plan.validation, team)
     state.epoch, state.step = state.epoch + 1, 0
 
 
@@ -265,10 +337,16 @@ def diverged(member: int, epoch: int, what: str) -> NescioError:
     )
 
 
-def _validate(state: State, plan: Plan, data: Pair) -> None:
+def _validate(state: State, plan: Plan, data: Pair, team: Team) -> None:
     index = torch.tensor(state.active, device=state.sums.device)
-    forward = Forward(plan.architecture, state.weights)
-    score = _validation_score(plan.loss, forward, data, len(index), state.sums.dtype)
+
+    @torch.no_grad()  # each thread has its own switch
+    def judge(some: list[int]) -> Tensor:
+        weights = {n: tensor[some[0] : some[-1] + 1] for n, tensor in state.weights.items()}
+        forward = Forward(plan.architecture, weights)
+        return _validation_score(plan.loss, forward, data, len(some), state.sums.dtype)
+
+    score = torch.cat(team.each(judge, len(index)))
     if not score.isfinite().all():
         raise _lost(state, plan, score, "the validation score")
     state.validation[state.epoch, index] = score

@@ -71,9 +71,9 @@ class Optimizer:
             scale = (square / correction2).sqrt_().add_(EPSILON)
             weight.addcdiv_(mean, scale, value=-rate / correction1)
 
-    def member(self, index: int) -> "Optimizer":
-        """The optimizer of one member alone; it changes this one's state, but not its count."""
-        state = {key: [t[index : index + 1] for t in parts] for key, parts in self.state.items()}
+    def members(self, part: slice) -> "Optimizer":
+        """The optimizer of some members; it changes this one's state, but not its count."""
+        state = {key: [t[part] for t in parts] for key, parts in self.state.items()}
         return replace(self, state=state)
 
     def keep(self, members: Tensor) -> None:

@@ -27,6 +27,7 @@ from nescio.core import (
     load,
     load_manifest,
     make_folder,
+    one_thread,
     only_tensor,
     owned,
     schedule_named,
@@ -152,6 +153,7 @@ def _run(
     return _trained(nets[0], state, plan, config, path)
 
 
+@one_thread()
 def _trained(
     net: nn.Module, state: State, plan: Plan, config: Mapping[str, Any], path: Path | None
 ) -> Model:
@@ -165,6 +167,7 @@ def _trained(
     return model
 
 
+@one_thread()
 def _plan(
     loss: Loss,
     net: nn.Module,
@@ -235,6 +238,7 @@ def _without_arguments(make_net: Any, data: Any) -> Any:
     return lambda: encoded(make_net(columns.width), columns)
 
 
+@one_thread()  # beside other work, more threads wait for each other at every small operation
 def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) -> list[nn.Module]:
     if isinstance(make_net, nn.Module):
         raise NescioError(
@@ -277,6 +281,7 @@ def _dtype(net: nn.Module) -> torch.dtype:
     return next((p.dtype for p in net.parameters()), torch.float32)
 
 
+@one_thread()
 def _fitting(
     nets: list[nn.Module], data: Pair, validation: Pair | None, head: Head, standardize: bool
 ) -> list[nn.Module]:
@@ -336,6 +341,7 @@ def _finished(
     return model.to(device)
 
 
+@one_thread()
 def _start(
     path: Path | None, config: Mapping[str, Any], nets: list[nn.Module], plan: Plan, name: str
 ) -> State:

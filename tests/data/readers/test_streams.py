@@ -176,14 +176,14 @@ def test_names_of_columns_are_read_without_the_columns(tmp_path):
         columns_of(tmp_path / "none.csv")
 
 
-def test_bytes_of_images_stay_and_others_become_shares(tmp_path):
+def test_bytes_of_images_stay_and_others_are_refused(tmp_path):
     np.save(tmp_path / "images.npy", np.full((3, 1, 2, 2), 255, np.uint8))
     images = open_stream(tmp_path / "images.npy")
     assert next(images.blocks(3))[1].dtype == torch.uint8
     assert images.sample_bytes == 4
     np.save(tmp_path / "rows.npy", np.full((3, 2), 51, np.uint8))
-    rows = next(open_stream(tmp_path / "rows.npy").blocks(3))[1]
-    assert rows.equal(torch.full((3, 2), 51) / 255)
+    with pytest.raises(NescioError, match="only images"):
+        next(open_stream(tmp_path / "rows.npy").blocks(3))
 
 
 @pytest.mark.parametrize(

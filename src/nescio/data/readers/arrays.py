@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, as_batch
+from nescio.core import NescioError, as_image_bytes
 from nescio.data.dataset import Dataset, Part, split
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
@@ -111,7 +111,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def inputs(where: str, array: NDArray[Any]) -> Tensor:
-    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is divided by 255."""
+    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is refused."""
     if array.ndim < 2 or array.size == 0:
         raise NescioError(
             f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row per "
@@ -119,7 +119,7 @@ def inputs(where: str, array: NDArray[Any]) -> Tensor:
         )
     if array.dtype != np.uint8:
         return _float32(where, array)
-    return torch.from_numpy(array) if array.ndim == 4 else as_batch(torch.from_numpy(array))
+    return as_image_bytes(torch.from_numpy(array), where)
 
 
 def targets(where: str, array: NDArray[Any]) -> Tensor:
@@ -160,8 +160,8 @@ def arrays_of(path: str | Path) -> list[str]:
 def read_npz(path: str | Path) -> tuple[Tensor, Tensor | None]:
     """Read the inputs `x` and, where the file has them, the targets `y`.
 
-    x becomes float32 (N, ...). uint8 is taken for images: (N, C, H, W) stays as it is, until the
-    batch; any other shape is divided by 255. Integer y becomes int64 labels (N,), floating-point y
+    x becomes float32 (N, ...). uint8 must be images (N, C, H, W) and stays as it is, until the
+    batch. Integer y becomes int64 labels (N,), floating-point y
     float32 targets (N, D).
     """
     arrays, found = read_arrays(path, {"x", "y"})

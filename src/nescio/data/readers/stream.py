@@ -17,6 +17,7 @@ from nescio.core import (
     NescioError,
     Shape,
     as_batch,
+    as_image_bytes,
     as_tensor,
     joined,
     known_by,
@@ -178,10 +179,10 @@ def array_stream(x: Any, *, name: str = "inputs") -> Stream:
 
 
 def as_block(name: str, part: Tensor | NDArray[Any]) -> Tensor:
-    """A block as a network reads it: float32; uint8 is in 255ths, and stays so for images."""
+    """A block as a network reads it: float32, or images of uint8."""
     x = as_tensor(part, name)
     if x.dtype == torch.uint8:
-        return x if x.ndim == 4 else as_batch(x)
+        return as_image_bytes(x, name)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}; convert them")
     return x.float()

@@ -86,6 +86,17 @@ class Network:
         """How tables are encoded; None: the network reads numbers as they are."""
         return columns_of(self.net)
 
+    @cached_property
+    def _linear(self) -> dict[str, nn.Module]:
+        """Linear layers by name, once they were asked for."""
+        return {}
+
+    def linear(self, name: str, like: Tensor, head: Head | None = None) -> tuple[Tensor, Tensor]:
+        """Weight `(C, F)` and bias `(C,)` of a linear layer, as `linear_layer` gives them."""
+        if not self.fixed or name not in self._linear:
+            self._linear[name] = place(name, self.net).layer
+        return linear_layer(self._linear[name], like, head)
+
     @property
     def reads(self) -> dict[str, Any]:
         """What `nescio.data.door` needs to know of the numbers that the network reads."""
@@ -230,14 +241,11 @@ def reader(member: Member, output: Output = None, pool: Pool = "mean") -> Networ
     return Network(member.net, output, pool, head=member.head)
 
 
-def linear_layer(
-    name: str, net: nn.Module, like: Tensor, head: Head | None = None
-) -> tuple[Tensor, Tensor]:
+def linear_layer(layer: nn.Module, like: Tensor, head: Head | None = None) -> tuple[Tensor, Tensor]:
     """Weight `(C, F)` and bias `(C,)` of a linear layer; without a bias it is zero.
 
     head: one that makes class logits of fewer outputs makes the weights of these.
     """
-    layer = place(name, net).layer
     assert isinstance(layer, nn.Linear)
     weight = layer.weight.detach().to(like)
     bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().to(like)
@@ -304,7 +312,7 @@ class Scorer:
         widths = {name: rows.shape[1] for name, rows in features.items()}
         check_widths(self.detector.name, self.detector.about, widths)
         linear = self.detector.about.get("linear")
-        weight, bias = linear_layer(linear, net.net, logits, net.head) if linear else (None, None)
+        weight, bias = net.linear(linear, logits, net.head) if linear else (None, None)
         return View(logits, features, x, weight, bias, net.answer)
 
 

@@ -28,7 +28,6 @@ from nescio.detectors.observe.network import (
     HALVES,
     Network,
     check_outputs,
-    linear_layer,
     networks,
     reader,
 )
@@ -221,7 +220,7 @@ def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen
         logs = given.double().log_softmax(1)
         if not torch.allclose(outputs.double(), logs, rtol=near, atol=near):
             return nothing
-    exact = F.linear(entering.double(), *linear_layer(linear, net, entering.double()))
+    exact = F.linear(entering.double(), *network.linear(linear, entering.double()))
     if not torch.allclose(exact, given.double(), rtol=near, atol=near):  # a layer of its own kind
         return nothing
     alike = [None, *(name for name, row in rows.items() if _equal(row, entering))]
@@ -267,10 +266,6 @@ def _last_layer(seen: Sequence[Seen], like: Tensor) -> dict[str, Any]:
         return {}
     if any(one.linear is None for one in seen):
         return {"last": seen[0].last}
-    used = [one.network for one in seen]
-    names = [one.linear or "" for one in seen]
-    layers = [
-        linear_layer(name, one.net, like, one.head) for name, one in zip(names, used, strict=True)
-    ]
+    layers = [one.network.linear(one.linear or "", like, one.network.head) for one in seen]
     weights, biases = zip(*layers, strict=True)
     return {"weight": torch.stack(weights), "bias": torch.stack(biases), "last": seen[0].last}

@@ -1,0 +1,70 @@
+"""Threads share the members: the same numbers with and without them."""
+
+import pytest
+import torch
+
+import nescio
+from nescio import nets
+from nescio.training import loop
+
+X = torch.rand(90, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(90) % 3
+MAKES = {
+    "dense": (lambda: nets.mlp(64, 3, widths=(9,), dropout=0.2), X.flatten(1)),
+    "convolutional": (lambda: nets.small_cnn((1, 8, 8), 3, width=2, dropout=0.2), X),
+}
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr(loop, "TINY", 0)
+    monkeypatch.setattr(loop, "LARGE", 0)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(name, **options):
+    make, x = MAKES[name]
+    options = {"members": 5, "epochs": 2, "batch_size": 30, "validation": (x, Y), **options}
+    return nescio.train(make, (x, Y), progress=False, **options)
+
+
+@pytest.mark.parametrize("loss", [None, nescio.losses.anchored(nescio.losses.nll())])
+@pytest.mark.parametrize("name", MAKES)
+def test_threads_change_no_number(name, loss, two_threads, monkeypatch):
+    shared = trained(name, loss=loss)
+    monkeypatch.setattr(loop.Team, "each", lambda self, work, members: _alone(self, work, members))
+    alone = trained(name, loss=loss)
+    for key, tensor in shared.tensors.items():
+        assert torch.equal(tensor, alone.tensors[key]), key
+    assert torch.equal(shared.history.validation, alone.history.validation)
+    monkeypatch.undo()
+    torch.set_num_threads(1)
+    whole = trained(name, loss=loss)
+    for key, tensor in shared.tensors.items():
+        torch.testing.assert_close(tensor, whole.tensors[key], rtol=1e-4, atol=1e-5)
+
+
+def _alone(team, work, members):
+    size = -(-members // team.parts)
+    parts = [list(range(members))[i : i + size] for i in range(0, members, size)]
+    return [work(part) for part in parts]
+
+
+def test_the_faster_way_is_taken():
+    team = loop.Team(pool=object(), parts=2)
+    clock = iter([0.0, 5.0, 5.0, 9.0, 9.0, 10.0, 10.0, 12.0, 12.0, 13.0, 13.0, 14.0])
+    times = pytest.MonkeyPatch()
+    times.setattr(loop.time, "perf_counter", lambda: next(clock))
+    modes = []
+    for number in range(5):
+        with team.step(number):
+            modes.append(team.alone)
+    times.undo()
+    assert modes == [True, True, False, False, False]  # 4 seconds alone, 1 together
+    team.times = {0: 1.0, 1: 1.0, 2: 3.0, 3: 9.0}
+    with team.step(loop.EVERY + loop.TRIALS):
+        assert team.alone
+    assert torch.get_num_threads() >= 1
