@@ -33,7 +33,7 @@ from nescio.core import (
 )
 from nescio.core.registry import calibrators, predictors
 from nescio.data import door
-from nescio.models import Member, Predictor, encoding_of, networks, plain, with_head
+from nescio.models import Member, Predictor, encoding_of, networks, plain, takes_tokens, with_head
 from nescio.models.predictor import check_model, save_predictor
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def map_of(predictor: Predictor) -> Map | None:
 
 
 @readers.named("predictor")
-def _read_predictor(saved: Saved, *, net: nn.Module | None = None) -> Predictor:
+def _read_predictor(saved: Saved, *, net: Any = None) -> Predictor:
     check_model(saved.path, saved.manifest)
     model: Predictor = load(saved.path.with_name(MODEL), kind="model", net=net)
     sampler, about = saved.manifest["sampler"], saved.manifest["calibration"]
@@ -355,7 +355,8 @@ def calibrated(
     name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
 ) -> Calibrated:
     """A predictor with the calibration of a name, fitted on calibration data."""
-    x, y = door.read(data, name="calibration data", columns=encoding_of(predictor))
+    reads: dict[str, Any] = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
+    x, y = door.read(data, name="calibration data", **reads)
     if isinstance(predictor, nn.Module):
         found = with_head(predictor, (x, y))
         predictor = plain(found) if isinstance(found, nn.Module) else found

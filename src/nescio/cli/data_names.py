@@ -15,7 +15,7 @@ from nescio.cli.options import note
 from nescio.cli.table_rows import ALL, Columns, by_name, ids_of, labeled_rows
 from nescio.cli.table_rows import input_columns as input_columns
 from nescio.cli.table_rows import names_of as names_of
-from nescio.core import NescioError, digest
+from nescio.core import NescioError, as_inputs, digest
 from nescio.core.registry import datasets, ood_sources
 from nescio.data import Columns as Encoding
 from nescio.data import Dataset, ood
@@ -66,7 +66,7 @@ def labeled(
     if target is not None and columns is None:  # --data are not a table either
         raise NescioError(f"--target names a column of a table; {given.source} is none")
     if given.whole_file:
-        x, y = given.read()
+        x, y = given.read(whole=True)
         if y is None:
             raise NescioError(f"{given.source} has no labels: add an array y to the file")
         return x, y
@@ -82,7 +82,7 @@ def inputs_named(text: str, columns: Columns = None) -> Tensor:
     if given.table:
         x: Tensor = next(stream_named(text, columns).blocks(ALL))[1]
         return x
-    return given.read()[0] if given.whole_file else labeled(text)[0]
+    return given.read(whole=True)[0] if given.whole_file else labeled(text)[0]
 
 
 def stream_named(text: str, columns: Columns = None) -> Stream:
@@ -192,7 +192,8 @@ def ood_named(
         raise NescioError(f"{rest} cannot be made of inputs alone; use it in Python")
     if train is None:
         raise NescioError(f"{rest} is made of training inputs; give --train")
-    return name or rest, (ood_sources[rest](train, **options), count)
+    numbers = as_inputs(train, "training inputs", keep_bytes=True)
+    return name or rest, (ood_sources[rest](numbers, **options), count)
 
 
 def outliers(text: str) -> Source:
@@ -200,7 +201,7 @@ def outliers(text: str) -> Source:
     if text in ood_sources and _made_of_inputs(text):
         return ood_sources[text]
     if named(text).whole_file:
-        return ood.another(inputs_named(text), text)
+        return ood.another(as_inputs(inputs_named(text), text, keep_bytes=True), text)
     try:
         whole = dataset_named(text)
     except NescioError as error:

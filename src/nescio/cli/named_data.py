@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nescio import data
@@ -45,20 +46,24 @@ class Named:
         return {name: value for name, value in self.options.items() if name == "header"}
 
     def change(self, x: Tensor) -> Tensor:
-        """The inputs after all changes."""
+        """The inputs after all changes; whole numbers become floats where there are some."""
+        x = x.float() if self.changes and x.dtype == torch.int64 else x
         for name, sizes in self.changes:
             x = CHANGES[name](x, *sizes)
         return x
 
-    def read(self) -> tuple[Tensor, Tensor | None]:
-        """All inputs of a whole file, changed, and its targets, if it has any."""
+    def read(self, *, whole: bool = False) -> tuple[Tensor, Tensor | None]:
+        """All inputs of a whole file, changed, and its targets, if it has any.
+
+        whole: whole numbers, other than images of bytes, stay so; a network may read tokens.
+        """
         if self.options:
             words = ", ".join(f"{name}={value}" for name, value in self.options.items())
             raise NescioError(
                 f"{self.source} is taken as a whole here, so nothing can be done with {words}; "
                 "leave it out (gray, color, crop=SIZE and pad=SIZE change images)"
             )
-        x, y = data.read_npz(self.source)
+        x, y = data.read_npz(self.source, whole=whole)
         return self.change(x), y
 
 

@@ -7,7 +7,6 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
         )
     if weights is not None:
         raise NescioError("--weights goes with package.module:factory; a run folder has its own")
-    return on_device(load(network, net=None if net_name is None else load_network(net_name)))
+    return on_device(load(network, net=None if net_name is None else factory_named(net_name)))
 
 
 def on_device(source: Any) -> Any:
@@ -97,7 +96,7 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
             )
         net = None
     elif ":" in net_name and weights is None and manifest["weights"]:
-        net = partial(load_network, net_name)  # the weights of the file go into it
+        net = factory_named(net_name)  # the weights of the file go into it
     else:
         net = named_networks(net_name, weights, None)
     loaded: Guard = load(path, net=net)
@@ -109,7 +108,7 @@ def output_named(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdigit() else text
 
 
-def factory_named(text: str) -> Callable[[], nn.Module]:
+def factory_named(text: str) -> Callable[..., nn.Module]:
     """The factory that `package.module:factory` names; the current folder is searched first."""
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name):
@@ -134,7 +133,7 @@ def factory_named(text: str) -> Callable[[], nn.Module]:
             f"{text} is a network, a {kind}; name a function that returns it, such as "
             f"def make_net(): return {kind}(...)"
         )
-    made: Callable[[], nn.Module] = factory
+    made: Callable[..., nn.Module] = factory
     return made
 
 

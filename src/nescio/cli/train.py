@@ -34,6 +34,7 @@ from nescio.evaluation.answers import quality, see
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded
+from nescio.nets.factory import needed_by
 from nescio.training.loop import Pair
 from nescio.training.recipes import Recipe
 from nescio.training.train import train as train_model
@@ -115,9 +116,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     done = run_recipe(recipe, data_name, net_name, run, words, table=table, **options)
     click.echo(report(done))
     net = f" --net {net_name}" if net_name and ":" in net_name else ""
-    click.echo(
-        f"saved; use it with: nescio predict {run}{net} --data new.npz --out predictions.csv"
-    )
+    new = f"new{Path(named(data_name).source).suffix}" if named(data_name).table else "new.npz"
+    click.echo(f"saved; use it with: nescio predict {run}{net} --data {new} --out predictions.csv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +246,8 @@ def _reading_tables(factory: Callable[..., nn.Module], dataset: Dataset) -> Call
     columns = dataset.columns
     if columns is None:
         return factory
-    needed = [p for p in inspect.signature(factory).parameters.values() if p.default is p.empty]
-    return lambda: encoded(factory(*([columns.width] if needed else [])), columns)
+    width = [columns.width] if needed_by(factory) else []
+    return lambda: encoded(factory(*width), columns)
 
 
 def default_net(shape: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ from nescio.detectors.observe.network import Network, kept, networks, reader
 from nescio.guards.decide import Guard, Range
 from nescio.guards.largest_coverage import Coverage
 from nescio.guards.rules import Rule
-from nescio.models.model import describe, rebuilt, with_encoding
+from nescio.models.model import Made, describe, rebuilt, with_encoding
 from nescio.nets import Output
 
 KIND = "guard"
@@ -181,9 +181,7 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
             "the guard with weights=True"
         )
     if net is None or _makes_networks(net):
-        return [
-            _filled(saved, member, None if net is None else net()) for member in range(len(wanted))
-        ]
+        return [_filled(saved, member, net) for member in range(len(wanted))]
     given = [member.net for member in networks(net)]
     if len(given) != len(wanted):
         raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(given)} were given")
@@ -206,7 +204,7 @@ def _makes_networks(net: Any) -> bool:
     return isinstance(net, type) or (callable(net) and not others)
 
 
-def _filled(saved: Saved, member: int, made: nn.Module | None) -> nn.Module:
+def _filled(saved: Saved, member: int, made: Made) -> nn.Module:
     """A network with the weights of the file."""
     path, wanted = saved.path, saved.manifest["networks"][member]
     if not saved.manifest["weights"]:

@@ -6,6 +6,7 @@ from nescio.models.model import Model as Model
 from nescio.models.model import encoding_of as encoding_of
 from nescio.models.model import innermost as innermost
 from nescio.models.model import networks as networks
+from nescio.models.model import takes_tokens as takes_tokens
 from nescio.models.predictor import Predictor as Predictor
 from nescio.models.predictor import as_head as as_head
 from nescio.models.predictor import ensemble as ensemble

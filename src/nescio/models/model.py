@@ -1,6 +1,6 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +35,10 @@ from nescio.nets import (
     refusing_shapes,
     unwrapped,
 )
-from nescio.nets.factory import is_scaled, made_by, rebuild, scaled
+from nescio.nets.factory import is_scaled, made_by, needed_by, rebuild, scaled
 from nescio.nets.stack import Stack
+
+Made = nn.Module | Callable[..., nn.Module] | None
 
 READABLE = "manifest.json"  # a copy of what the file of a model says, for people
 CLASSES = categorical()  # of a bare network: its outputs are class logits
@@ -88,6 +90,14 @@ def encoding_of(source: Any) -> Columns | None:
     if net is None and callable(getattr(source, "networks", None)):
         net = source.networks()[0].net
     return columns_of(net) if isinstance(net, nn.Module) else None
+
+
+def takes_tokens(source: Any) -> bool:
+    """Whether whole numbers enter the networks of a module or a predictor as they are."""
+    if isinstance(source, nn.Module):
+        return reads_tokens(source)
+    members = source.networks()[:1] if callable(getattr(source, "networks", None)) else ()
+    return any(reads_tokens(member.net) for member in members)
 
 
 def innermost(source: Any) -> Any:
@@ -243,10 +253,8 @@ class Model:
 
 
 @readers.named("model")
-def _read(saved: Saved, *, net: nn.Module | None = None) -> Model:
-    """A saved model; a network that is not one of nescio's must be passed as `net`."""
-    if net is not None and not isinstance(net, nn.Module):
-        raise NescioError(f"net must be an nn.Module, got {type(net).__name__}: make_net()?")
+def _read(saved: Saved, *, net: Made = None) -> Model:
+    """A saved model; a network that is not one of nescio's, or what makes it, is `net`."""
     manifest, weights = saved.manifest, saved.under("weights/")
     whole = rebuilt(manifest, net)
     head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
@@ -268,8 +276,26 @@ def describe(net: nn.Module) -> dict[str, Any]:
     return {"net": made_by(inner), "layers": str(inner), "standardize": shape, **encoding}
 
 
-def rebuilt(manifest: Mapping[str, Any], net: nn.Module | None = None) -> nn.Module:
+def _made(net: Any, encoding: Mapping[str, Any] | None) -> nn.Module:
+    """A network, or what a factory makes; of an encoded table it may take the number of inputs."""
+    if not isinstance(net, nn.Module) and callable(net):
+        needed = needed_by(net)
+        if len(needed) > (encoding is not None):
+            raise NescioError(
+                f"the factory takes {', '.join(needed)}; it is called without arguments, or with "
+                "the number of inputs where the model was trained on a table"
+            )
+        net = net(Columns.from_manifest(encoding).width) if needed and encoding else net()
+    if not isinstance(net, nn.Module):
+        raise NescioError(
+            f"net must be an nn.Module or a function that makes one, got {type(net).__name__}"
+        )
+    return net
+
+
+def rebuilt(manifest: Mapping[str, Any], net: Made = None) -> nn.Module:
     """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
+    net = None if net is None else _made(net, manifest.get("encoding"))
     inner = unwrapped(net) if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:
         raise NescioError(

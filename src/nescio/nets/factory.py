@@ -44,12 +44,23 @@ def made_by(module: nn.Module) -> dict[str, Any] | None:
     return getattr(module, "nescio_made", None)
 
 
+def needed_by(make_net: Any) -> list[str]:
+    """The positional arguments that a factory cannot do without; a module is none."""
+    try:
+        parameters = inspect.signature(make_net).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    by_position = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return [p.name for p in parameters if p.default is p.empty and p.kind in by_position]
+
+
 def rebuild(made: dict[str, Any] | None) -> nn.Module:
     """A fresh network from `made_by`; only nescio's own networks can be rebuilt from a file."""
     if made is None:
         raise NescioError(
             "this model was trained on your own network; a file never names code to run, "
-            "so pass the network: load(folder, net=make_net()), or --net package.module:factory"
+            "so pass it, or what makes it: load(folder, net=make_net), or --net "
+            "package.module:factory"
         )
     return nets[made["net"]](**made["options"])  # type: ignore[no-any-return]
 

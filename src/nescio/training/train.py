@@ -1,6 +1,5 @@
 """The one training loop: M members at once on stacked weights, resumable to the same bits."""
 
-import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +48,7 @@ from nescio.nets import (
     sharing,
     standardized,
 )
+from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -219,18 +219,13 @@ def _check_options(config: Mapping[str, Any], validation: Any) -> None:
 
 def _without_arguments(make_net: Any, data: Any) -> Any:
     """A factory; one that takes the number of inputs gets the width of the encoded table."""
-    try:
-        parameters = inspect.signature(make_net).parameters.values()
-    except (TypeError, ValueError):
-        return make_net
-    by_position = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-    needed = [p for p in parameters if p.default is p.empty and p.kind in by_position]
-    if isinstance(make_net, nn.Module) or not needed:
+    needed = [] if isinstance(make_net, nn.Module) else needed_by(make_net)
+    if not needed:
         return make_net
     table = data[0] if isinstance(data, tuple) and data else data
     if len(needed) > 1 or not is_frame(table):
         raise NescioError(
-            f"the factory takes {', '.join(p.name for p in needed)}; it is called without "
+            f"the factory takes {', '.join(needed)}; it is called without "
             "arguments, or with the number of inputs where the training data are a table: "
             "train(lambda inputs: nets.mlp(inputs, 3), (table, y))"
         )
@@ -316,7 +311,8 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: He
         elif outputs.shape[1] != head.width * targets.shape[1]:
             raise NescioError(
                 f"{targets.shape[1]} target(s) with the {head.name} head need "
-                f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}"
+                f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}; of "
+                "means alone the head is fixed_variance"
             )
 
 

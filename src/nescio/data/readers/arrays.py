@@ -110,13 +110,18 @@ def read_array(path: Path) -> NDArray[Any]:
         return _array(str(path), cast(IO[bytes], file))
 
 
-def inputs(where: str, array: NDArray[Any]) -> Tensor:
-    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is refused."""
+def inputs(where: str, array: NDArray[Any], *, whole: bool = False) -> Tensor:
+    """Inputs (N, ...) as float32; uint8 images (N, C, H, W) stay, other uint8 is refused.
+
+    whole: other whole numbers, which may be tokens, become int64.
+    """
     if array.ndim < 2 or array.size == 0:
         raise NescioError(
             f"{where} must have shape (N, ...) and not be empty, got {array.shape}; one row per "
             "sample"
         )
+    if whole and array.dtype.kind in "iu" and array.dtype != np.uint8:
+        return torch.from_numpy(array.astype(np.int64))
     if array.dtype != np.uint8:
         return _float32(where, array)
     return as_image_bytes(torch.from_numpy(array), where)
@@ -157,18 +162,18 @@ def arrays_of(path: str | Path) -> list[str]:
     return read_arrays(path, set())[1]
 
 
-def read_npz(path: str | Path) -> tuple[Tensor, Tensor | None]:
+def read_npz(path: str | Path, *, whole: bool = False) -> tuple[Tensor, Tensor | None]:
     """Read the inputs `x` and, where the file has them, the targets `y`.
 
     x becomes float32 (N, ...). uint8 must be images (N, C, H, W) and stays as it is, until the
     batch. Integer y becomes int64 labels (N,), floating-point y
-    float32 targets (N, D).
+    float32 targets (N, D). whole: other whole numbers in x, such as tokens, become int64.
     """
     arrays, found = read_arrays(path, {"x", "y"})
     demand(path, found, {"x"})
     if "y" in arrays:
-        return _pair(path, arrays, "")
-    return inputs(f"x in {path}", arrays["x"]), None
+        return _pair(path, arrays, "", whole=whole)
+    return inputs(f"x in {path}", arrays["x"], whole=whole), None
 
 
 def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
@@ -208,8 +213,8 @@ def _ready(path: str | Path, arrays: Arrays, found: list[str], part: str) -> Par
     return _pair(path, arrays, f"_{part}")
 
 
-def _pair(path: str | Path, arrays: Arrays, suffix: str) -> Part:
-    x = inputs(f"x{suffix} in {path}", arrays[f"x{suffix}"])
+def _pair(path: str | Path, arrays: Arrays, suffix: str, *, whole: bool = False) -> Part:
+    x = inputs(f"x{suffix} in {path}", arrays[f"x{suffix}"], whole=whole)
     y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"])
     if len(x) != len(y):
         raise NescioError(
@@ -299,8 +304,8 @@ def _stream(
                 rows = np.empty((min(size, shape[0] - first), *shape[1:]), kind)
                 yield as_block(name, _filled(rows, file, first))
 
-    image = kind == np.uint8 and len(shape) == 4
-    return Stream(name, shape[1:], shape[0], identity, read, bytes_each=1 if image else 4)
+    one = as_block(name, np.zeros((1, *shape[1:]), kind))
+    return Stream(name, shape[1:], shape[0], identity, read, bytes_each=one.element_size())
 
 
 def _header(file: IO[bytes]) -> Header:

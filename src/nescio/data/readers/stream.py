@@ -89,8 +89,8 @@ Kept = Callable[[int, int], Mapping[str, Words]]  # (first case, samples): colum
 class Stream:
     """Inputs (n, ...) in blocks; NaN and infinity are left in them.
 
-    Blocks are float32, or uint8 for images (n, C, H, W). All have the number of samples asked for,
-    the last one at most.
+    Blocks are float32, uint8 for images (n, C, H, W), or int64 for whole numbers. All have
+    the number of samples asked for, the last one at most.
     """
 
     name: str
@@ -162,7 +162,6 @@ def array_stream(x: Any, *, name: str = "inputs") -> Stream:
             f"{name} must have shape (N, ...) and not be empty, got {tuple(array.shape)}; one row "
             "per sample"
         )
-    image = array.dtype in (torch.uint8, np.uint8) and array.ndim == 4
 
     def read(start: int, size: int) -> Iterator[Tensor]:
         for first in range(start, len(array), size):
@@ -174,18 +173,18 @@ def array_stream(x: Any, *, name: str = "inputs") -> Stream:
         len(array),
         {"digest": _digest(array)},
         read,
-        bytes_each=1 if image else 4,
+        bytes_each=as_block(name, array[:1]).element_size(),
     )
 
 
 def as_block(name: str, part: Tensor | NDArray[Any]) -> Tensor:
-    """A block as a network reads it: float32, or images of uint8."""
+    """A block as it enters: float32, images of uint8, or other whole numbers, perhaps tokens."""
     x = as_tensor(part, name)
     if x.dtype == torch.uint8:
         return as_image_bytes(x, name)
     if x.is_complex():
         raise NescioError(f"{name} must be real numbers, got {x.dtype}; convert them")
-    return x.float()
+    return x.float() if x.is_floating_point() or x.dtype == torch.bool else x.long()
 
 
 def same_file(path: Path, **options: Any) -> dict[str, Any]:

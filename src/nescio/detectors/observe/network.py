@@ -231,8 +231,8 @@ def check_classes(head: Head) -> None:
         )
     if head.task != "classification":
         raise NescioError(
-            f"detectors and guards read logits of classes; this model has the head {head.name!r}. "
-            "For a regression use the intervals of nescio.conformal"
+            f"audits, detectors and guards read logits of classes; this model has the head "
+            f"{head.name!r}. For a regression use the intervals of nescio.conformal"
         )
 
 

@@ -24,6 +24,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data import Columns, door
+from nescio.detectors.observe.network import check_classes
 from nescio.evaluation.audit.cost import Draws, Job
 from nescio.evaluation.audit.examination import Examination
 from nescio.evaluation.audit.findings import Findings
@@ -44,8 +45,17 @@ from nescio.evaluation.audit.ood_section import (
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.guards import Guard, described
-from nescio.models import Member, Predictor, encoding_of, innermost, plain, with_head
-from nescio.nets import Output, reads_tokens
+from nescio.models import (
+    Member,
+    Predictor,
+    encoding_of,
+    innermost,
+    networks,
+    plain,
+    takes_tokens,
+    with_head,
+)
+from nescio.nets import Output
 from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
@@ -168,7 +178,7 @@ def audit(
     predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
     columns = encoding_of(next(iter(predictors.values())))
-    read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
+    read = partial(_read, tokens=any(map(takes_tokens, predictors.values())), columns=columns)
     x, y = read(data, "test data")
     trained = (
         None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
@@ -247,10 +257,12 @@ def _examined(
 
 
 def _predictor(net: Any, data: Any, head: Head | str | None, output: Output) -> Predictor:
-    """A network read by its head; a predictor as it is."""
+    """A network read by its head; a predictor as it is. Both must answer with classes."""
     if isinstance(net, nn.Module):
         net = with_head(net, data, head=head, output=output)
     found: Predictor = plain(net) if isinstance(net, nn.Module) else net
+    for member in networks(found)[:1] if callable(getattr(found, "networks", None)) else ():
+        check_classes(member.head)
     return found
 
 
@@ -271,12 +283,6 @@ def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], ray
         raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
     if rays is not None and (isinstance(rays, bool) or not isinstance(rays, int) or rays < 0):
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
-
-
-def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
-    """Whether whole numbers enter the networks as they are."""
-    members = [m for p in predictors.values() if hasattr(p, "networks") for m in p.networks()[:1]]
-    return any(reads_tokens(member.net) for member in members)
 
 
 def _read(
