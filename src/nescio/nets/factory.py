@@ -59,7 +59,7 @@ def rebuild(made: dict[str, Any] | None) -> nn.Module:
     if made is None:
         raise NescioError(
             "this model was trained on your own network; a file never names code to run, "
-            "so pass it, or what makes it: load(folder, net=make_net), or --net "
+            "so pass the network, or what makes it: load(folder, net=make_net), or --net "
             "package.module:factory"
         )
     return nets[made["net"]](**made["options"])  # type: ignore[no-any-return]
