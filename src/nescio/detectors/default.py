@@ -136,7 +136,7 @@ def _candidates(train: Activations) -> dict[Name, Build]:
         fits["vim", train.layer()] = partial(vim, train)
     x = train.inputs
     if isinstance(x, Tensor) and x.ndim == 2 and x.is_floating_point() and x.shape[1] <= COLUMNS:
-        fits[TABLE] = partial(gower, some(train, ROWS))
+        fits[TABLE] = partial(gower, train, unseen=1.0, bank=ROWS)
     return fits
 
 
