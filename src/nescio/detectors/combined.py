@@ -114,7 +114,8 @@ def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Ten
     """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
     scored = scored.to(values.dtype)
     if len(scored) > FEW or scored.requires_grad or scored.device.type != "cpu":
-        return _surprise(torch, scored, scored.detach(), values, logs, scale)
+        found: Tensor = _surprise(torch, scored, scored.detach(), values, logs, scale)
+        return found
     arrays = [tensor.numpy() for tensor in (scored, scored, values, logs, scale)]
     return torch.from_numpy(_surprise(np, *arrays))  # the same in a third of the time
 
