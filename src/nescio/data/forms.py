@@ -139,8 +139,8 @@ def _by_column(records: Any, columns: Columns) -> dict[str, list[Any]]:
     given = {name for record in records for name in record}
     if absent := [name for name in columns.names if name not in given]:
         raise NescioError(
-            f"no record has the column {absent[0]!r}; they have {', '.join(sorted(map(str, given)))}. Of a "
-            "value that is missing give None"
+            f"no record has the column {absent[0]!r}; they have "
+            f"{', '.join(sorted(map(str, given)))}. Of a value that is missing give None"
         )
     return {name: [record.get(name) for record in records] for name in columns.names}
 

@@ -126,7 +126,7 @@ def frame_names(data: Any) -> tuple[str, ...]:
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
-    kind = getattr(values, "type", None)
+    kind: Any = getattr(values, "type", None)
     if hasattr(kind, "index_type"):  # of Arrow: numpy takes a null for the last entry
         values = values.cast(kind.value_type)
     try:
