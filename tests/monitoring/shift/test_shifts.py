@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact, ks_2samp
 
 from nescio.core import NescioError
-from nescio.data import learn_columns, read_table
+from nescio.data import Table, learn_columns, read_table
 from nescio.metrics import auroc
 from nescio.monitoring import shift
 from nescio.monitoring.shift.two_sample import permutation_p
@@ -200,6 +200,9 @@ def test_constant_batches_have_not_shifted():
     assert shift.mmd(x, x).p_value == 1
     assert shift.classifier_two_sample(x, x, classifier="logistic").p_value == 1
     assert shift.by_column(x, x).p_value == 1
+    level = Table({"c": np.full(10, "same")})
+    found = shift.by_column(level, level, kinds={"c": "categorical"})
+    assert [(row.statistic, row.p_value) for row in found.rows] == [(0, 1)]
 
 
 def test_what_is_refused(pair):
