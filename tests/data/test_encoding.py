@@ -86,6 +86,20 @@ def test_numbers_as_text_and_text_as_numbers_are_the_same_levels():
     assert mixed.x.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
 
 
+def test_truth_values_are_the_same_levels_as_words_and_as_numbers(tmp_path):
+    columns = learn_columns({"a": [True, False] * 6})
+    for same in (["True", "False"], ["TRUE", "false"], ["1", "0.0"], [1, 0]):
+        encoded = columns.encode(read_table({"a": same}))
+        assert not encoded.unseen.any()
+        assert torch.equal(encoded.x, columns.encode(read_table({"a": [True, False]})).x)
+    assert learn_columns({"a": ["False", "True"] * 6}) == columns
+
+
+def test_long_whole_numbers_are_levels_of_their_own():
+    near = ["1234567890123456", "1234567890123457", "x"]
+    assert learn_columns({"a": near * 6}).columns[0].levels == tuple(near)
+
+
 def test_ordinal_text_needs_its_order():
     table = read_table({"size": ["low", "high", "low", "middle"]})
     with pytest.raises(NescioError, match="give its order"):

@@ -158,3 +158,28 @@ def test_truth_values_are_the_same_with_and_without_holes():
     holes = read_table({"smokes": [True, None, False]})["smokes"]
     np.testing.assert_array_equal(whole, [1, 0, 1])
     np.testing.assert_array_equal(holes, [1, np.nan, 0])
+
+
+def test_a_range_with_an_underscore_is_a_text():
+    assert read_table({"age": ["12_17", "18_25"]})["age"].tolist() == ["12_17", "18_25"]
+
+
+def test_a_null_among_categories_of_arrow_is_missing(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    coded = arrow.array(["x", None, "y", "z"]).dictionary_encode()
+    assert read_table(arrow.table({"a": coded}))["a"].tolist() == ["x", "", "y", "z"]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    with pytest.raises(NescioError, match="two columns of one name"):
+        read_table({1: [1.0], "1": [2.0]})
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "t.parquet"
+    table = arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], names=["a", "a"])
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    with pytest.raises(NescioError, match="two columns of one name"):
+        read_table(path)
+
+
+def test_the_text_of_the_mark_of_pandas_is_missing():
+    assert read_table({"a": ["<NA>", "x"]})["a"].tolist() == ["", "x"]

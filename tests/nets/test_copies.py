@@ -134,3 +134,60 @@ def test_threads_never_share_a_copy():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(hold, range(200)))
     assert len(set(seen)) <= 8
+
+
+class Switched(nn.Module):
+    """A network with Python state, and functions that use its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.last, self.scale = nn.Linear(4, 6), nn.Linear(6, 3), 1.0
+        self.drop, self.norm = nn.Dropout(0.5), nn.BatchNorm1d(6)
+        self.body = lambda x: self.norm(self.inner(x))
+        self.inner.register_forward_hook(lambda *given: self.drop(given[-1]))
+        self.settings = {"shift": torch.zeros(3)}
+
+    def forward(self, x):
+        return self.scale * self.last(self.body(x)) + self.settings["shift"]
+
+
+def test_functions_of_a_network_use_the_layers_of_its_copy():
+    trained, x = Switched(), torch.randn(5, 4)
+    expected = trained.eval()(x)
+    statistics = trained.train().norm.running_mean.clone()
+    assert torch.equal(sharing(trained)(x), expected)
+    assert torch.equal(statistics, trained.norm.running_mean)
+    with pytest.raises(RuntimeError, match="stop"):
+        _stopped(sharing(trained))(x)
+    assert not trained.norm._forward_pre_hooks
+
+
+def _stopped(copy):
+    def stop(*_):
+        raise RuntimeError("stop")
+
+    copy.norm.register_forward_pre_hook(stop)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: setattr(net, "scale", 2.0),
+        lambda net: net.settings.update(shift=torch.ones(3)),
+        lambda net: net.settings["shift"].add_(1),
+        lambda net: net.last.register_forward_hook(lambda *given: 2 * given[-1]),
+        lambda net: setattr(net, "last", nn.Linear(6, 3)),
+    ],
+)
+def test_a_change_of_anything_in_the_network_is_seen(change):
+    trained, x = Switched().eval(), torch.randn(5, 4)
+    copies = Copies(trained, sharing, fixed=False)
+    with copies.lent() as first:
+        before = first(x)
+    with copies.lent() as again:
+        assert again is first
+    change(trained)
+    with copies.lent() as changed:
+        assert torch.equal(changed(x), trained(x))
+        assert not torch.equal(changed(x), before)

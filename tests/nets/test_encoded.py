@@ -164,6 +164,15 @@ def test_the_mark_of_pandas_for_missing_is_missing():
     np.testing.assert_array_equal(table["b"], [1, np.nan, 0])
 
 
+def test_a_column_that_no_record_has_is_refused(model):
+    names = encoding_of(model).names
+    records = [{name: TEST[0][name][row] for name in names} for row in range(3)]
+    some = [*records[:2], {name: records[2][name] for name in names[1:]}]
+    assert len(model(some).logits[0]) == 3
+    with pytest.raises(NescioError, match=f"no record has the column {names[0]!r}"):
+        model([{name: record[name] for name in names[1:]} for record in records])
+
+
 def test_detectors_of_tables_know_the_columns(model):
     train = nescio.observe(model, TRAIN, inputs=True)
     gower = nescio.detectors.gower(train)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import NescioError, NescioWarning, Saved, readers, save_manifest, unknown
-from nescio.data.readers.raw_rows import CellError, RawRows
+from nescio.data.readers.raw_rows import CellError, RawRows, number
 from nescio.data.readers.stream import first_of
 from nescio.data.table import Table, Values, read_table
 from nescio.data.table import column as as_column
@@ -32,6 +32,8 @@ FEW = 10  # different numbers up to which a column is proposed to be ordinal
 MOST = 100  # levels of a categorical column; rarer ones are encoded as unseen
 ROWS = 20  # from which on a column that differs in every row is taken for an identifier
 ID = re.compile(r"(?:^|[\W_])(?:id|nbr|key|uid|uuid)$|^unnamed: 0$|^$", re.IGNORECASE)
+TRUTH = {"true": "1", "false": "0"}  # truth values are numbers in frames, words in text
+WHOLE = 1 << 53  # below it, every whole number is told from the next
 FLAGS = {"continuous": 1, "ordinal": 2, "categorical": 2, "number": 0}  # last numbers of a column
 
 
@@ -312,20 +314,22 @@ def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
 def _numbers(name: str, values: Values) -> NDArray[np.float64]:
     if values.dtype.kind == "f":
         return values
+    found = np.empty(len(values))
     for row, value in enumerate(values):
         try:
-            float(value or "nan")
+            found[row] = number(str(value))
         except ValueError:
             raise CellError(name, row, str(value)) from None
-    return np.array([float(value or "nan") for value in values])
+    return found
 
 
 def _level(value: Any) -> str:
-    """A value as the name of a level: 1.0, 1, "1" and "1.0" are the same."""
+    """A value as the name of a level: 1.0, 1, "1", "1.0", True and "True" are the same."""
     try:
-        return f"{float(value):.15g}"
+        found = number(str(value))
     except ValueError:
-        return str(value)
+        return TRUTH.get(str(value).lower(), str(value))
+    return f"{found:.0f}" if found.is_integer() and abs(found) < WHOLE else f"{found:.15g}"
 
 
 def _level_indices(

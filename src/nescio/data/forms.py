@@ -122,9 +122,7 @@ def is_rows(value: Any, columns: Columns | None) -> bool:
 def as_numbers(rows: Any, columns: Columns | None) -> Any:
     """The rows of a table as numbers `(N, F)`."""
     if columns is not None:
-        if isinstance(rows, list):
-            rows = {name: [row.get(name) for row in rows] for name in columns.names}
-        return columns.numbers(rows)
+        return columns.numbers(_by_column(rows, columns) if isinstance(rows, list) else rows)
     table = read_table(rows)
     text = [name for name in table.names if table[name].dtype.kind != "f"]
     if text:
@@ -134,6 +132,17 @@ def as_numbers(rows: Any, columns: Columns | None) -> Any:
             "nescio.nets.encoded(net, columns)"
         )
     return np.stack([table[name] for name in table.names], 1)
+
+
+def _by_column(records: Any, columns: Columns) -> dict[str, list[Any]]:
+    """Records as columns; what some of them lack is missing, what none has is an error."""
+    given = {name for record in records for name in record}
+    if absent := [name for name in columns.names if name not in given]:
+        raise NescioError(
+            f"no record has the column {absent[0]!r}; they have "
+            f"{', '.join(sorted(map(str, given)))}. Of a value that is missing give None"
+        )
+    return {name: [record.get(name) for record in records] for name in columns.names}
 
 
 def raw_batches(data: Any, count: int | None, size: int) -> tuple[Callable[[], Raw], int | None]:

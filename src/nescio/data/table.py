@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nescio.core import NescioError, unknown
 from nescio.data.readers.csv import csv_words
 from nescio.data.readers.parquet import parquet_words
-from nescio.data.readers.raw_rows import MISSING
+from nescio.data.readers.raw_rows import MISSING, number
 
 Values = NDArray[Any]
 
@@ -104,6 +104,9 @@ def read_table(
             "a table is read from the path of a CSV or Parquet file, a dict of arrays, a "
             f"structured array or a table of pandas or Arrow, got {type(source).__name__}"
         )
+    known = list(map(str, source))
+    if len(set(known)) < len(known):
+        raise NescioError(f"the table has two columns of one name: {', '.join(known)}; rename one")
     return Table({str(name): column(str(name), v, missing) for name, v in source.items()})
 
 
@@ -123,6 +126,9 @@ def frame_names(data: Any) -> tuple[str, ...]:
 
 def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     """Values as numbers with NaN, or as text with ""; None, NaN and the marks are missing."""
+    kind: Any = getattr(values, "type", None)
+    if hasattr(kind, "index_type"):  # of Arrow: numpy takes a null for the last entry
+        values = values.cast(kind.value_type)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and hasattr(values, "isna"):  # pandas has a mark of its own
@@ -149,7 +155,7 @@ def column(name: str, values: Any, missing: Sequence[str] = MISSING) -> Values:
     marks = set(missing)
     holes = {value for value, text in known.items() if text in marks}
     try:
-        numbers = {v: np.nan if v in holes else float(text) for v, text in known.items()}
+        numbers = {v: np.nan if v in holes else number(text) for v, text in known.items()}
     except ValueError:
         return np.array(["" if value in holes else known[value] for value in cells])
     return _finite(name, np.array([numbers[value] for value in cells], dtype=np.float64))

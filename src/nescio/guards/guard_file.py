@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from nescio.guards.decide import Guard, Range
 from nescio.guards.largest_coverage import Coverage
 from nescio.guards.rules import Rule
 from nescio.models.model import Made, describe, rebuilt, with_encoding
-from nescio.nets import Output
+from nescio.nets import Output, copied
 
 KIND = "guard"
 COUNTS = ("samples", "answered", "errors", "needed", "at_risks")
@@ -186,7 +185,7 @@ def _networks(saved: Saved, net: Any) -> list[nn.Module]:
     if len(given) != len(wanted):
         raise NescioError(f"{path} is a guard of {len(wanted)} network(s), {len(given)} were given")
     found = (with_encoding(one, own) for one, own in zip(wanted, given, strict=True))
-    copies = [deepcopy(one).eval() for one in found]
+    copies = [copied(one).eval() for one in found]
     for member, (copy, one) in enumerate(zip(copies, wanted, strict=True)):
         if weights_digest(copy) != one["digest"]:
             held = "; or give a function that makes it, net=make_net, and the weights of the file "

@@ -6,10 +6,11 @@ it costs little. It goes back when the call ends, and the next call takes it.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import partial
 from itertools import chain
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -20,6 +21,7 @@ from nescio.core import NescioError
 
 WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module"}
 WRAPPERS["DistributedDataParallel"] = "module"
+CONSTANT = (torch.dtype, torch.device, type, FunctionType, BuiltinFunctionType)
 C = TypeVar("C")
 
 
@@ -85,15 +87,31 @@ class Copies(Generic[C]):
         free.append(copy)
 
     def _current(self) -> list[C]:
-        """The copies that are free; none if the weights were replaced, moved or changed."""
+        """The copies that are free; none if a weight or an attribute of the network changed."""
         if not self.fixed:
             state = [
-                (id(t), t.data_ptr(), 0 if t.is_inference() else t._version)
-                for t in chain(self.net.parameters(), self.net.buffers())
+                _seen(value) for module in self.net.modules() for value in vars(module).values()
             ]
             if state != self._state:
                 self._free, self._state = [], state
         return self._free
+
+
+def _seen(value: Any) -> Any:
+    """What tells a value of a module from what it was; nothing equals what can change unseen."""
+    if isinstance(value, Tensor):
+        return id(value), value.data_ptr(), 0 if value.is_inference() else value._version
+    if isinstance(value, dict):
+        return [(key, _seen(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return list(map(_seen, value))
+    if isinstance(value, set):
+        return frozenset(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    fixed = getattr(value, "__dataclass_params__", None)
+    is_known = isinstance(value, (nn.Module, *CONSTANT)) or (fixed is not None and fixed.frozen)
+    return id(value) if is_known else object()
 
 
 def _frozen(tensor: Tensor) -> Tensor:
@@ -108,9 +126,48 @@ def _frozen(tensor: Tensor) -> Tensor:
 
 def _copy(net: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
-        return deepcopy(net, memo)
+        copy = deepcopy(net, memo)
     except (RuntimeError, TypeError) as error:
         raise NescioError(
             f"the network cannot be copied: {error}. Old-style weight_norm is one cause: use "
             "torch.nn.utils.parametrizations.weight_norm, or make the network again"
         ) from error
+    _rebind(net, copy)
+    return copy
+
+
+def _rebind(net: nn.Module, copy: nn.Module) -> None:
+    """Let functions of the copy that use layers of the network use those of the copy.
+
+    deepcopy leaves functions as they are: a lambda of a module, or a hook, that calls `self.norm`
+    would run a layer of the user, with its weights and in its mode.
+    """
+    pairs = list(zip(net.modules(), copy.modules(), strict=True))
+    known: dict[int, Any] = {id(theirs): ours for theirs, ours in pairs}
+    for _, ours in pairs:
+        hooks = [found for name, found in vars(ours).items() if name.endswith("_hooks")]
+        for found in (vars(ours), *hooks):
+            for key, value in list(found.items()) if isinstance(found, dict) else ():
+                if isinstance(value, FunctionType):
+                    found[key] = _bound(value, known)
+
+
+def _bound(function: FunctionType, known: dict[int, Any]) -> Any:
+    """The function with the values of `known`, by their ids, in place of those it closes over."""
+    if id(function) in known or not function.__closure__:
+        return known.get(id(function), function)
+    cells = tuple(CellType() for _ in function.__closure__)
+    code, own = function.__code__, function.__globals__
+    made = FunctionType(code, own, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    known[id(function)] = made  # it may close over itself
+    changed = False
+    for cell, old in zip(cells, function.__closure__, strict=True):
+        with suppress(ValueError):  # it is empty
+            value = old.cell_contents
+            is_function = isinstance(value, FunctionType)
+            cell.cell_contents = (
+                _bound(value, known) if is_function else known.get(id(value), value)
+            )
+            changed |= cell.cell_contents is not value
+    return made if changed else function

@@ -100,6 +100,7 @@ def parquet_words(path: str | Path) -> dict[str, Any]:
     """All columns of a file by name, as they stand; a null is None, or NaN among numbers."""
     path, package = Path(path), parquet()
     names = list(parquet_columns(path))
+    chosen_columns(path, names, None, None)  # each once?
     parts = [_cells(batch, names) for batch in _batches(package, path, names, 0, ROWS)]
     if not parts:
         raise NescioError(f"{path} has no rows; expected at least one")

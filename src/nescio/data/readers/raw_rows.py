@@ -11,7 +11,8 @@ from torch import Tensor
 from nescio.core import NescioError
 
 ENCODED = 1 << 12  # rows that are encoded at a time
-MISSING = ("", "?", "NA", "NaN", "nan")  # what stands for no value in a text; "None" may be a level
+# What stands for no value in a text; pandas has a mark of its own. "None" may be a level.
+MISSING = ("", "?", "NA", "NaN", "nan", "<NA>")
 
 
 def is_header(cells: Sequence[str]) -> bool:
