@@ -167,6 +167,7 @@ def audit(
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
     _check(predictors, ood, alphas, rays)
+    _check_task(predictors)
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(_read, tokens=_read_tokens(predictors), columns=columns)
     x, y = read(data, "test data")
@@ -273,10 +274,26 @@ def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], ray
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
 
 
+def _first_members(predictors: Mapping[str, Any]) -> dict[str, Member]:
+    """One network of each predictor that has some."""
+    return {name: p.networks()[0] for name, p in predictors.items() if hasattr(p, "networks")}
+
+
+def _check_task(predictors: Mapping[str, Predictor]) -> None:
+    for name, member in _first_members(predictors).items():
+        if member.head.task == "regression":
+            raise NescioError(
+                f"{name!r} predicts numbers (its head is {member.head.name}), and an audit is of "
+                "classes: confidence, calibration, errors and a guard do not apply. For intervals "
+                "with a guarantee use nescio.conformal.normalized (mean and variance) or "
+                "nescio.conformal.residual (mean alone), and nescio.conformal.interval_coverage "
+                "to test them"
+            )
+
+
 def _read_tokens(predictors: Mapping[str, Predictor]) -> bool:
     """Whether whole numbers enter the networks as they are."""
-    members = [m for p in predictors.values() if hasattr(p, "networks") for m in p.networks()[:1]]
-    return any(reads_tokens(member.net) for member in members)
+    return any(reads_tokens(member.net) for member in _first_members(predictors).values())
 
 
 def _read(
