@@ -5,6 +5,7 @@
 # make mutants      change sampled lines and see which tests notice; mutants.json has the survivors
 # make test-oldest  run the tests with the oldest versions that pyproject.toml claims
 # make test-newest  run the tests with the newest versions, on each of python3.11 to python3.13 found
+#                   that pip has a torch for; one alone: make test-newest PYTHONS=python3.13
 PYTHON ?= python3
 COUNT ?= 60
 PYTHONS ?= python3.11 python3.12 python3.13

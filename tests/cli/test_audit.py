@@ -95,7 +95,7 @@ def test_a_stopped_audit_says_whether_it_goes_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nescio.cli.audit.audit_files", stopped)
-    result = nescio("audit", own(folder), "--data", "test.npz", *recipes)
+    result = nescio("audit", own(folder), "--weights", "w.pt", "--data", "test.npz", *recipes)
     assert result.exit_code == 130
     assert "stopped" in result.output
     assert ("goes on where it stopped" in result.output) == bool(recipes)

@@ -60,6 +60,10 @@ def test_compare_of_a_network_that_returns_a_dictionary(
         (["compare", "NET"], "say what to test on"),
         (["compare", "NET", "--data", "test.npz"], "say what the network does not know"),
         (["compare", "NET", "--data", "test.npz", "--ood", "permuted"], "give --train"),
+        (
+            ["compare", "NET", "--data", "test.npz", "--ood", "uniform", "--near", "uniform"],
+            "'uniform' is named twice among --ood and --near",
+        ),
         (["compare", "NET", "--data", "test.npz", "--ood", "unifrm"], "unknown data set"),
         (
             ["compare", "NET", "--data", "test.npz", "--ood", "uniform", "--detector", "nn"],
@@ -74,7 +78,8 @@ def test_errors_of_compare_teach(
     nescio: Callable[..., Result],
     own: Callable[..., str],
 ) -> None:
-    result = nescio(*(own(folder) if word == "NET" else word for word in words))
+    net = [own(folder), "--weights", "w.pt"]
+    result = nescio(*(part for word in words for part in (net if word == "NET" else [word])))
     assert result.exit_code == 1
     assert message in result.output
 

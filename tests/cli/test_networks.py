@@ -11,6 +11,7 @@ from nescio.cli.networks import (
     load_network,
     load_weights,
     named_networks,
+    named_predictor,
 )
 from nescio.core import NescioError
 
@@ -67,10 +68,11 @@ def test_nothing_is_guessed_where_there_is_no_module(text):
     assert likely(text) == ""
 
 
-def test_a_guard_of_random_weights_is_refused():
+@pytest.mark.parametrize("named", [named_networks, named_predictor])
+def test_random_weights_are_refused(named):
     with pytest.raises(NescioError, match=rf"{NAME}:make_net makes .* random weights.*--w"):
-        named_networks(f"{NAME}:make_net", None, None)
-    assert float(named_networks(f"{NAME}:trained", None, None).out.weight.detach().sum()) == 4
+        named(f"{NAME}:make_net", None, None)
+    assert float(named(f"{NAME}:trained", None, None).out.weight.detach().sum()) == 4
 
 
 @pytest.mark.parametrize("ending", ["pt", "safetensors"])

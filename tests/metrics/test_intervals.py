@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
@@ -93,6 +93,7 @@ ALL = ("auroc", "aupr", "fpr_at_tpr", "detection_error", "autc")
 
 @settings(deadline=None, max_examples=30)
 @given(scores, scores, st.sampled_from([0.3, 0.5, 0.95, 1.0]), st.integers(0, 3))
+@example([0, 0, 0, 0, -1], [0] * 8 + [1, 1], 0.3, 1)  # an end beside the value, by rounding
 def test_any_scores_agree_with_the_metrics_of_each_resample(in_dist, ood, tpr, seed):
     options = {"resamples": 15, "seed": seed}
     for positive in ("ood", "in_dist"):

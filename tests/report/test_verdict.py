@@ -120,8 +120,8 @@ def test_a_measure_that_is_constant_for_everyone_is_not_plotted(result):
 def test_the_attack_has_a_sentence_of_its_own(attacked):
     plain, other = verdict(attacked.typed)
     assert plain.endswith(
-        "An attack (radius 0.3, 50 steps) finds inputs near noise on which it is over 99.9 % sure; "
-        "its best measure reaches an AUROC of 0.02 there."
+        "An attack (radius 0.3, 50 steps) finds inputs near noise on which its mean confidence is "
+        "over 99.9 %; its best measure reaches an AUROC of 0.02 there."
     )
     assert "To it, inputs scaled by 100 look more certain" in plain  # and is in no other list
     assert "sure on adversarial" not in plain

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from torch import Tensor, nn
+from torch import nn
 
 from nescio.calibration import temperature
 from nescio.cli import options as opt
@@ -18,6 +18,7 @@ from nescio.cli.data_names import (
     labeled,
     names_of,
     one_file,
+    ood_by_name,
     ood_data,
     separate_parts,
 )
@@ -154,7 +155,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
     for part in ("train", "validation"):
         name = options.pop(f"{part}_name", None)
         options[part] = None if name is None else labeled(name, part)
-    options["ood"] = _ood_by_name(options.pop("ood", ()), shape, inputs_named)
+    options["ood"] = ood_by_name(options.pop("ood", ()), partial(ood_data, shape=shape))
     found = audit_labels(net, test, **options)
     click.echo(str(found))
     click.echo(f"pages: {found.save(out)}")
@@ -205,7 +206,9 @@ def audit_files(
         predictors["temperature"] = temperature(read_net, validation)
     if passes is not None:
         predictors["MC dropout"] = mc_dropout(read_net, passes=passes, seed=seed)
-    others = _ood_by_name(ood, shape, partial(inputs_named, columns=columns))
+    others = ood_by_name(
+        ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
+    )
     for chosen in remedies:
         assert train is not None
         check_fit(str(train_name), train[0], shape)
@@ -234,18 +237,6 @@ def _check_names(data: str, train: str | None, validation: str | None, *, trains
         raise NescioError(
             "--recipe trains a network; say on what: --train train.npz, or a data set"
         )
-
-
-def _ood_by_name(
-    texts: Sequence[str], shape: tuple[int, ...], read: Callable[[str], Tensor]
-) -> dict[str, Tensor]:
-    others: dict[str, Tensor] = {}
-    for text in texts:
-        name, inputs = ood_data(text, shape, read)
-        if name in others:
-            raise NescioError(f"--ood takes each name once, got {name!r} again")
-        others[name] = inputs
-    return others
 
 
 def _like(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:

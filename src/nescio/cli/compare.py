@@ -15,6 +15,7 @@ from nescio.cli.data_names import (
     inputs_named,
     labeled,
     one_file,
+    ood_by_name,
     ood_named,
     separate_parts,
 )
@@ -144,7 +145,7 @@ def compare_files(
 ) -> Comparison:
     """Compare detectors of a network on named data; `options` are those of `nescio.compare`.
 
-    near, ood: OOD data, those near the test data and the others; what is in both is near.
+    near, ood: OOD data, those near the test data and the others.
     tune: OOD data that ODIN is tuned on, 500 inputs beside 500 training inputs.
     """
     if data_name is None:
@@ -164,9 +165,7 @@ def compare_files(
         train=None if train is None else train[0],
         read=partial(inputs_named, columns=columns),
     )
-    nearby, far = (
-        dict(named(text, count=len(test[0]), seed=seed) for text in texts) for texts in (near, ood)
-    )
+    others = ood_by_name((*near, *ood), partial(named, count=len(test[0]), seed=seed))
     inner = with_head(innermost(net), test, head=head, output=output_named(output))
     calibrated = not isinstance(net, nn.Module) and inner is not net
     subjects = {"network": inner} | ({"predictor": net} if calibrated else {})
@@ -174,7 +173,7 @@ def compare_files(
         subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
     shared: dict[str, Any] = {"train": train, "layers": list(layer) or None, "pool": pool}
     shared |= {"seed": seed, **options}
-    shared |= {"near": tuple(nearby)} if task == "ood" else {}
+    shared |= {"near": tuple(others)[: len(near)]} if task == "ood" else {}
     subjects = {"network": inner} if task == "errors" else subjects
     chosen: dict[str, Any] = {text: text for text in detector or ("all",) * (task == "ood")}
     if tune is not None:
@@ -182,5 +181,6 @@ def compare_files(
         tuning = observe_given(inner, name, inputs, pool=pool)[:TUNING]
         odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
         chosen[f"odin, tuned on {name}"] = odin
-    others = {**nearby, **{name: x for name, x in far.items() if name not in nearby}} or None
-    return compare_subjects(subjects, test, others, task=task, detectors=chosen or None, **shared)
+    return compare_subjects(
+        subjects, test, others or None, task=task, detectors=chosen or None, **shared
+    )

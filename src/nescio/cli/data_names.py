@@ -172,6 +172,20 @@ def ood_data(
     return name, x
 
 
+def ood_by_name(texts: Sequence[str], read: Callable[[str], tuple[str, Any]]) -> dict[str, Any]:
+    """OOD data of several options; a name stands for one of them."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, inputs = read(text)
+        if name in found:
+            raise NescioError(
+                f"{name!r} is named twice among --ood and --near; name it once, or other data "
+                "NAME=DATA"
+            )
+        found[name] = inputs
+    return found
+
+
 def ood_named(
     text: str,
     shape: tuple[int, ...],

@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,17 @@ from nescio.models import innermost
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
-    """A network of the user's, or the predictor in a run folder."""
+    """A network of the user's, or the predictor in a run folder.
+
+    A factory whose networks have other weights each time is refused without `weights`: what is
+    found out about them holds for no network that anyone has.
+    """
     if ":" in network:
+        net = load_network(network, weights)
         if weights is None:
+            _refuse_random(network, net)
             note("no --weights: the network is used as its factory makes it")
-        return on_device(load_network(network, weights))
+        return on_device(net)
     if not Path(network).exists():
         raise NescioError(
             f"{network!r} is neither package.module:factory nor a folder written by nescio train"
@@ -47,16 +53,8 @@ def on_device(source: Any) -> Any:
 def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
     """The same without a calibration or passes of dropout: a module, or a model.
 
-    A model of a run folder knows the data it was trained on. A factory whose networks have other
-    weights each time is refused: nothing could find its weights again.
+    A model of a run folder knows the data it was trained on.
     """
-    if ":" in network and weights is None:
-        made = (dict(load_network(network).state_dict()) for _ in range(2))
-        if any(not torch.equal(one, other) for one, other in _pairs(*made)):
-            raise NescioError(
-                f"{network} makes networks of random weights, which differ from call to call; "
-                "give trained ones: --weights FILE, or a factory that loads them"
-            )
     predictor = named_predictor(network, weights, net_name)
     inner = innermost(predictor)
     if inner is not predictor:
@@ -64,8 +62,13 @@ def named_networks(network: str, weights: str | None, net_name: str | None) -> A
     return inner
 
 
-def _pairs(one: dict[str, Tensor], other: dict[str, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    return ((tensor, other[name]) for name, tensor in one.items() if name in other)
+def _refuse_random(network: str, net: nn.Module) -> None:
+    again = dict(load_network(network).named_parameters())
+    if any(not torch.equal(one, again.get(name, one)) for name, one in net.named_parameters()):
+        raise NescioError(
+            f"{network} makes networks of random weights, which differ from call to call; "
+            "give trained ones: --weights FILE, or a factory that loads them"
+        )
 
 
 def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:

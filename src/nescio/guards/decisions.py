@@ -117,9 +117,10 @@ class Decisions:
         return "\n".join([rows, *more, repr(self)])
 
     def summary(self, labels: Array | None = None) -> dict[str, Any]:
-        """Shares of the decisions; with true labels also errors and the coverage of the sets.
+        """Shares of the inputs by decision; with true labels also the errors among the answers.
 
-        risk: the share of the answers that are wrong; None where nothing is answered.
+        inputs, errors: counts. answer, unsure, ood, out_of_range, set_coverage: shares of all
+        inputs. risk: the share of the answers that are wrong; None where nothing is answered.
         """
         count = max(len(self), 1)
         found: dict[str, Any] = {"inputs": len(self)}

@@ -319,8 +319,8 @@ def of_smallest(value: float, resampled: Floats, level: float) -> Interval:
     """
     logs, ends = log_basic(value, resampled, level), percentiles(value, resampled, level)
     moved = 2 * (value - float(resampled.mean()))
-    high = min(0.5, max(logs.high, ends.high + moved))
-    return Interval(value, max(0.0, min(logs.low, ends.low + moved)), high)
+    high = min(0.5, max(value, logs.high, ends.high + moved))  # `value`: rounding aside
+    return Interval(value, max(0.0, min(value, logs.low, ends.low + moved)), high)
 
 
 def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:

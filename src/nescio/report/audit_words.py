@@ -349,16 +349,16 @@ class _Words:
         sentences = []
         for data in self.whole.of_kind("adversarial"):
             part = self.one.ood.get(data.name)
-            sure = None if part is None else known(part.mean_max_confidence)
-            if part is None or sure is None:
+            mean = None if part is None else known(part.mean_max_confidence)
+            if part is None or mean is None:
                 continue
             area = _best_area(part)
             told = (
                 "" if area is None else f"; its best measure reaches an AUROC of {area:.2f} there"
             )
             sentences.append(
-                f"An attack ({data.description}) finds inputs near noise on which it is "
-                f"{percent(sure)} sure{told}."
+                f"An attack ({data.description}) finds inputs near noise on which its mean "
+                f"confidence is {percent(mean)}{told}."
             )
         return sentences
 

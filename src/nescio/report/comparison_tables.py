@@ -12,8 +12,8 @@ OF_ERRORS = ("ap_error", "ap_success", "auroc", "fpr_at_tpr", "aurc", "augrc", "
 THOUSANDTHS = ("aurc", "augrc", "excess_aurc")  # as they are usually printed
 COSTS = ("fit, ms", "score 1000, ms", "fitted, MB")
 FIRST = (
-    "{mark}shares the first place: a paired test (DeLong; all pairs corrected after Holm) does not "
-    "set it apart from the best, but does set another one apart."
+    "{mark}as good as the best, as far as these data tell: a paired test (DeLong, with Holm's "
+    "correction for all pairs) finds no difference from the best, and one from a row without it."
 )
 
 
@@ -82,19 +82,26 @@ def cost_table(found: Comparison, metrics: Sequence[str]) -> Grid:
 def _ood_notes(found: Comparison) -> list[str]:
     """What the numbers mean, what was tuned on what, what is missing and why."""
     about, data = found.about, found.about.data
+    forward = about.forward_seconds_per_1000 or 0.0
+    positive = "the OOD data" if about.positive == "ood" else "the test data"
     flagged = (
         f"the share of {data} that is flagged where 95 % of the OOD data are caught"
         if about.positive == "ood"
         else f"the share of OOD data taken for {data} where 95 % of {data} are accepted"
     )
-    bootstrap = f"from {about.resamples:,} resamples." if about.resamples else "none were made."
+    others = (
+        f"by a bootstrap of {about.resamples:,} resamples" if about.resamples else "not computed"
+    )
     said = [
         FIRST,
-        f"FPR95: {flagged}. AUPR: {about.positive} is positive; chance is its share.",
-        f"Intervals ({100 * about.level:g} %): of AUROC after DeLong; of the others {bootstrap} "
-        "They are of one trained network and say nothing of another training.",
-        f"One forward pass for all: {1000 * (about.forward_seconds_per_1000 or 0):,.1f} ms for "
-        "1000 inputs. Scores are beside it; +: with passes of its own. Fitted: its tensors.",
+        f"FPR95: {flagged}; smaller is better.",
+        f"AUPR: the area under precision and recall, where {positive} are the positive class; a "
+        "random score reaches their share.",
+        f"Intervals ({100 * about.level:g} %): of the AUROC by DeLong, of the others {others}. "
+        "They hold for this trained network; another training may give other numbers.",
+        f"Costs: the forward pass that all share takes {1000 * forward:,.1f} ms for 1000 inputs, "
+        "and the time of the scores comes on top; +: runs the network again by itself. fitted, MB: "
+        "the size of the fitted tensors.",
     ]
     if about.networks > 1:
         said.append(
@@ -108,7 +115,7 @@ def _ood_notes(found: Comparison) -> list[str]:
         elif one.in_train:
             said.append(
                 f"{one.name}: {one.in_train} of its {one.samples} inputs are among the training "
-                "inputs; what was fitted there flatters itself."
+                "inputs, so detectors that were fitted on them look better than they are."
             )
     return [*said, *(f"{name} left out: {why}" for name, why in about.left_out.items())]
 

@@ -397,5 +397,10 @@ def test_bad_images_do_not_end_a_folder(tmp_path, monkeypatch):
     names = [stream.files[index] for index in stream.unreadable]
     assert names == ["cut.png", "huge.png", "link.png", "pipe.png", "sixteen.png"]
     reasons = "\n".join(stream.unreadable.values())
-    for word in ("exceeds limit", "a link to nothing", "a pipe", "stored as I;16"):
+    for word in (
+        "exceeds limit",
+        "a link to nothing",
+        "a pipe",
+        "stored as I",
+    ):  # I;16, or I with Pillow 10
         assert word in reasons

@@ -4,7 +4,7 @@ import hashlib
 import re
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -266,6 +266,18 @@ def test_files_that_serve_in_place_of_the_published(known, tmp_path):
     assert found.verdict == "present"
     assert "no published checksum" in found.reason
     assert presence("mine", tmp_path) == "in part"
+
+
+def test_a_stand_in_of_the_wrong_size_is_refused(known, tmp_path, monkeypatch):
+    stand_in = File(name="whole.bin", size=5)
+    monkeypatch.setitem(catalogue.CATALOGUE, "mine", replace(known, others=(stand_in,)))
+    (tmp_path / "own").mkdir()
+    path = tmp_path / "own" / "whole.bin"
+    for content, verdict in ((b"abc", "damaged"), (b"abcde", "ok")):
+        path.write_bytes(content)
+        (found,) = verify("mine", tmp_path)
+        assert found.verdict == verdict
+        assert found.reason.startswith("3 bytes, expected 5" if verdict == "damaged" else "by its")
 
 
 def test_what_cannot_be_downloaded_says_what_to_do(known, tmp_path, monkeypatch):

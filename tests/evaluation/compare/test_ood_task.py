@@ -355,3 +355,22 @@ def test_a_subject_that_is_not_a_network_is_refused(net, in_dist, ood):
         compare({"net": net, "three": 3}, in_dist, ood, detectors=["msp"])
     with pytest.raises(NescioError, match="there is no network"):
         compare({}, in_dist, ood)
+
+
+@pytest.mark.parametrize("task", ["ood", "confidence"])
+def test_the_same_inputs_under_two_names_are_refused(net, in_dist, ood, task):
+    given = {**ood, "again": ood["far"].clone()}
+    with pytest.raises(NescioError, match="'far' and 'again' are the same inputs.*one name"):
+        compare(net, in_dist, given, task=task, resamples=0, progress=False)
+
+
+def test_a_detector_is_called_once_before_it_is_timed(net, in_dist, ood, monkeypatch):
+    whole, seen = detectors.Detector.__call__, []
+
+    def counted(self, activations):
+        seen.append(activations.samples)
+        return whole(self, activations)
+
+    monkeypatch.setattr(detectors.Detector, "__call__", counted)
+    compare(net, in_dist, ood, detectors=["energy"], resamples=0, progress=False)
+    assert seen == [2, 120, 80, 60]

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from nescio import data, metrics
 from nescio.attacks import Ascent, confidence, leaking, pgd
-from nescio.core import DataSet, Inputs, NescioError, derive, generator, shape_of
+from nescio.core import (
+    DataSet,
+    Inputs,
+    NescioError,
+    derive,
+    generator,
+    hash_inputs,
+    shape_of,
+)
 from nescio.data.corruptions import Shifted, feature_scaling, rotation
 from nescio.data.random_access import Indices
 from nescio.data.ranges import Units, near, noise, units_of
@@ -17,6 +25,7 @@ from nescio.evaluation.answers import Seen, separation
 from nescio.evaluation.audit.cost import SHIFTED
 from nescio.evaluation.audit.findings import AttackFindings, OnSet, Scaling, Separation
 from nescio.evaluation.audit.held_out import Held
+from nescio.evaluation.compare.ood_inputs import check_distinct, content_of
 from nescio.evaluation.under_shift import ShiftCurves, under_shift
 from nescio.guards import Guard
 from nescio.models import Predictor
@@ -64,6 +73,7 @@ def ood_sets(
     others = {name: read(inputs, f"OOD data {name!r}")[0] for name, inputs in given.items()}
     for name, inputs in others.items():
         check_shape(f"OOD data {name!r}", inputs, x)
+    check_distinct({name: content_of(hash_inputs(inputs)) for name, inputs in others.items()})
     return _named({name: drawn(inputs) for name, inputs in others.items()}, "ood")
 
 

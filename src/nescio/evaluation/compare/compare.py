@@ -70,7 +70,7 @@ def compare(
     "knn,k=10", also of measures; fitted detectors; or by name one of these or a function of
     training activations that returns a detector. None, or "all" among them: in the task "ood" all
     that can be fitted, in "errors" the predictive entropy, in "confidence" none.
-    scores: functions of inputs to one score per sample, by name, larger = further out or less sure;
+    scores: functions of inputs to a score per sample, by name, larger = further out, less certain;
     in the task "errors" also arrays.
     measures: what predictors are ranked by; by default the log-odds, which have the order of the
     confidence without its ties, and in the task "ood" predictive entropy and mutual information.

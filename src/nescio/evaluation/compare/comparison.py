@@ -92,8 +92,8 @@ class About:
 class Comparison:
     """Rows of numbers by subject, data set and metric; `print` shows the tables.
 
-    scores: by subject and data set, larger = further out or less sure. wrong: in the task "errors",
-    whether each answer is wrong; confidence: before and after temperature.
+    scores: by subject and data set, larger = further out, less certain. wrong: in the task
+    "errors", whether each answer is wrong; confidence: before and after temperature.
     """
 
     rows: tuple[Row, ...]

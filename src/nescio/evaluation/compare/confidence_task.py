@@ -1,4 +1,4 @@
-"""The task "confidence": how sure predictors are off their data (Hein et al., 2019, table 1)."""
+"""The task "confidence": confidence of predictors off their data (Hein et al., 2019, table 1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from nescio.evaluation.compare.ood_inputs import (
     AdversarialSamples,
     Probe,
     as_probe,
+    check_distinct,
     describe,
     pieces,
 )
@@ -164,6 +165,8 @@ def _probes(
     for row in names:
         if names.count(row) > 1:
             raise NescioError(f"the name {row!r} is taken; choose another for your OOD data")
+    there = {row: probe for row, probe in probes.items() if not isinstance(probe, Absent)}
+    check_distinct({row: describe(probe) for row, probe in there.items()})
     return probes
 
 

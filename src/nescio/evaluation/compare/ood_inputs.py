@@ -1,6 +1,6 @@
 """OOD data of a comparison: inputs, an OOD source, or what an attack makes of either."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -160,6 +160,22 @@ def describe(probe: Probe) -> str:
     if isinstance(probe, tuple):
         return f"{probe[1]} of {probe[0].description}"
     return probe.why if isinstance(probe, Absent) else probe.description
+
+
+def check_distinct(contents: Mapping[str, Hashable]) -> None:
+    """Refuse OOD data that are there under two names: a mean would count them twice."""
+    first: dict[Hashable, str] = {}
+    for name, content in contents.items():
+        if first.setdefault(content, name) != name:
+            raise NescioError(
+                f"OOD data {first[content]!r} and {name!r} are the same inputs, which would count "
+                "twice; give them under one name"
+            )
+
+
+def content_of(hashes: Tensor) -> Hashable:
+    """Equal for equal inputs in any order; of the hashes of N inputs."""
+    return tuple(hashes.sort().values.tolist())
 
 
 def pieces(inputs: Inputs | tuple[OODSource, int]) -> Iterator[Any]:

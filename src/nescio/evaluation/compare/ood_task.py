@@ -12,7 +12,7 @@ from nescio.data import OODSource
 from nescio.detectors.observe.network import networks
 from nescio.evaluation.compare.areas import Areas, Bootstrap, mean_areas
 from nescio.evaluation.compare.comparison import MEAN, About, Comparison
-from nescio.evaluation.compare.ood_inputs import Absent
+from nescio.evaluation.compare.ood_inputs import Absent, check_distinct, content_of
 from nescio.evaluation.compare.scoring import (
     Observed,
     Scored,
@@ -58,6 +58,8 @@ def compare_ood(
     steps = 2 + len(there) + (train is not None)
     with bar(steps, "comparing detectors", show=progress) as advance:
         found = observed(source, {name: data, **there}, train, progress=progress, **options)
+        hashed = {row: found.sets[row].hashes for row in there}
+        check_distinct({row: content_of(own) for row, own in hashed.items() if own is not None})
         advance(steps - 2, lambda: "observed")
         scored, left_out = _scored(found, detectors, members)
         for other, predictor in others.items():

@@ -84,7 +84,7 @@ def confident_answers(found: Mapping[str, Confident]) -> Figure:
 @with_look
 def entropy_histograms(found: Mapping[str, Entropies], *, in_dist: str, ood: str) -> Figure:
     """One panel per predictor: predictive entropy of test inputs (filled) and OOD inputs."""
-    title = f"Predictive entropy: {in_dist} filled, {ood} as a line; further right is less sure"
+    title = f"Predictive entropy: {in_dist} filled, {ood} as a line; further right is less certain"
     figure, axes = panels(len(found), height=3.3, title=title)
     top = max(float(max(one.in_dist.max(), one.ood.max())) for one in found.values())
     for axis, (name, one) in zip(axes, found.items(), strict=True):
