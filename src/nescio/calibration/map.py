@@ -210,8 +210,10 @@ def transformed(logits: Tensor, state: State) -> Tensor:
         check_finite(logits)
         return logits @ weight.T + intercept
     if not weight.ndim:  # an offset of all logits changes nothing, so a large one goes first
-        highest = logits.amax(-1, keepdim=True)
-        logits = logits - torch.where(highest.abs() > LARGE, highest, 0.0)
+        least, most = (end.item() for end in logits.aminmax()) if logits.numel() else (0, 0)
+        if least < -LARGE or most > LARGE:
+            highest = logits.amax(-1, keepdim=True)
+            logits = logits - torch.where(highest.abs() > LARGE, highest, 0.0)
     return weight * logits + intercept
 
 
