@@ -9,8 +9,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from nescio.core import NescioError
-
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
 DEVICE_CHOSEN = "nescio.device"  # in the context: where networks run
 MOST = 200  # characters of somebody else's message
@@ -117,6 +115,8 @@ def without_network(*demo: str) -> None:
         and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT
     ]
     if given:
+        from nescio.core import NescioError  # needs torch, which help does not
+
         raise NescioError(
             f"{', '.join(given)}: without a NETWORK a demo runs, which takes none of these; say "
             f"which one: nescio {context.command.name} mymodule:make_net ..."

@@ -31,7 +31,7 @@ from nescio.metrics import auroc
 from nescio.nets import Output, is_scripted
 
 HELD, ENOUGH = 0.2, 1000  # share of the training samples that give p-values, and their most
-OUTLIERS = 200  # of each kind
+OUTLIERS = 200  # of each kind, and at most as many as there are samples to make them from
 BANK = 10_000  # features that neighbors are searched among, at most
 ROWS, COLUMNS = 5_000, 200  # of a table that Gower's coefficient compares with; its columns at most
 FEWEST, PARTS = 3, 5  # candidates that are combined
@@ -112,7 +112,7 @@ def _outliers(held: Activations, see: See) -> dict[str, Activations]:
     x = held.inputs
     if not isinstance(x, Tensor) or not (x.is_floating_point() or x.dtype == torch.uint8):
         return {}
-    return {name: see(rows) for name, rows in ood.from_inputs(x, OUTLIERS).items()}
+    return {name: see(rows) for name, rows in ood.from_inputs(x, min(OUTLIERS, len(x))).items()}
 
 
 Name = tuple[str, str]  # what it is, and the layer that it reads
@@ -185,7 +185,7 @@ def _chosen(found: Mapping[Name, Scored | None], held: Activations) -> Detector:
         "parts": [" of ".join(name) for name in names],
         "auroc": _areas([fits[name] for name in names]),
         "alone": {" of ".join(name): _mean(areas) for name, areas in alone.items()},
-        "samples": [held.samples, OUTLIERS],
+        "samples": [held.samples, min(OUTLIERS, held.samples)],
     }
     return replace(result, about={**result.about, CHOSEN: record})
 

@@ -97,7 +97,8 @@ def test_all_detectors_are_taken_unless_some_are_named(net, in_dist, ood, train)
     assert not found.about.left_out
     assert about(found, "odin").own_pass
     assert not about(found, "knn").own_pass
-    assert found.row("knn", "", "bytes").value == 200 * 4 * 4  # the bank, float32
+    stored = (200 * 4 + 200 + 2 * 4) * 4  # the bank, its squares, its mean in float64
+    assert found.row("knn", "", "bytes").value == stored
     assert found.row("energy", "", "bytes").value == 0
     assert found.about.forward_seconds_per_1000 > 0
 
