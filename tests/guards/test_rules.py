@@ -52,7 +52,7 @@ def test_the_false_alarm_rate_is_not_loose():
 def test_the_rule_and_the_p_values_agree():
     whole = world(True)
     rule = fit_rule("", whole[torch.arange(100, 600)], **WISH)
-    p = rule.p_values(whole.score)
+    p = rule.read(whole.score, whole.score)[0]
     ood = rule.read(whole.score, whole.failure_score)[1] == CODES["p-value"]
     assert torch.equal(p <= FALSE_ALARM, ood)
     known = whole.score[100:600]
@@ -92,7 +92,7 @@ def test_rounding_moves_no_input_across_the_limit(moved):
     assert rule.coverage.errors == 0
     again = torch.tensor([3.7 + moved]).double()
     assert rule.read(again, failure_score[:1])[1] == CODES["tie"]
-    assert float(rule.p_values(again)) == 201 / 1001
+    assert float(rule.read(again, again)[0]) == 201 / 1001
 
 
 @pytest.mark.parametrize("moved", [-1e-6, 1e-6])
@@ -115,4 +115,4 @@ def test_infinite_scores_keep_their_places():
     assert rule.coverage.samples == 700
     ends = torch.tensor([-torch.inf, torch.inf]).double()
     assert rule.read(ends, ends)[1][1] == CODES["tie"]
-    assert rule.p_values(ends).tolist() == [1.0, 301 / 1001]
+    assert rule.read(ends, ends)[0].tolist() == [1.0, 301 / 1001]
