@@ -35,7 +35,7 @@ OTHER = {
         "layer": "early", "covariance": "diagonal", "pooled": 0.9, "shrinkage": 0.5
     },
     "generalized_entropy": {"gamma": 0.5, "top": 2},
-    "gower": {"columns": ..., "k": 20, "missing": ..., "bank": 50, "seed": ...},
+    "gower": {"columns": ..., "k": 20, "missing": ..., "unseen": ..., "bank": 50, "seed": ...},
     "kl_matching": {"by": ...},
     "knn": {"k": 10, "layer": "early", "normalize": False, "share": 0.5, "seed": ...},
     "mahalanobis": {"layers": "early", "shrinkage": 0.5},

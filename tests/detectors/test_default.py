@@ -44,6 +44,25 @@ def test_tables_get_a_detector_for_tables_and_find_a_number_in_another_unit(net)
     assert any("chosen by outliers" in line for line in guard.guarantees)
 
 
+def test_a_level_that_training_rows_never_had_is_an_alarm(net):
+    """One number of many: 0 in all training rows, now 1."""
+
+    def levels(count, seed):
+        x, y = blobs(count, seed)
+        drawn = torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
+        hot = nn.functional.one_hot(drawn, 5).float()  # the fifth never comes
+        return torch.cat([x, hot.repeat(1, 8)], 1), y
+
+    wide = nn.Sequential(nn.Linear(46, 24), nn.ReLU(), nn.Linear(24, 3)).eval()
+    guard = nescio.guard(wide, levels(400, 1), train=levels(600, 0), risk=0.9)
+    x, _ = levels(300, 2)
+    new = x.clone()
+    new[:, 6:11] = torch.tensor([0.0, 0, 0, 0, 1])
+    with quiet():
+        assert (guard(new).p_value <= 0.01).float().mean() > 0.95
+        assert (guard(x).p_value <= 0.01).float().mean() < 0.05
+
+
 def test_the_false_alarm_rate_is_kept_over_redraws(net):
     """The choice reads training data alone: p-values of new samples are at most as small."""
     train = nescio.observe(net, blobs(600, 0), inputs=True, layers=["1", None], pool="grid")

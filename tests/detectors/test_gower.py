@@ -177,3 +177,16 @@ def test_dates_in_seconds_are_told_apart():
     test = Activations(logits=torch.zeros(9, 2), inputs=x[:9] + 3)
     shifted = [Activations(logits=a.logits, inputs=a.inputs - 1.7e9) for a in (train, test)]
     torch.testing.assert_close(gower(train)(test), gower(shifted[0])(shifted[1]), rtol=1e-5, atol=0)
+
+
+def test_what_never_varied_counts_as_much_as_all_columns():
+    rng = torch.Generator().manual_seed(0)
+    x = torch.cat([torch.rand(60, 9, generator=rng), torch.full((60, 1), 0.5)], 1)
+    rows = x[:2].clone()
+    rows[1, 9] = 1.5  # 1 from what all rows have
+    train, test = (Activations(logits=torch.zeros(len(r), 2), inputs=r) for r in (x, rows))
+    usual, strict = gower(train)(test), gower(train, unseen=1.0, bank=60)(test)
+    assert strict[0] == usual[0]
+    assert float(strict[1] - usual[1]) == pytest.approx(1.0)
+    with pytest.raises(NescioError, match="unseen must be a number from 0 up"):
+        gower(train, unseen=-1.0)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from nescio.detectors.detector import Detector, State, fitted, joint, scores
 
 CALIBRATED = ("values", "logs", "scale")
 NEAR = 1e-5  # of the range of the calibration scores: what is nearer may be the same but rounded
+FEW = 64  # scores that numpy is sooner done with
 TAIL = 10  # the largest tenth of the calibration scores sets the scale beyond the largest
 
 # from -log p of K parts, (K, N), and their weights (K, 1), which sum to 1, to the score (N,)
@@ -86,10 +88,8 @@ def combined(
 def score(
     view: View, state: State, *, rule: str, weights: list[float], parts: list[dict[str, Any]]
 ) -> Tensor:
-    logs = []
-    for index, part in enumerate(parts):
-        prefix = f"{index}/"
-        fit = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+    logs, fits = [], _by_part(state, len(parts))
+    for index, (part, fit) in enumerate(zip(parts, fits, strict=True)):
         if part["name"] in joint:
             values = joint[part["name"]](view.logits[None], **part["options"])
         else:
@@ -100,15 +100,34 @@ def score(
     return RULES[rule](stacked, stacked.new_tensor(weights)[:, None])
 
 
+def _by_part(state: State, parts: int) -> list[dict[str, Tensor]]:
+    """What was fitted for each part, under its own names."""
+    fits: list[dict[str, Tensor]] = [{} for _ in range(parts)]
+    for name, tensor in state.items():
+        index, slash, rest = name.partition("/")
+        if slash:
+            fits[int(index)][rest] = tensor
+    return fits
+
+
 def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
     """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
     scored = scored.to(values.dtype)
-    above = torch.searchsorted(values, scored.detach()).clamp(1, len(values) - 1)
+    if len(scored) > FEW or scored.requires_grad or scored.device.type != "cpu":
+        found: Tensor = _surprise(torch, scored, scored.detach(), values, logs, scale)
+        return found
+    arrays = [tensor.numpy() for tensor in (scored, scored, values, logs, scale)]
+    return torch.from_numpy(_surprise(np, *arrays))  # the same in a third of the time
+
+
+def _surprise(library: Any, scored: Any, fixed: Any, values: Any, logs: Any, scale: Any) -> Any:
+    """The same on arrays of numpy or torch; `fixed`: the scores without gradients."""
+    above = library.searchsorted(values, fixed).clip(1, len(values) - 1)
     low, high = values[above - 1], values[above]
-    share = ((scored - low) / (high - low)).clamp(0, 1)
-    share = share.square() * (3 - 2 * share)  # flat at both ends
+    share = ((scored - low) / (high - low)).clip(0, 1)
+    share = share * share * (3 - 2 * share)  # flat at both ends
     in_dist = logs[above - 1] + share * (logs[above] - logs[above - 1])
-    return in_dist + ((scored - values[-1]).clamp_min(0) / scale).log1p()
+    return in_dist + library.log1p((scored - values[-1]).clip(0) / scale)
 
 
 def calibrated(scored: Tensor, name: str) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ from nescio.nets import Output, is_scripted
 
 HELD, ENOUGH = 0.2, 1000  # share of the training samples that give p-values, and their most
 OUTLIERS = 200  # of each kind, and at most as many as there are samples to make them from
+MOST = 50_000  # training samples that candidates are fitted on, at most
 BANK = 10_000  # features that neighbors are searched among, at most
 ROWS, COLUMNS = 5_000, 200  # of a table that Gower's coefficient compares with; its columns at most
 FEWEST, PARTS = 3, 5  # candidates that are combined
@@ -103,7 +104,8 @@ def _held(train: Activations) -> tuple[Activations, Activations]:
     """Samples that give p-values, and those that fit the candidates."""
     order = torch.randperm(train.samples, generator=generator(0, "p-values"))
     count = min(ENOUGH, round(HELD * train.samples))
-    held, rest = (train[rows.sort().values] for rows in (order[:count], order[count:]))
+    parts = order[:count], order[count : count + MOST]
+    held, rest = (train[rows.sort().values] for rows in parts)
     return held, rest
 
 
@@ -136,7 +138,7 @@ def _candidates(train: Activations) -> dict[Name, Build]:
         fits["vim", train.layer()] = partial(vim, train)
     x = train.inputs
     if isinstance(x, Tensor) and x.ndim == 2 and x.is_floating_point() and x.shape[1] <= COLUMNS:
-        fits[TABLE] = partial(gower, some(train, ROWS))
+        fits[TABLE] = partial(gower, train, unseen=1.0, bank=ROWS)
     return fits
 
 

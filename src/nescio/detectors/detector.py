@@ -196,6 +196,8 @@ def check_parts(detector: Detector, path: Path) -> Detector:
 
 
 def _moved(state: State, device: torch.device | str) -> State:
+    if all(tensor.device == device for tensor in state.values()):
+        return state
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 

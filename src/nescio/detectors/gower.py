@@ -1,5 +1,6 @@
 """Neighbors by Gower's coefficient (Gower, 1971): rows with columns of several kinds."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ def gower(
     columns: Columns | None = None,
     k: int = 5,
     missing: Literal["level", "skip"] = "level",
+    unseen: float = 0.0,
     bank: int | None = None,
     seed: int = 0,
 ) -> Detector:
@@ -57,6 +59,8 @@ def gower(
     columns: how inputs are encoded; without it as the network says, or every number is continuous.
     missing: "level": two missing values are at 0, a missing one and another at 1; "skip": columns
     that one of the rows lacks are left out of the mean, as Gower does (at 1 where none is left).
+    unseen: times the largest difference from a number that was the same in all training rows is
+    added: with 1, a level that they never had counts as much as all columns together, not as one.
     bank: the number of training rows to keep, drawn by `seed`; None: all.
     """
     if missing not in ("level", "skip"):
@@ -65,6 +69,10 @@ def gower(
     x = flat_inputs(train.inputs)
     if bank is not None and (bank < 1 or bank != int(bank)):
         raise NescioError(f"bank must be a whole number of rows from 1 up, got {bank}")
+    if not 0 <= unseen < math.inf:
+        raise NescioError(f"unseen must be a number from 0 up, got {unseen}")
+    same = x.amin(0) == x.amax(0) if unseen else torch.zeros(0)
+    known = {"same": same.nonzero()[:, 0], "constant": x[0, same]} if same.any() else {}
     if bank is not None and bank < len(x):
         x = x[torch.randperm(len(x), generator=generator(seed, "bank"))[:bank].sort().values]
     if not 1 <= k <= len(x) or k != int(k):
@@ -73,8 +81,8 @@ def gower(
         )
     short = x.float()
     bank_rows = short if torch.equal(short.double(), x) else x  # dates and ids need float64
-    state = {"bank": bank_rows, "width": _ranges(read_rows(x, layout))}
-    options = {"columns": layout, "k": int(k), "missing": missing}
+    state = {"bank": bank_rows, "width": _ranges(read_rows(x, layout)), **known}
+    options = {"columns": layout, "k": int(k), "missing": missing, "unseen": float(unseen)}
     return fitted("gower", train, options, [state] * train.members)
 
 
@@ -87,7 +95,9 @@ def _ranges(rows: Rows) -> Tensor:
 
 
 @scores.named("gower")
-def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -> Tensor:
+def _score(
+    view: View, state: State, *, columns: Layout, k: int, missing: str, unseen: float = 0.0
+) -> Tensor:
     x, bank = flat_inputs(view.inputs), state["bank"]
     width = state["width"]
     _widths(x, columns)
@@ -106,7 +116,10 @@ def _score(view: View, state: State, *, columns: Layout, k: int, missing: str) -
                 both = torch.cat([nearest, far(rows, others)], 1)
                 nearest = both.topk(min(k, both.shape[1]), largest=False).values
             means.append(nearest.mean(1))
-    return torch.cat(means).to(view.logits.dtype)
+    result = torch.cat(means)
+    if "same" in state:
+        result += unseen * (x[:, state["same"]] - state["constant"]).abs().amax(1)
+    return result.to(view.logits.dtype)
 
 
 def _numbers(x: Tensor, width: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from nescio.core import keep_freed, workers
+from nescio.core import keep_freed, one_thread, workers
 from nescio.detectors.mahalanobis import blocks
 
 ROWS, PIECE = 512, 1 << 12  # queries and rows of the bank at a time, by products: 8 MB, in cache
@@ -31,6 +31,7 @@ SAMPLE = 1 << 13  # rows of the bank that the directions come from
 PROBES = 64  # rows of the bank that show how many rows are reached
 COLUMNS = (16, 32, 64, 128, 256, 512)  # of bounds: the cheapest is taken
 SCAN = 28  # columns in whose time the bounds are searched
+DIRECT = 1 << 19  # differences that are computed sooner than all else is arranged
 PRICE = 100  # rows in whose time one that is reached is fetched, times 4: other queries reach more
 
 Found = tuple[Tensor, Tensor]  # values, descending, and indices in the bank
@@ -113,6 +114,10 @@ def _lead_of(queries: Tensor, turn: Tensor) -> Tensor:
 @torch.no_grad()
 def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
     """Indices `(n,)` in the bank of the k-th nearest rows."""
+    if len(queries) * bank.rows.numel() <= DIRECT:
+        far, index = _by_differences(queries, bank.rows, k)
+        if math.isfinite(far.sum()):  # no square overflows
+            return index
     keep_freed()
     few = ROWS if bank.head is None else FEW
     threads = min(torch.get_num_threads(), -(-len(queries) // few))
@@ -127,6 +132,14 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
         return search(queries)
     with workers(threads) as pool:  # each has queries of its own
         return torch.cat(list(pool.map(search, queries.chunk(threads))))
+
+
+@one_thread()  # another would be waited for longer than it helps
+def _by_differences(queries: Tensor, rows: Tensor, k: int) -> Found:
+    """Distance and index `(n,)` of the k-th nearest row: nothing cancels, so they are exact."""
+    apart = torch.cdist(queries, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    far, index = apart.min(1) if k == 1 else apart.kthvalue(k, dim=1)
+    return far, index
 
 
 @cache
