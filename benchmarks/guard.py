@@ -61,8 +61,8 @@ def measured(guard: Guard, digits: data.Dataset, ood: dict[str, Any]) -> dict[st
     seconds = time.perf_counter() - start
     summary = found.summary(y)
     result: dict[str, Any] = {
-        "risk_promised": guard.risk,
-        "false_alarm_promised": guard.false_alarm,
+        "risk_guaranteed": guard.risk,
+        "false_alarm_guaranteed": guard.false_alarm,
         "answered": summary["answer"],
         "unsure": summary["unsure"],
         "ood": summary["ood"],
@@ -100,7 +100,7 @@ def _errors_p(guard: Guard, found: Decisions, errors: int) -> float:
 def shortfalls(result: dict[str, Any]) -> list[str]:
     """What is not reached, in words."""
     said = []
-    if result["answered"] < ANSWERED[result["risk_promised"]]:
+    if result["answered"] < ANSWERED[result["risk_guaranteed"]]:
         said.append(f"answers {result['answered']:.2%} of the test digits")
     guarantees = [key for key in ("false_alarm_p", "risk_p") if result[key] < SIGNIFICANT]
     said += [f"{key} is {result[key]:.2g}" for key in guarantees]

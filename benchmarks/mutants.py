@@ -1,32 +1,47 @@
-"""Do the tests notice? Small changes of sampled lines, and the tests that mirror each file.
+"""Do the tests notice? Small changes of sampled lines, and the tests that should fail with each.
 
 `make mutants`, or `python -m benchmarks.mutants --count 60 --seed 1 --out mutants.json`. A mutant
-is killed by a failing test, or by tests that do not end. Each runs in a copy of the source, so that
-nothing of the project is changed.
+is killed by a failing test, or by tests that do not end. All run in copies of the project, so that
+nothing in use is changed and edits of it do not count. The tests of a mutant run in three stages:
+those that are named after the file or mention its functions, the golden numbers, and the rest of
+the room. A stage starts from a process that has loaded torch, which saves most of its start.
+
+Mutants that change nothing a user could see are listed in `mutants_equivalent.json` by file and
+changed line, with the reason; the rate leaves them out.
 """
 
 import argparse
 import ast
+import contextlib
 import copy
 import json
 import os
 import random
+import re
+import resource
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TESTS = ROOT / "src" / "nescio", ROOT / "tests"
+EQUIVALENT = Path(__file__).with_name("mutants_equivalent.json")
+LOADED = ("torch", "pytest", "scipy.stats", "sklearn.linear_model",
+          "matplotlib.figure", "rich.table", "jinja2", "PIL.Image")  # fmt: skip
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or,
     ast.Or: ast.And,
 }  # fmt: skip
+NEAREST = 3  # files of tests in the first stage, beside those named after the changed file
+BROKEN = 97  # the exit code of tests that could not be started
 
 
 @dataclass(frozen=True)
@@ -40,37 +55,47 @@ class Mutant:
     after: str
     text: str  # the whole changed file
     fate: str = "survived"
+    by: str = ""  # the test that failed
+
+    @property
+    def changed(self) -> str:
+        """The line as it is now, without the space around it."""
+        return self.text.splitlines()[self.line - 1].strip()
 
     def shown(self) -> dict[str, object]:
-        """Without the text."""
-        return {name: value for name, value in asdict(self).items() if name != "text"}
+        """Without the whole text."""
+        about = {name: value for name, value in asdict(self).items() if name != "text"}
+        return {**about, "changed": self.changed}
 
 
-def mutants(path: Path) -> Iterator[Mutant]:
-    """All small changes of a file, one at a time."""
-    source = path.read_text()
-    tree = ast.parse(source)
+def places(path: Path) -> list[tuple[Path, ast.AST, str, ast.AST]]:
+    """All small changes of a file: the path, a node, the kind of change, and the changed node."""
+    tree = ast.parse(path.read_text())
     left = {id(inner) for part in _left_out(tree) for inner in ast.walk(part)}
-    for node in ast.walk(tree):
-        if not hasattr(node, "lineno") or id(node) in left:
-            continue
-        for kind, changed in _changes(node):
-            segment = ast.get_source_segment(source, node) or ""
-            yield Mutant(
-                file=str(path.relative_to(SOURCE)),
-                line=node.lineno,
-                kind=kind,
-                before=segment,
-                after=ast.unparse(changed),
-                text=_spliced(source, node, ast.unparse(changed)),
-            )
+    nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno") and id(node) not in left]
+    return [(path, node, kind, changed) for node in nodes for kind, changed in _changes(node)]
+
+
+def mutant(path: Path, node: ast.AST, kind: str, changed: ast.AST) -> Mutant:
+    """The whole file with one change."""
+    source, after = path.read_text(), ast.unparse(changed)
+    return Mutant(
+        file=str(path.relative_to(SOURCE)),
+        line=getattr(node, "lineno"),  # noqa: B009
+        kind=kind,
+        before=ast.get_source_segment(source, node) or "",
+        after=after,
+        text=_spliced(source, node, after),
+    )
 
 
 def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
-    """Texts with values, whose places Python 3.11 does not know, annotations and messages."""
+    """Texts with values, whose places Python 3.11 does not know, annotations, messages."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.JoinedStr, ast.Raise)):
             yield node
+        elif isinstance(node, ast.keyword) and node.arg in ("frozen", "strict"):
+            yield node.value  # what no correct call meets
         elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation is not None:
             yield node.annotation
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:
@@ -122,49 +147,138 @@ def _does_something(node: ast.AST) -> bool:
 
 
 def drawn(count: int, seed: int, under: str) -> list[Mutant]:
-    """Mutants of files drawn by their length, each of another place."""
-    chosen = random.Random(seed)
-    files = [p for p in sorted(SOURCE.rglob(f"{under}*.py")) if p.name != "__init__.py"]
-    if under and (SOURCE / under).is_dir():
-        files = [p for p in sorted((SOURCE / under).rglob("*.py")) if p.name != "__init__.py"]
-    every = {path: list(mutants(path)) for path in files}
-    flat = [(path, i) for path, some in every.items() for i in range(len(some))]
-    picked = chosen.sample(flat, min(count, len(flat)))
-    return [every[path][i] for path, i in picked]
+    """Mutants drawn from all places of all files, or of those of a folder."""
+    files = [p for p in sorted((SOURCE / under).rglob("*.py")) if p.name != "__init__.py"]
+    every = [place for path in files for place in places(path)]
+    return [mutant(*place) for place in random.Random(seed).sample(every, min(count, len(every)))]
 
 
-def tests_of(file: str) -> list[str]:
-    """The tests that mirror a file: of its room, the golden ones, and those named after it."""
-    path = Path(file)
-    folder = TESTS / path.parent
-    while not folder.exists():
-        folder = folder.parent
-    if folder == TESTS:
-        return [str(p.relative_to(ROOT)) for p in sorted(TESTS.glob("test_*.py"))][:3]
-    own = sorted(folder.glob(f"test_*{path.stem}*.py"))
-    rest = [p for p in sorted(folder.rglob("test_*.py")) if p not in own]
-    extra = [TESTS / "golden"]
-    return [str(p.relative_to(ROOT)) for p in [*own, *rest, *extra]]
+def stages(one: Mutant) -> list[list[str]]:
+    """The tests of a mutant: those about its file, the golden ones, the rest of its room."""
+    path = Path(one.file)
+    defined = re.findall(r"^(?:def|class) ([A-Za-z]\w+)", one.text, re.MULTILINE)
+    named = re.compile(rf"\b({'|'.join([*defined, path.stem])})\b")
+    every = sorted(TESTS.rglob("test_*.py"))
+    room = [p for p in every if p.relative_to(TESTS).parts[0] == path.parts[0]]
+    own = [p for p in room if path.stem in p.stem]
+    about = [p for p in room if p not in own and named.search(p.read_text())]
+    about.sort(key=lambda p: -len(named.findall(p.read_text())))
+    first = [*own, *about[:NEAREST]]
+    told = [first, [TESTS / "golden"], [p for p in room if p not in first]]
+    return [[str(p.relative_to(ROOT)) for p in some] for some in told]
 
 
-def tried(mutant: Mutant, folder: Path, seconds: float) -> Mutant:
+def tried(one: Mutant, tests: Sequence[str], folder: Path, seconds: int) -> Mutant:
     """The mutant with its fate: killed, survived, or slow, which counts as killed."""
-    target = folder / "nescio" / mutant.file
+    target, log = folder / "src" / "nescio" / one.file, folder / "log"
     kept = target.read_text()
-    target.write_text(mutant.text)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
-    variables = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        run = subprocess.run(
-            [*command, *tests_of(mutant.file)], cwd=ROOT, env=variables, capture_output=True,
-            timeout=seconds, check=False,
-        )  # fmt: skip
-        fate = "survived" if run.returncode == 0 else "killed"
-    except subprocess.TimeoutExpired:
-        fate = "slow"
-    finally:
-        target.write_text(kept)
-    return Mutant(**{**asdict(mutant), "fate": fate})
+    target.write_text(one.text)
+    fate = _fate(tests, folder, log, seconds)
+    target.write_text(kept)
+    return replace(one, fate=fate, by=_failed(log) if fate == "killed" else "")
+
+
+def _failed(log: Path) -> str:
+    """The first test that failed, as pytest names it."""
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _fate(tests: Sequence[str], folder: Path, log: Path, seconds: int) -> str:
+    """Run tests in a fork of this process, with a limit on its time of computing and of waiting."""
+    if not tests:
+        return "survived"
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        try:
+            os._exit(_run(tests, folder, seconds))
+        finally:  # never back to the caller, who would clean up
+            traceback.print_exc()
+            os._exit(BROKEN)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what its tests have started
+        return "slow"
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == BROKEN:
+        raise RuntimeError(log.read_text(errors="replace")[-2000:])
+    return "survived" if status == 0 else "killed"
+
+
+def _run(tests: Sequence[str], folder: Path, seconds: int) -> int:
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    signal.alarm(10 * seconds)
+    os.chdir(folder)
+    os.environ.update(PYTHONPATH=str(folder / "src"), PYTHONDONTWRITEBYTECODE="1")
+    sys.dont_write_bytecode = True
+    sys.path[0] = str(folder / "src")
+    return int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]))
+
+
+def all_tried(some: Sequence[Mutant], jobs: int, seconds: int, out: Path) -> list[Mutant]:
+    """Every mutant with its fate, `jobs` at a time, each in a copy of the project."""
+    for name in LOADED:
+        import_module(name)
+    with tempfile.TemporaryDirectory() as name:
+        for job in range(jobs):
+            hidden = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "mutants*.json")
+            shutil.copytree(ROOT, Path(name) / f"{job}", ignore=hidden)
+            if os.fork() == 0:
+                try:
+                    _work(some[job::jobs], Path(name) / f"{job}", seconds)
+                    os._exit(0)
+                finally:
+                    traceback.print_exc()
+                    os._exit(BROKEN)
+        codes = [os.wait()[1] for _ in range(jobs)]
+        if any(codes):
+            raise SystemExit("some mutants could not be tried")
+        parts = [Path(name) / f"{job}.jsonl" for job in range(jobs)]
+        found = [Mutant(**json.loads(line)) for p in parts for line in p.read_text().splitlines()]
+    out.write_text(json.dumps(summed(found), indent=1))
+    return found
+
+
+def _work(some: Sequence[Mutant], folder: Path, seconds: int) -> None:
+    """All mutants through the first stage, those that survive through the next."""
+    done: list[Mutant] = []
+    for stage in range(3):
+        for untried in some:
+            one = tried(untried, stages(untried)[stage], folder, seconds)
+            print(f"{stage} {_told(one)}", flush=True)
+            done.append(one)
+        some = [one for one in done if one.fate == "survived"]
+        done = [one for one in done if one.fate != "survived"]
+    text = "".join(json.dumps(asdict(one)) + "\n" for one in [*done, *some])
+    folder.with_suffix(".jsonl").write_text(text)
+
+
+def _told(one: Mutant) -> str:
+    return (
+        f"{one.fate:9} {one.file}:{one.line} {one.kind}: {one.before!r} -> {one.after!r} {one.by}"
+    )
+
+
+def summed(found: Sequence[Mutant]) -> dict[str, object]:
+    """The rate of killed mutants among those that are not equivalent, and the survivors."""
+    equivalent = {(e["file"], e["changed"]) for e in json.loads(EQUIVALENT.read_text())}
+    survivors = [one for one in found if one.fate == "survived"]
+    same = [one for one in survivors if (one.file, one.changed) in equivalent]
+    killed, counted = len(found) - len(survivors), len(found) - len(same)
+    return {
+        "killed": killed,
+        "mutants": len(found),
+        "equivalent": len(same),
+        "rate": killed / max(counted, 1),
+        "survivors": [one.shown() for one in survivors if one not in same],
+        "all": [one.shown() for one in found],
+    }
 
 
 def main() -> None:
@@ -172,23 +286,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="the number of mutants")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--under", default="", help="only files of this folder of src/nescio")
-    parser.add_argument("--seconds", type=float, default=900, help="for the tests of one mutant")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
+    parser.add_argument("--seconds", type=int, default=300, help="of computing, for one stage")
     parser.add_argument("--out", default="mutants.json", help="where the table is written")
     given = parser.parse_args()
-    found = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shutil.copytree(ROOT / "src", folder, dirs_exist_ok=True)
-        for mutant in drawn(given.count, given.seed, given.under):
-            found.append(tried(mutant, folder, given.seconds))
-            one = found[-1]
-            print(f"{one.fate:9} {one.file}:{one.line} {one.kind}: {one.before!r} -> {one.after!r}",
-                  flush=True)  # fmt: skip
-            killed = sum(one.fate != "survived" for one in found)
-            table = {"killed": killed, "mutants": len(found), "rate": killed / len(found)}
-            shown = [one.shown() for one in found]
-            Path(given.out).write_text(json.dumps({**table, "all": shown}, indent=1))
-    print(f"{killed} of {len(found)} mutants are killed, {100 * killed / len(found):.1f} %")
+    some = drawn(given.count, given.seed, given.under)
+    table = summed(all_tried(some, given.jobs, given.seconds, Path(given.out)))
+    print(f"{table['killed']} of {table['mutants']} mutants are killed, {table['equivalent']} are "
+          f"equivalent: {100 * float(str(table['rate'])):.1f} %")  # fmt: skip
 
 
 if __name__ == "__main__":

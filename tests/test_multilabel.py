@@ -121,6 +121,39 @@ def test_guards_of_each_label(model, tmp_path):
     assert stream.count == 500
 
 
+def test_guards_of_labels_are_copies_and_know_the_training_data(model):
+    x, y = data(1500, 7)
+    net = plain(model.member(0), head="multilabel").networks()[0].net
+    made = nescio.guard_labels(net, (x, y), risk=0.1, false_alarm=0.05)
+    before = made(x[:20])
+    with torch.no_grad():
+        next(net.parameters()).mul_(3)
+    after = made(x[:20])
+    assert all(torch.equal(after[k].failure_score, before[k].failure_score) for k in after)
+    with pytest.raises(NescioError, match="1500 of 1500.*the model was trained on"):
+        nescio.guard_labels(model, data(1500, 0), risk=0.1, false_alarm=0.05)
+    seen, truth = data(1500, 0)
+    few = torch.cat([x, seen[:5]]), torch.cat([y, truth[:5]])
+    made = nescio.guard_labels(model, few, risk=0.1, false_alarm=0.05)
+    assert any("5 of 1,055 calibration inputs are training" in text for text in made.guarantees)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["a", "../b", "c"], "'../b' cannot be one"), (["a", "A", "b"], "all different")],
+)
+def test_labels_name_files(model, names, message):
+    with pytest.raises(NescioError, match=message):
+        nescio.guard_labels(model, data(300, 7), names=names)
+
+
+def test_a_label_that_is_never_there_is_named(model):
+    x, y = data(300, 7)
+    y[:, 1] = 0
+    with pytest.raises(NescioError, match="the label b is 0 in all 210 calibration samples"):
+        nescio.guard_labels(model, (x, y), names=["a", "b", "c"])
+
+
 def test_without_training_data_a_part_of_the_calibration_data_fits_the_detector(model):
     x, y = data(1500, 7)
     made = nescio.guard_labels(model.member(0), (x, y.bool()), risk=0.1, false_alarm=0.05)

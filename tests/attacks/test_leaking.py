@@ -52,6 +52,19 @@ def test_values_stay_and_gradients_leak_by_the_factor(kind):
     torch.testing.assert_close(slope, through @ first.weight)
 
 
+def test_only_a_relu_in_place_writes_what_it_reads():
+    """The numbers before a ReLU, as a residual network reads them, are left alone, or written."""
+
+    def beside(x, relu):
+        hidden = 2 * x
+        relu(hidden)
+        return hidden.sum(1)
+
+    x = torch.tensor([[-1.0, 2.0]])
+    for relu, value in ((torch.relu, 2), (torch.Tensor.relu, 2), (F.relu, 2), (torch.relu_, 4)):
+        assert leaking(lambda x, relu=relu: beside(x, relu))(x).item() == value
+
+
 def dead(net):
     """The last hidden layer never fires."""
     linear = [m for m in net.modules() if isinstance(m, nn.Linear)]

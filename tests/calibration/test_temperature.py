@@ -179,3 +179,12 @@ def test_an_offset_does_not_show_in_single_precision(name, offset):
     plain, moved = (calibration.fit(name, z, labels) for z in (logits, logits + offset))
     assert torch.allclose(moved(logits + offset).probs, plain(logits).probs, atol=1e-6)
     assert torch.allclose(plain(logits + offset).probs, plain(logits).probs, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt"])
+def test_a_huge_offset_does_not_show_in_double_precision(name):
+    draw = torch.Generator().manual_seed(0)
+    logits = (128 * torch.randn(400, 4, generator=draw).double()).round() / 64
+    labels = torch.multinomial((logits / 2).softmax(1), 1, generator=draw)[:, 0]
+    plain, moved = (calibration.fit(name, z, labels) for z in (logits, logits + 2.0**40))
+    assert torch.allclose(moved(logits).probs, plain(logits).probs, atol=1e-6)

@@ -76,6 +76,17 @@ def test_log_probabilities_of_many_classes_take_few_steps(monkeypatch):
     assert len(steps) < 200
 
 
+def test_logits_that_depend_on_each_other_are_fitted():
+    """With a prior this wide, only the ridge of the whitening keeps their covariance regular."""
+    logits, labels, *_ = problem(samples=300)
+    logits[..., 3] = logits[..., 0] - logits[..., 1]
+    state = calibration.fit("matrix", logits, labels, spread=1e5, shift=1e5).state
+    free = [state[key].clone().requires_grad_() for key in ("weight", "intercept")]
+    loss = objective("matrix", logits, labels, *free, 1e5, 1e5)
+    for slope in torch.autograd.grad(loss, free):
+        assert slope.abs().max() < 1e-5
+
+
 def test_a_wide_prior_recovers_the_truth():
     logits, labels, weight, shift = problem(samples=40_000, classes=3)
     found = calibration.fit("matrix", logits, labels, spread=10.0, shift=10.0)

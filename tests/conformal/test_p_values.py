@@ -111,3 +111,12 @@ def test_the_false_share_of_a_batch_is_bounded():
 def test_what_is_no_p_value_or_level_is_refused(p, level):
     with pytest.raises(NescioError, match="between 0 and 1|from 0 to 1"):
         benjamini_hochberg(p, level)
+
+
+def test_randomized_p_values_of_equal_inputs_are_uniform_over_calibration_sets():
+    rng = np.random.default_rng(0)
+    draws = [
+        float(p_values(old, [1.0], randomize=True, inputs=torch.zeros(1, 1)))
+        for old in rng.integers(2, size=(500, 20)) * 1.0
+    ]
+    assert len(set(draws)) > 450  # by the seed alone: one number for each count of ones

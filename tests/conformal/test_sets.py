@@ -121,6 +121,18 @@ def test_randomized_sets_cover_exactly(build):
     assert interval.low <= 0.9 <= interval.high
 
 
+def test_randomized_sets_of_equal_inputs_cover_exactly_over_calibration_sets():
+    """Equal inputs draw one number: another one for each calibration set, whatever the seed."""
+    draw, logits = torch.Generator().manual_seed(0), torch.tensor([0.0, -1.0, -1.5])
+    labels = torch.multinomial(logits.softmax(0).expand(1000, -1), 41, True, generator=draw)
+    fits = (threshold(logits.expand(40, -1), y[:40], randomize=True) for y in labels)
+    sets = torch.cat([fitted(logits[None]) for fitted in fits])
+    interval = conformal.binomial_interval(
+        int(sets.gather(1, labels[:, 40:]).sum()), 1000, level=0.999
+    )
+    assert interval.low <= 0.9 <= interval.high
+
+
 def test_the_randomized_adaptive_score_takes_a_share_of_the_class_itself():
     from nescio.conformal.sets import _adaptive as score
 

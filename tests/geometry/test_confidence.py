@@ -13,6 +13,7 @@ from nescio.core import NescioError
 from nescio.geometry.rays.far_field import far_field
 from nescio.geometry.rays.first_confident import first_confident
 from nescio.geometry.rays.levels import Spans, first_reach
+from nescio.geometry.tracing.domain import Part
 from nescio.geometry.tracing.instances import instances
 from nescio.models import ensemble
 
@@ -376,6 +377,19 @@ def test_a_span_holds_the_network_everywhere(seed):
         assert (off <= out.error).all()
     calm = spans.unstable == 0  # a line, up to rounding
     assert (out.error[calm] < 1e-8).all()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_the_largest_of_lines_has_the_error_of_the_line_that_wins(order: tuple[int, ...]) -> None:
+    """Of lines far apart the highest is the largest, as uncertain as it was."""
+    spans = Spans(*torch.tensor([[0.0], [1.0]], dtype=torch.float64))
+    made = [(9.0, 0.5), (1.0, 0.25), (-5.0, 0.125)]  # the middle and the error of each
+    lines = [torch.tensor([[[0.1]], [[middle]]], dtype=torch.float64) for middle, _ in made]
+    parts = [Part(lines[i], error=torch.full((1, 1), made[i][1]).double()) for i in order]
+    best = spans.largest(parts)
+    assert torch.equal(best.coefs, lines[0])
+    assert best.error.item() == pytest.approx(0.5)
+    assert spans.unstable.tolist() == [0]
 
 
 @settings(deadline=None, max_examples=40)

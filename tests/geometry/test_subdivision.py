@@ -364,6 +364,12 @@ def test_a_network_without_bends_is_one_piece():
 # -- the whole plane
 
 
+def test_its_text_says_where_the_regions_are():
+    net = linear([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    assert repr(regions(net)) == "Regions(1 regions, 1 without end, the whole plane)"
+    assert repr(regions(net, [(-1, 1), (0, 2)])).startswith("Regions(1 regions, 1 without end, box")
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_plane_equals_a_box_that_holds_every_corner(seed):
     net = network((2, 7, 6, 3), seed, activation=(nn.ReLU, nn.LeakyReLU)[seed % 2])

@@ -96,6 +96,12 @@ def test_words_come_back_from_both_formats(rows):
     assert csv_header(columns).decode() == 'a,"b, c",c\n'
 
 
+def test_words_of_csv_have_quotes_only_where_they_must():
+    words = np.array(["plain", "two words", "a,b", 'a"b'])
+    assert csv_lines({"c": words}) == b'plain\ntwo words\n"a,b"\n"a""b"\n'
+    assert csv_lines({"c": words[:2]}) == b"plain\ntwo words\n"
+
+
 def test_json_keeps_infinity_and_says_null():
     text = json_lines({"a": np.array([np.nan, np.inf, -np.inf, 1.5, -0.25])}).decode()
     values = [json.loads(line)["a"] for line in text.splitlines()]

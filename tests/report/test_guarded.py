@@ -35,8 +35,9 @@ def test_samples_that_are_in_both_parts_are_counted(trusted):
     )
 
 
-def test_a_broken_guarantee_is_said(trusted):
-    trusted["guard"]["broken"]["risk"] = True
+@pytest.mark.parametrize("which", ["risk", "false_alarm"])
+def test_a_broken_guarantee_is_said(trusted, which):
+    trusted["guard"]["broken"][which] = True
     assert "the test data do not agree with this" in guard_sentence(trusted.typed)
 
 

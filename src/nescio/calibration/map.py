@@ -209,12 +209,13 @@ def transformed(logits: Tensor, state: State) -> Tensor:
     if weight.ndim == 2:
         check_finite(logits)
         return logits @ weight.T + intercept
-    if not weight.ndim:  # an offset of all logits changes nothing, so a large one goes first
-        least, most = (end.item() for end in logits.aminmax()) if logits.numel() else (0, 0)
-        if least < -LARGE or most > LARGE:
-            highest = logits.amax(-1, keepdim=True)
-            logits = logits - torch.where(highest.abs() > LARGE, highest, 0.0)
-    return weight * logits + intercept
+    return weight * (logits if weight.ndim else without_offset(logits)) + intercept
+
+
+def without_offset(logits: Tensor) -> Tensor:
+    """The logits of each sample less the highest, where it is large: what one slope reads alike."""
+    highest = logits.amax(-1, keepdim=True)
+    return logits - torch.where(highest.abs() > LARGE, highest, 0.0)
 
 
 def logits_of(prediction: Classification) -> Tensor:

@@ -28,6 +28,7 @@ from nescio.calibration.map import (
     refuse_perfect,
     transformed,
     widened,
+    without_offset,
 )
 from nescio.core import Categorical, Classification, NescioError
 
@@ -122,6 +123,7 @@ def fit_weights(
     refuse_missing(logits.shape[-1], labels)
     check_finite(logits)
     logits, labels = logits.detach().flatten(1, -2), labels.flatten().to(logits.device)
+    logits = logits if start.ndim else without_offset(logits)
     samples, none = len(labels), torch.zeros(logits.shape[-1], dtype=torch.float64)
     white = _whitening(logits, [part / samples for part in weak]) if start.ndim == 2 else None
     unit = logits.double().square().mean().sqrt().item() or 1.0  # other weights count in 1 / unit

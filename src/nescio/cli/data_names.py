@@ -178,7 +178,7 @@ def ood_named(
     train: Tensor | None,
     *,
     count: int,
-    seed: int = 0,
+    seed: int,
     read: Callable[[str], Tensor] = inputs_named,
 ) -> tuple[str, Any]:
     """The same, or an OOD source of `nescio list ood_sources`, made of the training inputs."""

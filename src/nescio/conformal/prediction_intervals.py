@@ -109,7 +109,7 @@ def calibrate(
         "miscoverage": float(miscoverage),
         "by": None if by is None else "group",
         "randomize": bool(randomize),
-        "seed": seed,
+        "seed": score_limits.seed_of(seed, y, low, high) if randomize else seed,
         "score": band_options,
     }
     cells, known = score_limits.calibration_cells(by, len(y))

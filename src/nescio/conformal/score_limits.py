@@ -30,6 +30,7 @@ from nescio.core import (
     Saved,
     as_tensor,
     derive,
+    digest,
     hash_inputs,
     numbers,
     readers,
@@ -160,6 +161,15 @@ def keys(inputs: Array, samples: int) -> Tensor:
     if not rows.ndim or len(rows) != samples:
         raise NescioError(f"inputs have shape {tuple(rows.shape)}, expected {samples} rows")
     return hash_inputs(rows.reshape(samples, -1))
+
+
+def seed_of(seed: int, *calibration: Tensor) -> int:
+    """The seed of the draws of new samples, which depends on the calibration data, too.
+
+    Equal inputs draw alike. By the seed alone they would draw one number for every calibration set,
+    which may miss in most of them; so what they draw is uniform over calibration sets.
+    """
+    return derive(seed, "calibration", digest(*calibration))
 
 
 def uniforms(seed: int, stream: int, numbered: Tensor) -> Tensor:
@@ -312,7 +322,8 @@ def p_values(
     >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    known = np.sort(_checked("calibration_scores", calibration_scores))
+    given = _checked("calibration_scores", calibration_scores)
+    known = np.sort(given)
     new = _checked("scores", scores, empty=True)
     at_least = len(known) - np.searchsorted(known, new, side="left")
     if not randomize:
@@ -324,7 +335,8 @@ def p_values(
                 "randomized p-values need inputs=, one row per score, by which each sample draws "
                 "its number: those of the network, or sample numbers"
             )
-        u = uniforms(seed, CALLS, keys(inputs, len(new))).numpy()
+        drawing = seed_of(seed, torch.from_numpy(given))
+        u = uniforms(drawing, CALLS, keys(inputs, len(new))).numpy()
         result = (above + u * (1 + at_least - above)) / (len(known) + 1)
     device = scores.device if isinstance(scores, Tensor) else "cpu"
     return torch.from_numpy(result).to(device)

@@ -150,7 +150,7 @@ def calibrate(
         "by": by if by is None or isinstance(by, str) else "group",
         "randomize": bool(randomize),
         "never_empty": bool(never_empty),
-        "seed": seed,
+        "seed": score_limits.seed_of(seed, labels, prediction.log_probs) if randomize else seed,
         "score": score_options,
     }
     values = []

@@ -113,7 +113,7 @@ def guard(
     samples, trained = _read(members, data, (detector, failure), reading, progress)
     groups, given = _groups(by, samples.samples), samples.samples
     if not repeats and samples.hashes is not None:
-        new = unknown_to(samples.hashes, _known(trained, source, (detector, failure)))
+        new = unknown_to(samples.hashes, known(trained, source, (detector, failure)))
         samples, groups = _rows(samples, new), None if groups is None else groups[new]
     labels = _labels(samples)
     fitting = trained is None and not isinstance(detector, Detector)
@@ -250,7 +250,7 @@ def _layers_to_read(
     return layers, pool
 
 
-def _known(
+def known(
     train: Activations | None, source: Any, fitted: Sequence[Any]
 ) -> Iterator[tuple[str, Tensor | None]]:
     """Hashes of inputs that something was trained or fitted on, with words for where they are.
@@ -289,6 +289,11 @@ def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) ->
     members = [] if source is None else networks(source, head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
+    return own_copies(members, data)
+
+
+def own_copies(members: Sequence[Member], data: Any) -> list[Member]:
+    """The members with copies of their networks: later training does not change a guard."""
     nets = [named_columns(copied(member.net).eval(), data) for member in members]
     return [replace(member, net=net) for member, net in zip(members, nets, strict=True)]
 

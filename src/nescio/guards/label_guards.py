@@ -26,8 +26,8 @@ from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import members_of_labels
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import Decisions
-from nescio.guards.guard import Fitted, fitted_detector, guard
-from nescio.guards.splitting import FITTING
+from nescio.guards.guard import Fitted, fitted_detector, guard, known, own_copies
+from nescio.guards.splitting import FITTING, unknown_to
 from nescio.models import Member
 from nescio.nets import Output
 
@@ -104,19 +104,25 @@ def guard_labels(
     prediction sets, at most the share `sets` of inputs has a label whose set misses: each label
     gets sets / K. Whether an input is OOD is decided once, by one detector for all labels.
 
-    source: an `nn.Module`, or a model with the head `multilabel`. calibration: inputs and labels
-      `(N, K)` of 0 and 1, which the network was not trained on.
+    source: an `nn.Module`, or a model with the head `multilabel`; it is copied. calibration: inputs
+      and labels `(N, K)` of 0 and 1, which the network was not trained on.
     train: training inputs; they fit the detector. Without them a part of the calibration data does.
     detector: as for `nescio.guard`, but none that reads classes; the nearest neighbors by default.
     names: of the labels. options: others of `nescio.guard`, such as risk and false_alarm.
     """
-    members = members_of_labels(source)
+    members = own_copies(members_of_labels(source), calibration)
     how: dict[str, Any] = {"output": output, "layers": layers, "pool": pool, "progress": progress}
     how |= {"batch_size": batch_size}
     samples, labels = _observed(members, calibration, how)
     titles = _names(names, samples.classes)
     labels = check_label_table(labels, samples.classes, (samples.samples,))
     base = None if train is None else _observed(members, train, how, labeled=False)[0]
+    count = samples.samples
+    if not options.get("repeats") and samples.hashes is not None:
+        seen = known(base, source, (detector, options.get("failure")))
+        new = unknown_to(samples.hashes, seen)
+        samples, labels = samples[new], labels[new.to(labels.device)]
+    dropped = count - samples.samples
     if base is None and not isinstance(detector, Detector):
         base, samples, labels = _apart(samples, labels, seed)
     fitted = fitted_detector(knn if detector is None else detector, base)
@@ -124,11 +130,13 @@ def guard_labels(
     options |= {"sets": None if sets is None else sets / len(titles)}
     each = 1 - (1 - confidence) / len(titles)
     nets = tuple(member.net for member in members)
+    columns = [_both(name, labels[:, k]) for k, name in enumerate(titles)]
     found = {}
     for k, name in enumerate(titles):
-        own = of_label(samples, k, labels[:, k])
+        own = of_label(samples, k, columns[k])
         made = guard(None, own, train=base and of_label(base, k), confidence=each, **options)
         notes = {**made.notes, "label": name, "labels": len(titles), "joint": confidence}
+        notes |= {"dropped": made.notes["dropped"] + dropped}
         found[name] = replace(made, nets=nets, head=binary(label=k), output=output, notes=notes)
     return LabelGuards(found, confidence)
 
@@ -179,8 +187,21 @@ def _apart(
     return samples[fitting], samples[rest], labels[rest]
 
 
+def _both(name: str, labels: Tensor) -> Tensor:
+    """The values of one label, which the calibration data must have both of."""
+    if len(labels.unique()) < 2:
+        raise NescioError(
+            f"the label {name} is {int(labels[0])} in all {len(labels)} calibration samples, which "
+            "show nothing about it; give more samples, or leave the label out"
+        )
+    return labels
+
+
 def _names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     given = tuple(map(str, range(count))) if names is None else tuple(map(str, names))
-    if len(given) != count or len(set(given)) != count:
+    if len(given) != count or len({name.lower() for name in given}) != count:
         raise NescioError(f"{len(given)} names for {count} labels; one each, all different")
+    for name in given:
+        if not name.strip(".") or Path(name).name != name or "\\" in name:
+            raise NescioError(f"a label is the name of its file; {name!r} cannot be one, rename it")
     return given

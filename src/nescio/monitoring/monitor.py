@@ -4,7 +4,8 @@ Each score of the stream is ranked among the calibration scores and all of the s
 nothing has changed, these ranks are independent and uniform (Vovk et al., 2022, theorem 11.1), so
 no bet against them gains: by Ville's inequality the capital ever reaches 1 / false_alarm with
 probability at most false_alarm. Nothing is bet while all scores are alike; what comes after that
-wait is known to keep the bound by simulation (docs/drift.json), not by the theorem.
+wait is known to keep the bound by simulation (docs/drift.json), not by the theorem: the end of the
+wait is known from the scores before, but a rank is uniform given the ranks before, not the scores.
 
 Monitors of streams in parallel merge into the mean of their martingales. With one past it is a
 martingale, so the bound holds for it as for each. Their product is not one where they have

@@ -45,6 +45,12 @@ def test_list_says_what_there_is_and_where(tmp_path, monkeypatch):
     assert rows["cifar10"][1:3] == ["no", "170.1"]
 
 
+def test_a_download_of_nothing_is_refused(known, tmp_path):
+    result = run("download", "--folder", str(tmp_path))
+    assert result.exit_code == 2
+    assert "Missing argument" in result.output
+
+
 def test_verify_has_an_exit_code(known, tmp_path):
     (tmp_path / "own").mkdir()
     path = tmp_path / "own" / "a.bin"

@@ -122,6 +122,18 @@ def test_learnt_weights_are_those_of_scikit_learn(fitted, crossed):
         np.testing.assert_allclose(state["weights"].numpy(), expected, rtol=2e-3, atol=2e-3)
 
 
+def test_the_ridge_of_the_logistic_regression_balances_its_likelihood():
+    """Where a feature separates, the mean slope of the likelihood is -1e-6 times the weight."""
+    x = torch.linspace(4, 6, 20, dtype=torch.float64)[:, None]
+    y = (x[:, 0] > 5).double()
+    weight, level = logistic(x, y)
+    width = x.std(correction=0)
+    wrong = torch.sigmoid(weight * x[:, 0] + level) - y
+    slope = (wrong * (x[:, 0] - 5) / width).mean()
+    assert float(slope) == pytest.approx(-1e-6 * float(weight * width), rel=1e-3)
+    assert float(wrong.mean()) == pytest.approx(0, abs=1e-9)
+
+
 def test_logistic_regression_that_separates_stays_finite():
     x = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     found = logistic(x, (x[:, 0] > 0).double())

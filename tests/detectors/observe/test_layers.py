@@ -6,7 +6,7 @@ from torch import nn
 
 import nescio
 from nescio.core import NescioError
-from nescio.detectors.observe.layers import traced
+from nescio.detectors.observe.layers import POOLS, traced
 
 CALLED = [
     "features.0", "features.1", "features.2", "features", "block.conv", "block.norm",
@@ -179,3 +179,18 @@ def test_a_large_network_of_another_style():
     torch.testing.assert_close(
         found.logits[0], net[3](net[2](expected)).detach(), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "cells"),
+    [((2, 8, 8), 4), ((32, 8, 8), 4), ((33, 8, 8), 2), ((200, 8, 8), 1), ((8, 3, 9), 3)],
+)
+def test_a_grid_has_as_many_cells_as_give_512_features(shape, cells):
+    maps = torch.rand(2, *shape)
+    expected = nn.functional.adaptive_avg_pool2d(maps, cells).flatten(1)
+    torch.testing.assert_close(POOLS["grid"](maps), expected)
+
+
+def test_a_head_without_classes_is_refused(net, x):
+    with pytest.raises(NescioError):
+        nescio.observe(net, x, head="gaussian")

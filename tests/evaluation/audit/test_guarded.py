@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from scipy.stats import binomtest
+from scipy.stats import betabinom, binomtest
 from torch import nn
 
 from nescio import audit, guard, nets
@@ -90,6 +90,42 @@ def test_test_data_of_another_kind_break_the_guarantees() -> None:
     assert guarded("mine", plain(net()), held, drawn(500, 4)).findings.broken.risk
     held = hold((x + 9, y), drawn(500, 3), seed=0)
     assert guarded("mine", plain(net()), held, drawn(500, 4)).findings.broken.false_alarm
+
+
+def judged(x: torch.Tensor, y: torch.Tensor) -> Broken:
+    held = hold((x, y), drawn(500, 3), seed=0)
+    broken = guarded("mine", plain(net()), held, drawn(500, 4), seed=0).findings.broken
+    assert broken is not None
+    return broken
+
+
+def test_the_verdict_on_the_risk_is_that_of_an_exact_test() -> None:
+    """A broken risk is said from the first number of errors that chance has in 0.1 % of draws."""
+    held = hold(drawn(600, 2), drawn(500, 3), seed=0)
+    decisions = guarded("mine", plain(net()), held, drawn(500, 4), seed=0).guard(held.measured[0])
+    answered = decisions.answered.nonzero().flatten()
+    assert 300 < len(answered) < 600
+    chances = [binomtest(k, len(answered), 0.02, "greater").pvalue for k in range(60)]
+    most = next(k for k, chance in enumerate(chances) if chance < 1e-3)
+    for errors in (most - 1, most):
+        y = decisions.label.clone()
+        y[answered[:errors]] = 1 - y[answered[:errors]]
+        verdict = judged(held.measured[0], y)
+        assert verdict == Broken(false_alarm=False, risk=errors == most)
+
+
+def test_the_verdict_on_false_alarms_is_that_of_an_exact_test() -> None:
+    """Of 500 calibration scores 5 may be larger: the false alarms are beta-binomial."""
+    held = hold(drawn(600, 2), drawn(500, 3), seed=0)
+    x, y = held.measured
+    usual = guarded("mine", plain(net()), held, drawn(500, 4), seed=0).guard(x).answered
+    x, y = x[usual][:400], y[usual][:400]
+    chances = betabinom(400, 5, 501 - 5).sf([k - 1 for k in range(60)])
+    most = next(k for k, chance in enumerate(chances) if chance < 1e-3)
+    for alarms in (most - 1, most):
+        far = x.clone()
+        far[:alarms] += 100 * far[:alarms].sign()
+        assert judged(far, y).false_alarm == (alarms == most)
 
 
 def test_too_few_samples_say_how_many_it_takes() -> None:

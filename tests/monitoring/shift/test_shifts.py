@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact, ks_2samp
 
 from nescio.core import NescioError
-from nescio.data import learn_columns, read_table
+from nescio.data import Table, learn_columns, read_table
 from nescio.metrics import auroc
 from nescio.monitoring import shift
 from nescio.monitoring.shift.two_sample import permutation_p
@@ -200,6 +200,9 @@ def test_constant_batches_have_not_shifted():
     assert shift.mmd(x, x).p_value == 1
     assert shift.classifier_two_sample(x, x, classifier="logistic").p_value == 1
     assert shift.by_column(x, x).p_value == 1
+    level = Table({"c": np.full(10, "same")})
+    found = shift.by_column(level, level, kinds={"c": "categorical"})
+    assert [(row.statistic, row.p_value) for row in found.rows] == [(0, 1)]
 
 
 def test_what_is_refused(pair):
@@ -283,3 +286,17 @@ def test_linear_mmd_of_alike_pairs_is_no_shift():
     for seed in range(5):
         assert shift.mmd(x, y, method="linear", seed=seed).p_value > 0.4
     assert shift.mmd(x, x + 0, method="linear").p_value == 1
+
+
+def test_few_samples_that_a_classifier_tells_apart_have_the_p_value_of_all_orders():
+    """Of the 6 orders of two and two labels, one separates them."""
+    before, after = np.zeros((4, 1)), np.ones((4, 1))
+    found = shift.classifier_two_sample(
+        before, after, classifier=lambda *_: lambda rows: rows[:, 0]
+    )
+    assert (found.statistic, found.notes["permutations"]) == (1.0, 5)
+    assert found.p_value == pytest.approx(1 / 6)
+    swapped = shift.classifier_two_sample(
+        after, before, classifier=lambda *_: lambda rows: rows[:, 0]
+    )
+    assert (swapped.statistic, swapped.p_value) == (0.0, 1.0)

@@ -128,12 +128,12 @@ def classifier_two_sample(
 
 
 def _drawn(scores: Floats, ones: int, permutations: int, rng: np.random.Generator) -> Floats:
-    """The AUROC of other drawings of the labels, from ranks with ties shared."""
+    """The AUROC of other orders of the labels, given as zeros first; ranks with ties shared."""
     from scipy.stats import rankdata
 
     ranks, zeros = rankdata(scores), len(scores) - ones
-    sums = [labels @ ranks for labels in _relabeled(ones, zeros, permutations, rng)]
-    return (np.concatenate(sums) - ones * (ones + 1) / 2) / (ones * zeros)
+    sums = [labels @ ranks for labels in _relabeled(zeros, ones, permutations, rng)]  # of zeros
+    return 1 - (np.concatenate(sums) - zeros * (zeros + 1) / 2) / (ones * zeros)
 
 
 def _relabeled(
