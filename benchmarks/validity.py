@@ -284,7 +284,7 @@ def guarded(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row
     for redraw in range(redraws):
         rule = fit_rule("", world(samples), **wish)
         fresh = world(new)
-        alarms[redraw] = rule.deciding(fresh.score, fresh.failure_score) == CODES["p-value"]
+        alarms[redraw] = rule.read(fresh.score, fresh.failure_score)[1] == CODES["p-value"]
         answered = max(0.0, min(1.0, rule.coverage.threshold))
         broken[redraw] = 0.05 * rule.limit * answered > wish["risk"]
     yield judge("false alarms of a guard", samples, wish["false_alarm"], alarms, "law")

@@ -52,6 +52,11 @@ except SystemExit as end:
         (["--wrong"], 2),
         (["score", "--help"], 0),
         (["score", "--x"], 2),
+        (["scor"], 2),
+        (["data", "--help"], 0),
+        (["list", "--help"], 0),
+        (["reproduce", "--help"], 0),
+        (["search", "--help"], 0),
     ],
 )
 def test_help_and_usage_errors_need_no_torch(words: list[str], code: int) -> None:

@@ -7,7 +7,8 @@ import nescio
 from nescio.cli.main import main
 from nescio.core import NescioError
 from nescio.core.errors import quoted
-from nescio.core.registry import calibrators, datasets, detectors, nearest, recipes
+from nescio.core.registry import calibrators, datasets, detectors, recipes
+from nescio.spelling import nearest
 
 
 @pytest.mark.parametrize(

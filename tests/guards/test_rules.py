@@ -29,7 +29,7 @@ def test_the_guarantees_hold_over_many_draws(ties):
     for _ in range(redraws):
         drawn = torch.randint(len(whole), (600,), generator=rng)
         rule = fit_rule("", whole[drawn[:599]], **WISH)
-        spoken = rule.deciding(whole.score, whole.failure_score)
+        spoken = rule.read(whole.score, whole.failure_score)[1]
         alarms += int(spoken[drawn[599]] == CODES["p-value"])
         answered = spoken == CODES["sure enough"]
         broken += bool(answered.any() and whole.wrong[answered].double().mean() > RISK)
@@ -52,8 +52,8 @@ def test_the_false_alarm_rate_is_not_loose():
 def test_the_rule_and_the_p_values_agree():
     whole = world(True)
     rule = fit_rule("", whole[torch.arange(100, 600)], **WISH)
-    p = rule.p_values(whole.score)
-    ood = rule.deciding(whole.score, whole.failure_score) == CODES["p-value"]
+    p = rule.read(whole.score, whole.score)[0]
+    ood = rule.read(whole.score, whole.failure_score)[1] == CODES["p-value"]
     assert torch.equal(p <= FALSE_ALARM, ood)
     known = whole.score[100:600]
     brute = (1 + (known[None] >= whole.score[:50, None]).sum(1)) / 501
@@ -64,7 +64,7 @@ def test_a_score_at_the_limit_is_unsure():
     whole = world(True)
     rule = fit_rule("", whole[torch.arange(100, 600)], **WISH)
     at = torch.tensor([rule.limit], dtype=torch.float64)
-    assert rule.deciding(at, torch.tensor([-50.0]).double()) == CODES["tie"]
+    assert rule.read(at, torch.tensor([-50.0]).double())[1] == CODES["tie"]
 
 
 def test_too_few_samples_for_the_false_alarm_rate_are_refused_with_their_number():
@@ -76,7 +76,7 @@ def test_too_few_samples_for_the_false_alarm_rate_are_refused_with_their_number(
 def test_where_no_threshold_holds_nothing_is_answered():
     few = Scored(torch.rand(40).double(), torch.rand(40).double(), torch.ones(40).bool())
     rule = fit_rule("", few, **WISH)
-    spoken = rule.deciding(few.score, few.failure_score)
+    spoken = rule.read(few.score, few.failure_score)[1]
     assert not (spoken == CODES["sure enough"]).any()
     assert (spoken == CODES["no guarantee"]).any()
 
@@ -91,8 +91,8 @@ def test_rounding_moves_no_input_across_the_limit(moved):
     assert rule.limit == pytest.approx(3.7)
     assert rule.coverage.errors == 0
     again = torch.tensor([3.7 + moved]).double()
-    assert rule.deciding(again, failure_score[:1]) == CODES["tie"]
-    assert float(rule.p_values(again)) == 201 / 1001
+    assert rule.read(again, failure_score[:1])[1] == CODES["tie"]
+    assert float(rule.read(again, again)[0]) == 201 / 1001
 
 
 @pytest.mark.parametrize("moved", [-1e-6, 1e-6])
@@ -103,7 +103,7 @@ def test_rounding_moves_no_input_across_the_threshold(moved):
     rule = fit_rule("", samples, **WISH)
     assert rule.coverage.answered > 400
     assert rule.coverage.errors == 0
-    spoken = rule.deciding(torch.zeros(4).double(), torch.arange(4.0).double() + moved)
+    spoken = rule.read(torch.zeros(4).double(), torch.arange(4.0).double() + moved)[1]
     assert spoken.tolist() == [CODES["sure enough"]] * 2 + [CODES["failure_score"]] * 2
 
 
@@ -114,5 +114,5 @@ def test_infinite_scores_keep_their_places():
     assert rule.limit == torch.inf
     assert rule.coverage.samples == 700
     ends = torch.tensor([-torch.inf, torch.inf]).double()
-    assert rule.deciding(ends, ends)[1] == CODES["tie"]
-    assert rule.p_values(ends).tolist() == [1.0, 301 / 1001]
+    assert rule.read(ends, ends)[1][1] == CODES["tie"]
+    assert rule.read(ends, ends)[0].tolist() == [1.0, 301 / 1001]

@@ -2,9 +2,6 @@
 
 import click
 
-from nescio.core import NescioError, registry, unknown
-from nescio.core.registry import keyword_only
-
 
 @click.command("list")
 @click.argument("kind", required=False)
@@ -17,6 +14,8 @@ def list_parts(kind: str | None) -> None:
     nescio list recipes         what `nescio train` can train
     """
     import nescio_papers  # noqa: F401
+    from nescio.core import NescioError, registry, unknown
+    from nescio.core.registry import keyword_only
 
     kinds = {k: v for k, v in vars(registry).items() if isinstance(v, registry.Registry)}
     if kind is not None and kind not in kinds:

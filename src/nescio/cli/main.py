@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from nescio.cli.options import RESUMABLE, note
+from nescio.spelling import did_you_mean
 from nescio.version import VERSION
 
 COMMANDS = {  # the file, and the first sentence of the help
@@ -53,8 +54,6 @@ class Teaching(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command; an unknown one gets the nearest as a hint."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from nescio.core import did_you_mean
-
             ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from nescio.core import (
     Registry,
     as_tensor,
     check_labels,
+    joined,
     two_logits,
 )
 from nescio.core.registry import conformal_methods
@@ -67,25 +69,34 @@ class Sets(Fitted):
             )
         cells = self._cells(prediction, groups)
         keys = _keys(inputs, prediction) if self.options["randomize"] else None
-        found = torch.empty(
-            len(prediction), prediction.classes, dtype=torch.bool, device=prediction.device
-        )
+        parts = []
         for start, logs in _chunks(prediction, exact=keys is not None):
             span = slice(start, start + len(logs))
             own = cells[span] if len(cells) > 1 else cells
             if keys is None:
-                found[span] = self._plain(logs, own)
+                found = self._plain(logs, own)
             else:
-                found[span] = self._randomized(logs, own, keys[span])
+                found = self._randomized(logs, own, keys[span])
             if self.options["never_empty"]:
-                found[span].scatter_(1, logs.argmax(1, keepdim=True), True)
-        return found
+                found.scatter_(1, logs.argmax(1, keepdim=True), True)
+            parts.append(found)
+        if not parts:
+            return torch.ones(0, prediction.classes, dtype=torch.bool, device=prediction.device)
+        result: Tensor = joined(parts)
+        return result
 
     def _plain(self, logs: Tensor, cells: Tensor) -> Tensor:
-        highest, _ = score_limits.limits(self.state, cells, None)
-        room = score_limits.rounding(highest) if self.name in LOGARITHMS else ROUNDED[logs.dtype]
-        result: Tensor = up_to[self.name](logs, highest + room, **self.options["score"])
+        limit = self._highest[logs.dtype].to(logs.device)[cells]
+        result: Tensor = up_to[self.name](logs, limit, **self.options["score"])
         return result
+
+    @cached_property
+    def _highest(self) -> dict[torch.dtype, Tensor]:
+        """The largest score in each cell, with the room for rounding of either precision."""
+        high = self.state["high"]
+        if self.name in LOGARITHMS:
+            return dict.fromkeys(ROUNDED, high + score_limits.rounding(high))
+        return {dtype: high + room for dtype, room in ROUNDED.items()}
 
     def _randomized(self, logs: Tensor, cells: Tensor, keys: Tensor) -> Tensor:
         u, ties = _draws(self.options, CALLS, keys, logs.device)
@@ -212,7 +223,7 @@ def _chunks(prediction: Classification, *, exact: bool) -> Iterator[tuple[int, T
     for start in range(0, len(prediction), size):
         span = slice(start, start + size)
         if logits is not None:
-            yield start, logits[span]
+            yield start, logits if size >= len(logits) else logits[span]
         else:
             yield start, prediction[span].to(torch.float64).log_probs
 
@@ -272,10 +283,10 @@ def _up_to_threshold(logits: Tensor, limit: Tensor) -> Tensor:
 
     Where p may be near 1, the most probable class is compared by the sum of the others.
     """
-    highest = logits.amax(1, keepdim=True)
-    if bool((limit > -4).all()) and float(highest.abs().max()) < 64:  # single precision suffices
+    lowest, highest = map(float, logits.amax(1).aminmax())
+    if float(limit.min()) > -4 and max(-lowest, highest) < 64:  # single precision suffices
         log_odds = torch.nn.functional.softplus(limit).to(logits.dtype)
-        plain: Tensor = logits >= logits.logsumexp(1, keepdim=True) - log_odds
+        plain: Tensor = logits.log_softmax(1) >= -log_odds
         return plain
     top = logits.argmax(1, keepdim=True)
     centered = logits - logits.gather(1, top)

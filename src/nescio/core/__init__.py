@@ -65,7 +65,6 @@ from nescio.core.random import generator as generator
 from nescio.core.random import layer_noise as layer_noise
 from nescio.core.random import seeded as seeded
 from nescio.core.registry import Registry as Registry
-from nescio.core.registry import did_you_mean as did_you_mean
 from nescio.core.registry import options_for as options_for
 from nescio.core.registry import parse as parse
 from nescio.core.registry import setting as setting
@@ -114,3 +113,4 @@ from nescio.core.writing import owned as owned
 from nescio.core.writing import write_atomically as write_atomically
 from nescio.core.writing import write_json as write_json
 from nescio.core.writing import writing_atomically as writing_atomically
+from nescio.spelling import did_you_mean as did_you_mean

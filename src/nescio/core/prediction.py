@@ -44,7 +44,7 @@ class Prediction(ABC):
                     f"{kind}: {name} has shape {tuple(tensor.shape)}, "
                     f"the first field {tuple(first.shape)}; they must agree"
                 )
-            if tensor.sum().isnan() and tensor.isnan().any():  # the sum costs a tenth
+            if self._has_nan(tensor):
                 raise NescioError(f"{kind}: {name} contains NaN; check the network's inputs")
         self._check()
 
@@ -57,6 +57,9 @@ class Prediction(ABC):
             f"{type(self).__name__}({self.members} member(s), {samples} samples, {first.shape[-1]})"
         )
 
+    def _has_nan(self, tensor: Tensor) -> bool:
+        return math.isnan(tensor.sum().item()) and bool(tensor.isnan().any())  # a tenth of the time
+
     @abstractmethod
     def _check(self) -> None:
         """Refuse values outside the range of the distribution."""
@@ -68,26 +71,30 @@ class Prediction(ABC):
     def _tensors(self) -> tuple[Tensor, ...]:
         return tuple([getattr(self, name) for name in self.__dataclass_fields__])
 
+    @property
+    def _first(self) -> Tensor:
+        return getattr(self, next(iter(self.__dataclass_fields__)))  # type: ignore[no-any-return]
+
     def _map(self, function: Any) -> Self:
         return type(self)(*(function(tensor) for tensor in self._tensors()))
 
     @property
     def members(self) -> int:
         """M, the number of member distributions."""
-        return self._tensors()[0].shape[0]
+        return self._first.shape[0]
 
     @property
     def device(self) -> torch.device:
         """Where its numbers are."""
-        return self._tensors()[0].device
+        return self._first.device
 
     @property
     def batch_shape(self) -> torch.Size:
         """The shape of the batch: `(N,)`, or `(N, H, W)` for maps."""
-        return self._tensors()[0].shape[1:-1]
+        return self._first.shape[1:-1]
 
     def __len__(self) -> int:
-        return self.batch_shape[0]
+        return self._first.shape[1]
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Self:
         """Choose samples along the batch axes; an integer keeps its axis: a batch of one."""
@@ -163,7 +170,7 @@ class Classification(Prediction, ABC):
     @property
     def classes(self) -> int:
         """C, the number of classes."""
-        return self._tensors()[0].shape[-1]
+        return self._first.shape[-1]
 
     @cached_property
     def member_probs(self) -> Tensor:
@@ -222,11 +229,20 @@ class Categorical(Classification):
     logits: Tensor
 
     def _check(self) -> None:
-        least, most = self.logits.aminmax() if self.logits.numel() else (0.0, 0.0)
+        least, most = self._ends
         if most == math.inf or (least == -math.inf and (self.logits.amax(-1) == least).any()):
             raise NescioError(
                 "Categorical: logits must be below +inf and not all -inf for a sample"
             )
+
+    def _has_nan(self, _: Tensor) -> bool:
+        return math.isnan(self._ends[0])  # as the ends are looked at anyway
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The least and the largest logit; NaN if one is."""
+        least, most = self.logits.aminmax() if self.logits.numel() else torch.zeros(2)
+        return least.item(), most.item()
 
     @classmethod
     def from_probs(cls, probs: Tensor) -> Self:

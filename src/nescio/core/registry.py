@@ -1,6 +1,5 @@
 """Named parts and their options as text: what the command line, reports, docs and tests list."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,63 +9,17 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from nescio.core.errors import NescioError, quoted
+from nescio.spelling import did_you_mean
 
 Part = Callable[..., Any]
 P = TypeVar("P", bound=Part)
 YES_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
-NEIGHBORS = {  # other words for a name, without signs and the s of a plural
-    "baseline": "msp",
-    "softmax": "msp",
-    "maxsoftmax": "msp",
-    "nearestneighbor": "knn",
-    "fmnist": "fashion_mnist",
-    "kmnist": "kuzushiji_mnist",
-    "emnist": "emnist_letters",
-    "moon": "half_moons",
-    "ensemble": "deep_ensemble",
-    "mcdropout": "dropout",
-    "temperaturescaling": "temperature",
-    "plattscaling": "platt",
-    "aps": "adaptive",
-    "cnn": "small_cnn",
-    "id": "keep",
-    "drop": "without",
-    "label": "target",
-    "class": "class_names",
-}
-
-
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     """The message for an unknown name: the nearest known one, and all of them."""
     known = sorted(known)
     return f"unknown {kind} {quoted(name)}{did_you_mean(name, known)} Known: {', '.join(known)}"
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The end of a sentence about a name: the nearest known one, if one is near."""
-    found = nearest(str(name), known)
-    return "." if found is None else f"; did you mean {found!r}?"
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was meant: but for signs, a plural, a beginning or some letters."""
-    known = list(known)
-    bare, by_core = _core(name), {_core(one): one for one in reversed(known)}
-    if bare in by_core or NEIGHBORS.get(bare) in known:
-        return by_core.get(bare) or NEIGHBORS[bare]
-    close = difflib.get_close_matches(name, known, n=1) or [
-        by_core[core] for core in difflib.get_close_matches(bare, by_core, n=1)
-    ]
-    begins = [one for one in known if len(bare) > 2 and _core(one).startswith(bare)]
-    return next(iter(close or begins), None)
-
-
-def _core(name: str) -> str:
-    """A name in small letters, without signs and the s of a plural."""
-    letters = "".join(letter for letter in name.lower() if letter.isalnum())
-    return letters.removesuffix("s") or letters
 
 
 class Registry(Mapping[str, Part]):

@@ -15,6 +15,7 @@ from nescio.data import door
 
 FEATURES = "features"  # the name of features that came as one array
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
+LEAST = 256  # samples of a block, at least
 
 
 class NoInputsError(NescioError):
@@ -171,19 +172,26 @@ class Activations:
 
     def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
         """One network's activations, in blocks of bounded size."""
-        wanted = {n: f for n, f in self.features.items() if layers is None or n in layers}
+        wanted = {n: f[member] for n, f in self.features.items() if layers is None or n in layers}
+        rest = (
+            None if self.weight is None else self.weight[member],
+            None if self.bias is None else self.bias[member],
+            self.answers[member] if self.answers else None,
+        )
+        logits = self.logits[member]
+        if 0 < len(logits) <= LEAST:
+            yield View(logits, wanted, self.inputs, *rest)
+            return
         wide = self.classes + sum(value.shape[-1] for value in wanted.values())
         wide += 0 if self.inputs is None else self.inputs[:1].numel()
-        size = max(256, BLOCK // max(1, wide))
+        size = max(LEAST, BLOCK // max(1, wide))
         for start in range(0, self.samples, size):
             part = slice(start, start + size)
             yield View(
-                self.logits[member, part],
-                {name: value[member, part] for name, value in wanted.items()},
+                logits[part],
+                {name: value[part] for name, value in wanted.items()},
                 None if self.inputs is None else self.inputs[part],
-                None if self.weight is None else self.weight[member],
-                None if self.bias is None else self.bias[member],
-                self.answers[member] if self.answers else None,
+                *rest,
             )
 
 

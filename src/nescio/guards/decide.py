@@ -50,6 +50,7 @@ ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take m
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
 CLASS = "class"
+NOT_READ = torch.zeros(0, dtype=torch.int64)  # of inputs that nobody compares by their hashes
 NUMBERS = ("probability", "p_value", "score", "failure_score")
 
 
@@ -95,7 +96,7 @@ class Watched:
     """A part of the inputs: which samples can be read, and what the networks give for those."""
 
     rows: slice  # among the inputs, n of them
-    finite: Tensor  # (n,)
+    finite: Tensor | None  # (n,); None: all
     in_range: Tensor  # (n,)
     activations: Activations | None  # of the finite ones; None: there is none
 
@@ -143,11 +144,10 @@ def _refuse_shape(shape: Shape, known: Range, hint: str) -> None:
 @torch.no_grad()
 def _activations(
     watching: list[Network], detector: Detector, x: Inputs, batch_size: int
-) -> tuple[Activations | None, Tensor]:
-    """Of the inputs for which all is finite, and which these are."""
-    good = torch.ones(len(x), dtype=torch.bool, device=x.device)
+) -> tuple[Activations | None, Tensor | None]:
+    """Of the inputs for which all is finite, and which these are; None: all."""
     if not len(x):
-        return None, good
+        return None, None
     logits, features = [], []
     for net in watching:
         parts = [net(batch) for batch in (x.split(batch_size) if len(x) > batch_size else (x,))]
@@ -156,26 +156,26 @@ def _activations(
         rows = {n: joined([found[n] for _, found in parts]).to(x.device) for n in names}
         features.append(rows)
     values = [*logits, *(row for rows in features for row in rows.values())]
+    good = None
     if not all(math.isfinite(value.sum()) for value in values):  # where the sums are, all are
-        for value in values:
-            good &= _finite(value)
-    whole = bool(good.all())
-    if not whole and not good.any():
-        return None, good
+        good = torch.stack([_finite(value) for value in values]).all(0)
+        if not good.any():
+            return None, good
+        logits = [rows[good] for rows in logits]
+        features = [{name: rows[good] for name, rows in each.items()} for each in features]
+        x = x[good]
     linear = detector.about.get("linear")
     ends = [net.linear(linear, logits[0], net.head) for net in watching] if linear else []
     return Activations(
-        logits=torch.stack([rows if whole else rows[good] for rows in logits]),
-        features={
-            n: torch.stack([f[n] if whole else f[n][good] for f in features]) for n in features[0]
-        },
-        inputs=x if whole else x[good],
-        weight=torch.stack([weight for weight, _ in ends]) if ends else None,
-        bias=torch.stack([bias for _, bias in ends]) if ends else None,
+        logits=stacked(logits),
+        features={name: stacked([each[name] for each in features]) for name in features[0]},
+        inputs=x,
+        weight=stacked([weight for weight, _ in ends]) if ends else None,
+        bias=stacked([bias for _, bias in ends]) if ends else None,
         last=None,
         answers=[net.answer for net in watching],
         about={name: detector.about[name] for name in ("pool",) if name in detector.about},
-        hashes=good.new_zeros(len(good) if whole else int(good.sum()), dtype=torch.int64),  # unused
+        hashes=NOT_READ,
         checked=True,
     ), good
 
@@ -187,11 +187,6 @@ def _finite(x: Inputs) -> Tensor:
     if not x.is_floating_point() or math.isfinite(x.sum()):
         return torch.ones(len(x), dtype=torch.bool, device=x.device)
     return x.reshape(len(x), -1).isfinite().all(1)
-
-
-def _only(x: Any, chosen: Tensor) -> Any:
-    """The chosen samples; no copy where these are all."""
-    return x if bool(chosen.all()) else x[chosen]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,10 +251,12 @@ class Guard:
 
     def decide(self, activations: Activations, *, groups: Any = None) -> Decisions:
         """Decide from what the network gave: activations with the detector's layers."""
-        found = self._decide(activations, self._groups(groups, activations.samples))
         if self.range is None or activations.inputs is None:
-            return found
-        return replace(found, in_range=self.range.in_dist(activations.inputs))
+            count, device = activations.samples, activations.logits.device
+            in_range = torch.ones(count, dtype=torch.bool, device=device)
+        else:
+            in_range = self.range.in_dist(activations.inputs)
+        return self._decide(activations, self._groups(groups, activations.samples), in_range)
 
     @property
     def layers(self) -> list[str]:
@@ -347,28 +344,34 @@ class Guard:
 
     def _watch(self, x: Inputs) -> Iterator[Watched]:
         """What the networks give for inputs, in parts of bounded size."""
-        sizes = (min(ROWS, most // max(1, x[:1].numel())) for most in (PART, BATCH))
+        numbers = max(1, x[:1].numel())
+        sizes = (min(ROWS, most // numbers) for most in (PART, BATCH))
         size, batch = (max(self.batch_size, most) for most in sizes)
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
-            part = x[rows]
-            in_range = None if self.range is None else self.range.in_dist(part)
-            if in_range is not None and bool(in_range.all()):
-                finite = in_range.clone()  # what is in the range is finite
+            part = x if len(x) <= size else x[rows]
+            if self.range is None:
+                in_range = torch.ones(len(part), dtype=torch.bool, device=x.device)
+                finite: Tensor | None = _finite(part)
             else:
-                finite = _finite(part)
-            found, good = _activations(self._watching, self.detector, _only(part, finite), batch)
-            if not bool(good.all()):
+                in_range = self.range.in_dist(part)
+                finite = None if in_range.all() else _finite(part)  # what is in range is finite
+            read = part if finite is None or finite.all() else part[finite]
+            found, good = _activations(self._watching, self.detector, read, batch)
+            if good is not None:
+                finite = torch.ones_like(in_range) if finite is None else finite
                 finite[finite.clone()] = good
-            yield Watched(rows, finite, finite if in_range is None else in_range & finite, found)
+            yield Watched(rows, finite, in_range if finite is None else in_range & finite, found)
 
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
         finite, found = part.finite, None
         if part.activations is not None:
-            found = self._decide(part.activations, None if groups is None else groups[finite])
-            if bool(finite.all()):
-                return replace(found, in_range=part.in_range)
+            own = groups if groups is None or finite is None else groups[finite]
+            found = self._decide(part.activations, own, part.in_range)
+            if finite is None or finite.all():
+                return found
+        assert finite is not None
         count, device = len(finite), finite.device
         nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
         rule = torch.full((count,), CODES["not finite"], device=device)
@@ -391,21 +394,22 @@ class Guard:
                 getattr(whole, name)[finite] = column
         return whole
 
-    def _decide(self, activations: Activations, groups: Tensor | None) -> Decisions:
+    def _decide(
+        self, activations: Activations, groups: Tensor | None, in_range: Tensor
+    ) -> Decisions:
         prediction, calibrated = self.predictions(activations)
         score, failure_score = self.scores(activations, prediction)
         label = prediction.labels
         belongs = label if self.by == CLASS else groups
         if belongs is None:
             (only,) = self.rules
-            p_value, rule = only.p_values(score), only.deciding(score, failure_score)
+            p_value, rule = only.read(score, failure_score)
         else:
             p_value = torch.full_like(score, torch.nan)
             rule = torch.full_like(label, CODES["unknown group"])
             for number, own in zip(self.groups, self.rules, strict=True):
                 chosen = belongs == number
-                p_value[chosen] = own.p_values(score[chosen])
-                rule[chosen] = own.deciding(score[chosen], failure_score[chosen])
+                p_value[chosen], rule[chosen] = own.read(score[chosen], failure_score[chosen])
         return Decisions(
             decision=decided(rule),
             label=label,
@@ -414,7 +418,7 @@ class Guard:
             score=score,
             failure_score=failure_score,
             rule=rule,
-            in_range=torch.ones_like(label, dtype=torch.bool),
+            in_range=in_range,
             sets=None if self.sets is None else self._sets(prediction, groups, rule),
             names=self.names,
             false_alarm=self.false_alarm,
@@ -467,6 +471,11 @@ def describes(calibration_map: Map | str | None) -> bool:
     """Whether a calibration map only gives probabilities, and leaves the decisions alone."""
     name = calibration_map.name if isinstance(calibration_map, Map) else calibration_map
     return name in (None, "temperature")
+
+
+def stacked(parts: list[Tensor]) -> Tensor:
+    """Tensors of the members with a member axis; no copy of the only one."""
+    return parts[0][None] if len(parts) == 1 else torch.stack(parts)
 
 
 def _scores(detector: Detector, activations: Activations) -> Tensor:

@@ -186,7 +186,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def decided(rule: Tensor) -> Tensor:
     """The decision `(N,)` of each rule."""
-    return DECIDED.to(rule.device)[rule]
+    return DECIDED.to(rule.device).take(rule)
 
 
 def _sets(sets: NDArray[np.bool_], names: tuple[str, ...] | None) -> NDArray[Any]:

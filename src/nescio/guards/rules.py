@@ -47,11 +47,22 @@ class Rule:
     limit: float  # inputs with larger scores are OOD
     coverage: Coverage  # where to answer
 
-    def p_values(self, score: Tensor) -> Tensor:
-        """(1 + #{calibration scores at least as large, up to rounding}) / (n + 1), `(N,)`."""
-        known = self.scores.to(score.device)
-        below = torch.searchsorted(known, score - rounding(score))
-        return (1 + len(known) - below).double() / (len(known) + 1)
+    def read(self, score: Tensor, failure_score: Tensor) -> tuple[Tensor, Tensor]:
+        """p-values `(N,)`, and which rule decides about each input: an index into RULES.
+
+        A p-value is (1 + #{calibration scores at least as large, up to rounding}) / (n + 1).
+        """
+        known, room = self.scores.to(score.device), rounding(score)
+        lower = score - room
+        above = len(known) + 1 - torch.searchsorted(known, lower)
+        unsure = "failure_score" if self.coverage.holds else "no guarantee"
+        sure = failure_score <= self.coverage.threshold
+        rule = torch.where(sure, CODES["sure enough"], CODES[unsure])
+        in_dist = score + room < self.limit
+        if not in_dist.all():
+            rule[~in_dist] = CODES["tie"]
+            rule[lower > self.limit] = CODES["p-value"]
+        return above.double() / (len(known) + 1), rule
 
     def at_risks(self) -> list[tuple[float, float]]:
         """Where nothing is answered: larger risks, and the coverage that each would have.
@@ -62,22 +73,6 @@ class Rule:
         rows = [(risk, scale * share) for risk, share in self.coverage.at_risks if share > 0]
         shares = [share for _, share in rows]
         return rows[: shares.index(max(shares)) + 1] if rows else []
-
-    def deciding(self, score: Tensor, failure_score: Tensor) -> Tensor:
-        """Which rule decides about each input, `(N,)`: an index into RULES."""
-        unsure = "failure_score" if self.coverage.holds else "no guarantee"
-        sure = failure_score <= self.coverage.threshold
-        rule = torch.where(sure, CODES["sure enough"], CODES[unsure])
-        if bool(is_in_dist(score, self.limit).all()):
-            return rule
-        rule[~is_in_dist(score, self.limit)] = CODES["tie"]
-        rule[score - rounding(score) > self.limit] = CODES["p-value"]
-        return rule
-
-
-def is_in_dist(score: Tensor, limit: float) -> Tensor:
-    """Which scores are below the limit by more than rounding, `(N,)`."""
-    return score + rounding(score) < limit
 
 
 def fit_rule(
@@ -94,7 +89,7 @@ def fit_rule(
         )
     scores = samples.score.sort().values
     limit = float(scores[-ood])
-    in_dist = samples[is_in_dist(samples.score, limit)]
+    in_dist = samples[samples.score + rounding(samples.score) < limit]  # by more than rounding
     if not len(in_dist):
         return Rule(group, scores, limit, NOTHING)
     coverage = largest_coverage(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
 
 HALVES = (torch.float16, torch.bfloat16)
+NOTHING = nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +149,8 @@ class Network:
         return logits.float() if logits.dtype in HALVES else logits
 
     def _run(self, reading: Reading, x: Inputs) -> Any:
-        with (
-            _refusing_half(reading.dtype),
-            refusing_shapes(x),
-            QuickImages() if _is_quicker(reading, x) else nullcontext(),
-        ):
+        half = _refusing_half(reading.dtype) if reading.dtype in HALVES else NOTHING
+        with half, refusing_shapes(x), QuickImages() if _is_quicker(reading, x) else NOTHING:
             return called(reading.net, self._batch(reading, x))
 
     def _batch(self, reading: Reading, x: Inputs) -> Inputs:
@@ -264,7 +262,7 @@ def _refusing_half(dtype: torch.dtype) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, NescioError) as error:
-        if dtype not in HALVES or "not implemented for" not in str(error):
+        if "not implemented for" not in str(error):
             raise
         kind = str(dtype).removeprefix("torch.")
         raise NescioError(
