@@ -21,8 +21,8 @@ from nescio.core import (
     derive,
     generator,
 )
+from nescio.core import progress as progress_bar
 from nescio.core.registry import attacks
-from nescio.core.running import progress as progress_bar
 from nescio.data import uniform_noise
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]

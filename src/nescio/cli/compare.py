@@ -61,7 +61,7 @@ PARAMETERS = [
     opt.OUTPUT,
     opt.HEAD,
     option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
-        "these out.", default=500, type=opt.COUNT),
+        "these out (the task errors needs some).", default=500, type=opt.COUNT),
     opt.out_folder("nescio-compare"),
     opt.DEVICE,
     opt.SEED,

@@ -80,6 +80,7 @@ from nescio.core.running import in_order as in_order
 from nescio.core.running import is_terminal as is_terminal
 from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
+from nescio.core.running import progress as progress
 from nescio.core.running import workers as workers
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant

@@ -63,7 +63,7 @@ def two_logits(outputs: Tensor, *, label: int | None = None) -> Tensor:
     if label is None and count != 1:
         raise NescioError(
             f"the binary head reads one logit, the network has {count} outputs; for one of several "
-            "labels give its number, heads.binary(label=0), for classes leave the head out"
+            "labels give its number, heads.binary(label=0); classes have the head categorical"
         )
     if label is not None and not 0 <= label < count:
         raise NescioError(f"label {label} of {count} outputs; they are numbered from 0")

@@ -22,7 +22,7 @@ from nescio.core import (
     kept,
     make_folder,
 )
-from nescio.core.running import progress as bar
+from nescio.core import progress as bar
 from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
 from nescio.evaluation.compare.compare import compare

@@ -152,7 +152,10 @@ def _why_not(guard: "Guard", rule: Rule) -> str:
             f"{said} It takes {total:,} samples or more in this part of the calibration data, or a "
             "larger risk."
         )
-    said += " At this share of errors more samples would not help; allow more risk."
+    said += (
+        " At this share of errors more samples would not help, unless there are so many that fewer "
+        "and more confident answers can be tried; or allow more risk."
+    )
     if found.samples >= least:
         return said
     return f"{said} Only from {total:,} samples on could fewer and more confident answers be tried."

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, digest, in_order, owned, quiet
-from nescio.core.running import progress as bar
+from nescio.core import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, open_stream
 from nescio.guards.decide import NUMBERS, Guard

@@ -92,7 +92,10 @@ def _nothing(guard: GuardFindings) -> str:
         f"{shown.samples:,} samples show at most {percent(shown.bound)}.{_other_risks(shown)}"
     )
     if guard.enough is None:
-        return f"{said} More samples would not help: it errs too often; allow more risk."
+        return (
+            f"{said} More samples would not help at this share of errors, unless there are so many "
+            "that fewer and more confident answers can be tried; or allow more risk."
+        )
     count = guard.enough
     what = f"{2 * count:,} test samples" if guard.halved else f"{count:,} validation samples"
     return f"{said} It takes about {what} or more, or a larger risk."

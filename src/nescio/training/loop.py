@@ -20,9 +20,9 @@ from nescio.core import (
     Schedule,
     as_batch,
     one_thread,
+    progress,
     workers,
 )
-from nescio.core.running import progress
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Batch, Loss
 from nescio.nets.stack import Dense, Forward, Stack, Tensors

@@ -312,7 +312,7 @@ def test_bad_input_is_refused(change: dict, said: str, labeled) -> None:
 def test_regression_models_are_refused(labeled) -> None:
     x, _ = labeled
     net = plain(linear(), head=nescio.heads.gaussian())
-    with pytest.raises(NescioError, match="class probabilities"):
+    with pytest.raises(NescioError, match="logits of classes"):
         audit(net, (x, torch.zeros(200).long()))
 
 

@@ -172,3 +172,10 @@ def test_a_comparison_is_shown_in_one_line_by_repr() -> None:
     test = observe(nn.Linear(3, 2), (torch.randn(20, 3), torch.arange(20) % 2))
     shown = repr(compare(None, test, task="errors", resamples=5))
     assert shown == "Comparison(errors: 2 subjects on test)"
+
+
+def test_labels_that_the_network_has_no_output_for_are_refused():
+    logits = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    made = Activations(logits=logits, features=logits, labels=torch.arange(40) % 5)
+    with pytest.raises(NescioError, match=r"labels must lie in 0\.\.2, got 0\.\.4"):
+        compare(None, made, task="errors")

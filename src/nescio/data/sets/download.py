@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from nescio.core import Advance, NescioError, make_folder
-from nescio.core.running import progress
+from nescio.core import Advance, NescioError, make_folder, progress
 from nescio.data.sets.catalogue import SETTING, Entry, File, entry, home, locate, root
 from nescio.version import VERSION
 

@@ -230,8 +230,9 @@ def check_classes(head: Head) -> None:
     if head.task != "classification":
         raise NescioError(
             f"audits, detectors and guards read logits of classes; this model has the head "
-            f"{head.name!r}, for which they do not apply. For a regression use intervals with a "
-            "guarantee: nescio.conformal.normalized (mean and variance) or .residual (mean alone)"
+            f"{head.name!r}, for which they do not apply. For a regression use the intervals of "
+            "nescio.conformal: nescio.conformal.normalized (mean and variance) or "
+            "nescio.conformal.residual (mean alone)"
         )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import Bundle, Head, Inputs, NescioError, digest, keep_freed, known_head, zero_one
-from nescio.core.running import progress as bar
+from nescio.core import progress as bar
 from nescio.data import door
 from nescio.detectors.activations import Activations, check_finite, hash_inputs
 from nescio.detectors.observe.layers import (

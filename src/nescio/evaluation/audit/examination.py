@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.core import Inputs
-from nescio.core.running import Advance, progress
+from nescio.core import Advance, Inputs, progress
 from nescio.evaluation.answers import Seen, quality, see
 from nescio.evaluation.audit.findings import FailureFindings, PredictorFindings, Quality
 from nescio.evaluation.audit.guard_section import Guarded

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nescio.attacks import Attacked
 from nescio.core import DataSet, NescioError, Row, as_inputs, as_targets, check_labels, only_tensor
+from nescio.core import progress as bar
 from nescio.core.registry import measures as known_measures
-from nescio.core.running import progress as bar
 from nescio.data import Columns, door
 from nescio.detectors.observe import scorer
 from nescio.evaluation.compare.areas import Bootstrap

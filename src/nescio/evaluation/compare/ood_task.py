@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 
 from nescio.core import DataSet, NescioError, Row, unknown
+from nescio.core import progress as bar
 from nescio.core.registry import measures as known_measures
-from nescio.core.running import progress as bar
 from nescio.data import OODSource
 from nescio.detectors.observe.network import networks
 from nescio.evaluation.compare.areas import Areas, Bootstrap, mean_areas

@@ -10,8 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core import InputShapeError, NescioError, make_folder, write_atomically, write_json
-from nescio.core.running import progress
+from nescio.core import (
+    InputShapeError,
+    NescioError,
+    make_folder,
+    progress,
+    write_atomically,
+    write_json,
+)
 from nescio.geometry.regions.arrangement import class_cells
 from nescio.geometry.regions.convex import areas
 from nescio.geometry.regions.merging import merged
