@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import Bundle, Inputs, NescioError, as_tensor, check_labels, shape_of, unknown
+from nescio.core import Bundle, Inputs, NescioError, as_tensor, shape_of, unknown
 from nescio.core import hash_inputs as hash_inputs
 from nescio.data import door
 
@@ -156,7 +156,7 @@ class Activations:
             raise NescioError(
                 f"this detector needs class labels, whole numbers; these are {self.labels.dtype}"
             )
-        return check_labels(self.labels, self.classes, self.labels.shape)
+        return self.labels
 
     def mean(self) -> "Activations":
         """The mean network: mean probabilities, mean features and mean last layer."""

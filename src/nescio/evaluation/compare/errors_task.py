@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from nescio.calibration import fit_temperature
-from nescio.core import Categorical, DataSet, NescioError, Numbers, Row, numbers
+from nescio.core import Categorical, DataSet, NescioError, Numbers, Row, check_labels, numbers
 from nescio.detectors import Detector, measured, msp
 from nescio.detectors.activations import Activations
 from nescio.detectors.failure.outputs import EXTRA, without_score
@@ -64,8 +64,8 @@ def compare_errors(
     scored = _scored(detectors, scores, fitted)
     extra = any(_reads_score(value) for value in scored.values())
     classes = without_score(test) if extra else test
-    mean, truth = classes.mean(), test.known().to(test.logits.device)
-    wrong = (mean.logits[0].argmax(-1) != truth).cpu().numpy()
+    mean = classes.mean()
+    wrong = _wrong(mean, test)
     values = {BASELINE: _numbers(BASELINE, msp()(mean), test, classes)}
     values |= {one: _numbers(one, value, test, classes) for one, value in scored.items()}
     if held is not None and extra and held.classes == test.classes:
@@ -91,6 +91,12 @@ def compare_errors(
     by_set = {one: {name: found} for one, found in values.items()}
     sets = (DataSet(name=name, kind="test", samples=len(wrong)),)
     return Comparison(rows, sets, about, by_set, wrong, confidence)
+
+
+def _wrong(mean: Activations, test: Activations) -> Array:
+    """Which answers of the mean network are not the labels."""
+    labels = check_labels(test.known(), test.classes, (test.samples,))
+    return (mean.logits[0].argmax(-1) != labels.to(test.logits.device)).cpu().numpy()
 
 
 def _scored(detectors: Any, scores: Any, train: Activations | None) -> dict[str, Scored]:
