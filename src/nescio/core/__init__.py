@@ -34,9 +34,11 @@ from nescio.core.heads import asked as asked
 from nescio.core.heads import binary as binary
 from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
+from nescio.core.heads import evidence_of as evidence_of
 from nescio.core.heads import fixed_variance as fixed_variance
 from nescio.core.heads import known_head as known_head
 from nescio.core.heads import multilabel as multilabel
+from nescio.core.heads import normal_inverse_gamma as normal_inverse_gamma
 from nescio.core.heads import with_score as with_score
 from nescio.core.measures import applicable as applicable
 from nescio.core.measures import expected_entropy as expected_entropy
@@ -85,6 +87,7 @@ from nescio.core.running import workers as workers
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named
+from nescio.core.student_t import StudentT as StudentT
 from nescio.core.tensors import Array as Array
 from nescio.core.tensors import Bundle as Bundle
 from nescio.core.tensors import Counts as Counts

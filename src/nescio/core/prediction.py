@@ -7,7 +7,7 @@ come from. A prediction is the uniform mixture of its members: probabilities are
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import EllipsisType
@@ -76,7 +76,11 @@ class Prediction(ABC):
         return getattr(self, next(iter(self.__dataclass_fields__)))  # type: ignore[no-any-return]
 
     def _map(self, function: Any) -> Self:
-        return type(self)(*(function(tensor) for tensor in self._tensors()))
+        return self._of(function(tensor) for tensor in self._tensors())
+
+    @classmethod
+    def _of(cls, tensors: Iterable[Tensor]) -> Self:
+        return cls(**dict(zip(cls.__dataclass_fields__, tensors, strict=True)))
 
     @property
     def members(self) -> int:
@@ -154,7 +158,7 @@ def _concatenate(parts: Sequence[P], axis: int) -> P:
     if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
         raise NescioError(f"shapes do not fit together: {[tuple(shape) for shape in shapes]}")
     columns = zip(*(part._tensors() for part in parts), strict=True)
-    return type(parts[0])(*(torch.cat(column, dim=axis) for column in columns))
+    return parts[0]._of(torch.cat(column, dim=axis) for column in columns)
 
 
 class Classification(Prediction, ABC):
