@@ -3,6 +3,9 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.densities import DoubleExponential as DoubleExponential
+from nescio.core.densities import Gaussian as Gaussian
+from nescio.core.densities import Regression as Regression
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -54,10 +57,7 @@ from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
 from nescio.core.prediction import Dirichlet as Dirichlet
-from nescio.core.prediction import DoubleExponential as DoubleExponential
-from nescio.core.prediction import Gaussian as Gaussian
 from nescio.core.prediction import Prediction as Prediction
-from nescio.core.prediction import Regression as Regression
 from nescio.core.prediction import answer as answer
 from nescio.core.prediction import check_labels as check_labels
 from nescio.core.random import Rng as Rng

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nescio.core.densities import DoubleExponential, Gaussian
 from nescio.core.errors import NescioError
 from nescio.core.multilabel import MultiLabel, two_logits
-from nescio.core.prediction import Categorical, Dirichlet, DoubleExponential, Gaussian, Prediction
+from nescio.core.prediction import Categorical, Dirichlet, Prediction
 from nescio.core.registry import heads
 from nescio.core.student_t import (
     StudentT,
