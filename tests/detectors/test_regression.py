@@ -1,4 +1,4 @@
-"""Features of a regression network: observed with their targets, read by detectors without classes."""
+"""Features of a regression network: observed with their targets, read by some detectors."""
 
 from functools import partial
 

@@ -9,7 +9,8 @@ from nescio.geometry import far_field, far_outputs
 
 def make(outputs, seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, outputs)).double()  # fmt: skip
+    layers = nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, outputs)
+    return nn.Sequential(*layers).double()
 
 
 def test_outputs_of_every_member_are_affine_beyond_the_radius():

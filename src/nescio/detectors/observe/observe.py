@@ -117,14 +117,9 @@ def observe(
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
     nets = [reader(member, output, pool) for member in networks(source, head)]
+    reads = {**nets[0].reads, "targets": nets[0].head.task == REGRESSION}
     batches = door.batches(
-        data,
-        labels=labels,
-        count=count,
-        targets=nets[0].head.task == REGRESSION,
-        batch_size=batch_size,
-        fixed=inputs,
-        **nets[0].reads,
+        data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **reads
     )
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first
@@ -141,8 +136,6 @@ def observe(
             samples = 0
             for x, y in batches:
                 _write(stores, seen, samples, x, _labels(nets[0].head, y))
-                for name, part in _named(x).items() if inputs and kept is None else ():
-                    stores[name].write(samples, part)
                 samples += len(x)
                 advance(len(x), str)
             found = {name: store.whole(samples) for name, store in stores.items()}
@@ -280,6 +273,9 @@ def _write(
     stores["hashes"].write(start, hash_inputs(x))
     if y is not None:
         stores["labels"].write(start, y)
+    for name, part in _named(x).items():
+        if name in stores:
+            stores[name].write(start, part)
     for member, one in enumerate(seen):
         logits, features = one.network(x)
         rows = {"logits": logits, **{LAYER + name: row for name, row in features.items()}}

@@ -57,7 +57,9 @@ def _of(instance: Instance, origin: Tensor, direction: Tensor) -> FarOutputs:
         _block(instance, origin[rows], direction[rows], trial.gains)
         for rows in blocks(len(origin), size)
     ]
-    slope, intercept, radius, undecided, error = (torch.cat(part) for part in zip(*found, strict=True))
+    slope, intercept, radius, undecided, error = (
+        torch.cat(part) for part in zip(*found, strict=True)
+    )
     return FarOutputs(
         slope=slope, intercept=intercept, radius=radius, undecided=undecided, error=error
     )
