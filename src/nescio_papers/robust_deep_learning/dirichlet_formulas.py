@@ -1,5 +1,6 @@
-"""The formulas of the lecture's Dirichlet slides, checked: divergences, ELBO, digamma, entropies."""
+"""The formulas of the lecture's Dirichlet slides, checked: KL, ELBO, digamma, entropies."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -201,7 +202,7 @@ def _claims(numbers: dict[str, Any]) -> list[Claim]:
             f"{numbers['slope_per_log_precision']:.4f} = (K - 1)/2 per unit of log precision, and "
             f"by {numbers['slope_towards_a_corner']:.4f} = K - 1 towards a corner; it is minus the "
             "differential entropy, less log (K - 1)!",
-            verdict=verdict(all(b < a for a, b in zip(kl, kl[1:], strict=False))),
+            verdict=verdict(all(b < a for a, b in itertools.pairwise(kl))),
         ),
     ]
 

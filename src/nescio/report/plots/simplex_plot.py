@@ -57,8 +57,8 @@ def simplex(
             image.set_clip_path(outline)
         else:
             _points(axis, prediction)
-        mean = prediction.probs.double() @ CORNERS
-        axis.scatter(*mean.T.numpy(), marker="x", s=60, color=COLORS[1], linewidths=2, zorder=4)
+        x, y = (prediction.probs.double() @ CORNERS)[0].tolist()
+        axis.scatter(x, y, marker="x", s=60, color=COLORS[1], linewidths=2, zorder=4)
         axis.text(-0.16, 1.03, label(name, 40), va="bottom")
         axis.text(
             0.5,
@@ -110,9 +110,9 @@ def _triangle(axis: Axes, classes: Sequence[str]) -> Polygon:
 
 
 def _points(axis: Axes, prediction: Classification) -> None:
-    places = prediction.member_probs[:, 0].double() @ CORNERS
+    x, y = (prediction.member_probs[:, 0].double() @ CORNERS).T.numpy()
     axis.scatter(
-        *places.T.numpy(), s=28, color=COLORS[0], alpha=0.6, marker=MARKERS[0], linewidths=0,
+        x, y, s=28, color=COLORS[0], alpha=0.6, marker=MARKERS[0], linewidths=0,
         zorder=3.5, clip_on=False,
     )  # fmt: skip
 
