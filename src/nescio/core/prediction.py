@@ -305,6 +305,10 @@ class Regression(Prediction, ABC):
     def _member_log_density(self, target: Tensor) -> Tensor:
         """Log density of each target under each member, `(M, *batch, D)`."""
 
+    @abstractmethod
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        """The prediction of `shift + scale * target`; both broadcast with `mean`, scale > 0."""
+
     @property
     def mixture_mean(self) -> Tensor:
         """Mean of the mixture, `(*batch, D)`."""
@@ -353,6 +357,9 @@ class Gaussian(Regression):
     def member_variance(self) -> Tensor:
         return self.variance
 
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        return type(self)(self.mean * scale + shift, self.variance * scale.square())
+
     def _member_log_density(self, target: Tensor) -> Tensor:
         scaled = (target - self.mean).square() / self.variance
         return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
@@ -371,6 +378,9 @@ class DoubleExponential(Regression):
     @property
     def member_variance(self) -> Tensor:
         return 2 * self.scale.square()
+
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        return type(self)(self.mean * scale + shift, self.scale * scale)
 
     def _member_log_density(self, target: Tensor) -> Tensor:
         return -((2 * self.scale).log() + (target - self.mean).abs() / self.scale)

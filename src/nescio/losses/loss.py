@@ -32,9 +32,10 @@ class Batch:
 
     x: Tensor  # (M, B, ...)
     y: Tensor  # (M, B) labels or (M, B, D) targets
-    points: int  # size of the training set
-    low: Tensor  # smallest and largest training value of each feature
+    points: int | Tensor  # size of the training set; where members differ, of each (M,)
+    low: Tensor  # smallest and largest training value of each feature; with rows, (M, 1, ...)
     high: Tensor
+    index: Tensor | None = None  # (M, B) which samples of the training set they are
     steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
     total: int = 1  # steps of the whole run
@@ -44,7 +45,15 @@ class Batch:
     def members(self, part: slice) -> "Batch":
         """The batch of some members."""
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
-        return replace(self, x=self.x[part], y=self.y[part], memory=memory, wanted=[])
+        own = {"x": self.x[part], "y": self.y[part], "memory": memory, "wanted": []}
+        own |= {name: getattr(self, name)[part] for name in self._by_member()}
+        return replace(self, **own)  # type: ignore[arg-type]
+
+    def _by_member(self) -> list[str]:
+        """The fields, beside x and y, that have a member axis here."""
+        optional = [name for name in ("index",) if getattr(self, name) is not None]
+        ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
+        return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +65,14 @@ class Loss:
     score: Score
     step: Step
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
+    weighted: bool = False  # samples of weight 0 change nothing, and no draw depends on their number
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch, rng)
 
-    def with_step(self, description: str, step: Step) -> "Loss":
+    def with_step(self, description: str, step: Step, *, weighted: bool = False) -> "Loss":
         """Another objective with this data term."""
-        return replace(self, description=description, step=step, slope=None)
+        return replace(self, description=description, step=step, slope=None, weighted=weighted)
 
 
 def as_loss(loss: object) -> Loss:
@@ -89,16 +99,19 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     text = f"{name}({head.name}({options}))"
-    return Loss(description=text, head=head, score=score, step=step, slope=slope)
+    return Loss(description=text, head=head, score=score, step=step, slope=slope, weighted=True)
 
 
-def plus(base: Loss, description: str, term: Step) -> Loss:
-    """`base` with another term added to it."""
+def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) -> Loss:
+    """`base` with another term added to it.
+
+    of_weights: whether the term depends on the weights of the network alone, not on samples.
+    """
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return base(forward, batch, rng) + term(forward, batch, rng)
 
-    return base.with_step(description, step)
+    return base.with_step(description, step, weighted=base.weighted and of_weights)
 
 
 @losses.register
@@ -160,7 +173,8 @@ def in_units(units: Units, loss: Loss) -> Loss:
         low, high = units.shares(batch.low), units.shares(batch.high)
         return loss(behind, replace(batch, x=units.shares(batch.x), low=low, high=high), rng)
 
-    return loss.with_step(f"{loss.description} in {units.description}", step)
+    text = f"{loss.description} in {units.description}"
+    return loss.with_step(text, step, weighted=loss.weighted)
 
 
 class _Behind(Stack):
