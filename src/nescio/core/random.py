@@ -65,11 +65,15 @@ class Rng:
 
     seed: int
     members: tuple[int, ...]
-    place: tuple[int, ...] = ()
+    place: tuple[int | str, ...] = ()
 
     def at(self, *place: int) -> "Rng":
         """The randomness of another step."""
         return Rng(self.seed, self.members, place)
+
+    def again(self, name: str) -> "Rng":
+        """Other randomness of the same step, a function of `name` too."""
+        return Rng(self.seed, self.members, (*self.place, repr(name)))
 
     def of(self, part: slice) -> "Rng":
         """The randomness of some members."""
@@ -93,7 +97,7 @@ class Rng:
         return pad_sequence([torch.randint(n, (n,), generator=g) for n, g in each], True)
 
     def orders(self, points: int | Sequence[int]) -> Tensor:
-        """A random order of the points for each member, `(M, points)`; shorter ones end in zeros."""
+        """A random order of the points for each member, `(M, points)`; as in `choices`."""
         each = zip(self._counts(points), self.generators("order"), strict=True)
         return pad_sequence([torch.randperm(n, generator=g) for n, g in each], True)
 

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -35,6 +36,7 @@ class Batch:
     points: int | Tensor  # size of the training set; where members differ, of each (M,)
     low: Tensor  # smallest and largest training value of each feature; with rows, (M, 1, ...)
     high: Tensor
+    weight: Tensor | None = None  # (M, B); None: all samples count alike
     index: Tensor | None = None  # (M, B) which samples of the training set they are
     steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
@@ -49,9 +51,17 @@ class Batch:
         own |= {name: getattr(self, name)[part] for name in self._by_member()}
         return replace(self, **own)  # type: ignore[arg-type]
 
+    def mean(self, scores: Tensor) -> Tensor:
+        """The weighted mean `(M,)` of scores `(M, B)`; 0 where all weights are 0."""
+        if self.weight is None:
+            return scores.flatten(1).mean(1)
+        kept = torch.where(self.weight > 0, scores, 0.0)
+        total = self.weight.sum(1)
+        return (self.weight * kept).sum(1) / torch.where(total > 0, total, 1.0)
+
     def _by_member(self) -> list[str]:
         """The fields, beside x and y, that have a member axis here."""
-        optional = [name for name in ("index",) if getattr(self, name) is not None]
+        optional = [name for name in ("index", "weight") if getattr(self, name) is not None]
         ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
         return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 
@@ -65,7 +75,9 @@ class Loss:
     score: Score
     step: Step
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
-    weighted: bool = False  # samples of weight 0 change nothing, and no draw depends on their number
+    weighted: bool = (
+        False  # samples of weight 0 change nothing, and no draw depends on their number
+    )
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch, rng)
@@ -95,7 +107,7 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
     """A loss that is the mean of a score over the samples of the batch."""
 
     def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
-        return score(forward(batch.x), batch.y).flatten(1).mean(1)
+        return batch.mean(score(forward(batch.x), batch.y))
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     text = f"{name}({head.name}({options}))"

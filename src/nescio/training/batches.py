@@ -31,11 +31,19 @@ class Cohort:
     counts: list[int]  # how many samples each has
     steps: int
     order: Tensor | None  # (A, n) samples in the order of this epoch; None: all, as they are
+    weight: Tensor | None  # (A, n) their weights, 0 for what fills up; None: all count alike
 
     @property
     def is_even(self) -> bool:
         """Whether all members have equally many samples."""
         return len(set(self.counts)) == 1
+
+    def share(self, batch: Batch) -> float | Tensor:
+        """How much a batch counts in the mean loss of the epoch: its share of all weights."""
+        if self.weight is None:
+            return batch.x.shape[1] / self.counts[0]
+        weight = torch.ones_like(batch.index) if batch.weight is None else batch.weight
+        return weight.sum(1) / self.weight.sum(1)
 
 
 def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
@@ -52,21 +60,21 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
         start = part.stop
         counts = [plan.count(index) for index in members]
         order = _order(plan, members, counts, rng.of(part))
-        steps = plan.steps_for(counts[0])
-        found.append(Cohort(part=part, members=members, counts=counts, steps=steps, order=order))
+        weight = _weight(plan, members, counts, order)
+        own = {"part": part, "members": members, "counts": counts, "order": order, "weight": weight}
+        found.append(Cohort(steps=plan.steps_for(counts[0]), **own))
     return found
 
 
 def _order(plan: Plan, members: list[int], counts: list[int], rng: Rng) -> Tensor | None:
-    """The samples of each member in the order of the epoch, `(A, n)`; shorter ones are filled up."""
-    x, whole = plan.data[0], plan.steps_for(counts[0]) == 1 and not plan.bootstrap
+    """The samples of each member in the order of the epoch, `(A, n)`, filled up."""
     rows = None if plan.rows is None else _padded([plan.rows[index] for index in members])
-    if whole:
+    if plan.steps_for(counts[0]) == 1 and not plan.bootstrap:
         return rows
     orders = rng.orders(counts)
     if plan.bootstrap:  # a sample with replacement, the same in every epoch
         orders = rng.at().choices(counts).gather(1, orders)
-    orders = orders.to(x.device)
+    orders = orders.to(plan.data[0].device)
     return orders if rows is None else rows.gather(1, orders)
 
 
@@ -75,18 +83,34 @@ def _padded(rows: Sequence[Tensor]) -> Tensor:
     return pad_sequence(list(rows), batch_first=True)
 
 
+def _weight(
+    plan: Plan, members: list[int], counts: list[int], order: Tensor | None
+) -> Tensor | None:
+    """The weights of samples in the order of the epoch; None where all count alike."""
+    weight = None
+    if plan.weight is not None:
+        weight = plan.weight[members] if len(plan.weight) > 1 else plan.weight
+        weight = weight.expand(len(members), -1)
+        weight = weight if order is None else weight.gather(1, order)
+    if len(set(counts)) == 1:
+        return weight
+    device = plan.data[0].device
+    real = torch.arange(max(counts), device=device) < torch.tensor(counts, device=device)[:, None]
+    return real.to(plan.dtype) if weight is None else real * weight
+
+
 def make_batch(
     plan: Plan, cohort: Cohort, epoch: int, step: int, memory: dict[str, Tensor]
 ) -> Batch:
     """The batch of a cohort in one of its steps."""
     x, y = plan.data
     start, last = step * plan.batch_size, step == cohort.steps - 1
-    members = len(cohort.members)
+    span, members = slice(start, None if last else start + plan.batch_size), len(cohort.members)
     if cohort.order is None:
         index = torch.arange(len(x), device=x.device).expand(members, -1)
         images, targets = x.expand(members, *x.shape), y.expand(members, *y.shape)
     else:
-        index = cohort.order[:, start : None if last else start + plan.batch_size]
+        index = cohort.order[:, span]
         images, targets = x[index], y[index]
     if plan.augments:
         ids = tuple(plan.members[i] for i in cohort.members)
@@ -94,11 +118,12 @@ def make_batch(
     low, high = plan.ranges
     if plan.rows is not None:
         low, high = low[cohort.members], high[cohort.members]
+    matters = cohort.weight is not None and (last or plan.weight is not None)
     return Batch(
         x=as_batch(images, plan.dtype),
         y=plan.in_units(targets, cohort.members),
+        weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
-        weight=_weight(plan, cohort, index, start, last),
         points=cohort.counts[0] if cohort.is_even else torch.tensor(cohort.counts, device=x.device),
         low=low,
         high=high,
@@ -107,19 +132,6 @@ def make_batch(
         total=plan.epochs * cohort.steps,
         memory=memory,
     )
-
-
-def _weight(plan: Plan, cohort: Cohort, index: Tensor, start: int, last: bool) -> Tensor | None:
-    """The weights of samples, `(A, B)`, 0 for what only fills up a batch; None: all count alike."""
-    weight = None
-    if plan.weight is not None:
-        owners = torch.tensor(cohort.members)[:, None] if len(plan.weight) > 1 else 0
-        weight = plan.weight[owners, index]
-    if not last or cohort.is_even:
-        return weight
-    left = torch.tensor(cohort.counts)[:, None] - start
-    real = (torch.arange(index.shape[1]) < left).to(index.device, plan.dtype)
-    return real if weight is None else real * weight
 
 
 def validation_pieces(

@@ -66,7 +66,11 @@ class Own:
         """Fingerprints of what was given, for the folder of a run."""
         order = torch.tensor(self.order)
         weight = None if self.weight is None else (self.weight,)
-        parts = {"rows": self.rows, "validation_rows": self.validation_rows, "sample_weight": weight}
+        parts = {
+            "rows": self.rows,
+            "validation_rows": self.validation_rows,
+            "sample_weight": weight,
+        }
         return {name: digest(order, *part) for name, part in parts.items() if part is not None}
 
 

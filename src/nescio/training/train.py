@@ -52,10 +52,10 @@ from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Saver, diverged
 from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import optimizer as fresh
 from nescio.training.options import Own, check_options, member_numbers, own_samples, whole
 from nescio.training.plan import Pair, Plan, Rows
 from nescio.training.state import State
-from nescio.training.state import optimizer as fresh
 
 
 def train(
@@ -103,11 +103,11 @@ def train(
     standardize_targets: learn the targets of a regression scaled by their training mean and
     deviation; the model has both and answers in the units of the targets. The losses in its
     history are those of scaled targets.
-    rows: the samples of each member, as indices of the data: `(members, n)`, or a list with an array
-    for each member, such as the training parts of splits or folds. A member trains as if its
-    samples were all the data: the same updates (an epoch of fewer samples has fewer steps),
-    scaling, ranges and orders; an index that occurs twice counts twice. The encoding of a table is
-    learned from all its rows.
+    rows: the samples of each member, as indices of the data: `(members, n)`, or a list with an
+    array for each member, such as the training parts of splits or folds. A member trains as if
+    its samples were all the data: the same updates (an epoch of fewer samples has fewer steps),
+    scaling, ranges and orders; an index that occurs twice counts twice. The encoding of a table
+    is learned from all its rows.
     validation_rows: the same for validation on samples of the data, in place of `validation`.
     sample_weight: weights of the samples, 0 or more, `(samples,)` or `(members, samples)`; the loss
     of a batch is the weighted mean. They do not count in validation and in scaling.
@@ -231,7 +231,7 @@ def _plan(
         augments=augments,
         rows=own.rows,
         validation_rows=own.validation_rows,
-        weight=own.weight,
+        weight=None if own.weight is None else own.weight.to(_dtype(net)),
         units=own.units,
         **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
         **{name: config[name] for name in ("seed", "bootstrap")},
