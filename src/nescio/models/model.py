@@ -118,6 +118,13 @@ class History:
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 
+    def choose(self, members: Sequence[int]) -> "History":
+        """The history of some of the members, by index."""
+        chosen = list(members)
+        validation = None if self.validation is None else self.validation[:, chosen]
+        stopped, best = (tuple(each[m] for m in chosen) for each in (self.stopped, self.best))
+        return History(self.train[:, chosen], validation=validation, stopped=stopped, best=best)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
@@ -220,7 +227,8 @@ class Model:
             raise NescioError("choose at least one member")
         tensors = {name: tensor[chosen] for name, tensor in self.tensors.items()}
         head = head_of_members(self.head, chosen)
-        return replace(self, tensors=tensors, head=head, history=None)
+        history = None if self.history is None else self.history.choose(chosen)
+        return replace(self, tensors=tensors, head=head, history=history)
 
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
         """The same model on another device or in another number type; counters stay integers."""

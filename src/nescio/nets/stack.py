@@ -335,11 +335,11 @@ class Dense:
 
     @torch.inference_mode()
     def __call__(
-        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope, weight: Tensor | None = None
+        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope, counts: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ...
 
-        weight: `(M, N)` of the samples; None: all count alike.
+        counts: `(M, N)` weights of the samples; None: all count alike.
         """
         hidden = [x.flatten(2).transpose(1, 2)]  # (M, F, N), as in a stack
         if self.scaling is not None:
@@ -348,11 +348,11 @@ class Dense:
             after = torch.baddbmm(tensors[bias][:, :, None], tensors[weight], hidden[-1])
             hidden.append(after if weight == self.weights[-1] else after.clamp_min_(0))
         scores, rise = slope(hidden.pop().transpose(1, 2), y)
-        if weight is None:
+        if counts is None:
             rise = rise.transpose(1, 2) / x.shape[1]
             return scores.mean(1), self._backward(tensors, hidden, rise)
-        total = weight.sum(1, keepdim=True)
-        share = weight / torch.where(total > 0, total, 1.0)
+        total = counts.sum(1, keepdim=True)
+        share = counts / torch.where(total > 0, total, 1.0)
         scores, rise = torch.where(share > 0, scores, 0.0), rise.where(share[..., None] > 0, 0.0)
         rise = rise.transpose(1, 2) * share[:, None]
         return (share * scores).sum(1), self._backward(tensors, hidden, rise)

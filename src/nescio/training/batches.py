@@ -99,6 +99,10 @@ def _weight(
     return real.to(plan.dtype) if weight is None else real * weight
 
 
+def _numbers(counts: list[int], plan: Plan) -> Tensor:
+    return torch.tensor(counts, dtype=plan.dtype, device=plan.data[0].device)
+
+
 def make_batch(
     plan: Plan, cohort: Cohort, epoch: int, step: int, memory: dict[str, Tensor]
 ) -> Batch:
@@ -124,7 +128,7 @@ def make_batch(
         y=plan.in_units(targets, cohort.members),
         weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
-        points=cohort.counts[0] if cohort.is_even else torch.tensor(cohort.counts, device=x.device),
+        points=cohort.counts[0] if cohort.is_even else _numbers(cohort.counts, plan),
         low=low,
         high=high,
         steps=cohort.steps,
