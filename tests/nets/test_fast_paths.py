@@ -293,7 +293,7 @@ def dropout(chance):
         passes, copy = [], sharing(net)
         for t in range(3):
             with torch.no_grad(), MaskPerPass([generator(0, "pass", t)], len(x)):
-                passes.append(copy(x.clone()))
+                passes.append(selected(copy(x.clone())))
         return [torch.stack(passes)]
 
     found = outcome(lambda: [mc_dropout(net, passes=3).outputs(x)])

@@ -1,6 +1,6 @@
-"""Labels that count: all but those that equal the ignore index, which is no class.
+"""Labels that count: all but those that equal the ignore index, one that is not a class.
 
-A label map marks pixels without a class, such as the edge of an object, by a number of its own:
+A label map marks pixels without a class, such as the edge of an object, by a separate number:
 255, -100, or one more than the last class. Whatever reads labels leaves these out, and does so
 here.
 """

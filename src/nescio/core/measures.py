@@ -13,8 +13,9 @@ from typing import Any, TypeVar, cast, get_type_hints
 import torch
 from torch import Tensor
 
+from nescio.core.densities import Regression
 from nescio.core.errors import NescioError
-from nescio.core.prediction import Classification, Dirichlet, Prediction, Regression
+from nescio.core.prediction import Classification, Dirichlet, Prediction
 from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])

@@ -5,7 +5,7 @@ step), as everything does.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ class Augment:
     description: str
     change: Callable[[Tensor, torch.Generator], Tensor]
     least: int = 1  # pixels an image must have each way
-    move_labels: MoveLabels | None = None
-    fills: bool = False  # whether pixels come in that are not of the image
+    move_labels: MoveLabels | None = field(default=None, kw_only=True)
+    fills: bool = field(default=False, kw_only=True)  # whether pixels come in at the edges
 
 
 def still(labels: Tensor, _: torch.Generator, __: int) -> Tensor:
@@ -145,5 +145,5 @@ def _check_maps(
     if step.fills and ignore_index is None:
         raise NescioError(
             f"{step.description} brings pixels without a label into the maps; give an "
-            "ignore_index for them, one that is no class"
+            "ignore_index for them, one that is not a class"
         )

@@ -36,7 +36,7 @@ def learned_confidence(
 
     budget: the mean of -log c that the price is adapted to, by 1 % a step.
     share: the share of the samples in a batch that may get hints; the others teach the classes.
-    ignore_index: the label of what is left out, which is no class.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     if not (math.isfinite(budget) and budget > 0):
         raise NescioError(f"budget must be positive and finite, got {budget}")
@@ -75,7 +75,7 @@ def reject_class(
     payoff: from 1 (rejecting is free) to C (betting at chance is fair); smaller rejects more.
     free: share of the run, at its start, in which the payoff is at least C, so that rejecting
     gains nothing; without it the network may learn to reject all.
-    ignore_index: the label of what is left out, which is no class.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     if not (math.isfinite(payoff) and payoff > 1):
         raise NescioError(f"payoff must be a number above 1, got {payoff}")

@@ -97,7 +97,7 @@ class Loss:
     score: Score
     step: Step
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
-    ignore_index: int | None = None  # the label that is no class; None: all labels count
+    ignore_index: int | None = None  # a label that is not a class; None: all labels count
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch.counting(self.ignore_index), rng)
@@ -200,7 +200,7 @@ def absolute_error(head: Head | None = None) -> Loss:
 def brier(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
     """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes.
 
-    ignore_index: the label of what is left out, which is no class.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     head = head or categorical()
     if head.task != "classification":
@@ -217,7 +217,7 @@ def brier(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
 def nll(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
     """Negative log-likelihood in nats, summed over targets and averaged over samples.
 
-    ignore_index: the label of what is left out, which is no class.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     head = head or categorical()
     return pointwise("nll", head, head.nll, head.nll_slope).ignoring(ignore_index)

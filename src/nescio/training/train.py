@@ -53,8 +53,8 @@ from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import optimizer as fresh
 from nescio.training.state import State
-from nescio.training.state import optimizer as fresh
 
 
 def train(
@@ -99,7 +99,7 @@ def train(
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
-    ignore_index: the label of what is left out, in training, validation and history; no class.
+    ignore_index: the label of what is left out, in training, validation and history; not a class.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
     rule = schedule_named(schedule)
