@@ -305,7 +305,7 @@ BAD = [
     ({"rows": [torch.arange(60), torch.tensor([-1])]}, r"in 0\.\.59, got -1"),
     ({"rows": [torch.arange(60), torch.arange(60) > 5]}, "of a mask take"),
     ({"rows": [torch.arange(60), torch.rand(5)]}, "whole numbers"),
-    ({"rows": [torch.arange(60), (Y == 1).nonzero()[:, 0]]}, "rows of a member are 1"),
+    ({"rows": [torch.arange(60), (Y == 1).nonzero()[:, 0]]}, "labels of a member are 1"),
     ({"validation_rows": [[0]]}, "validation_rows are for 1 member"),
     ({"validation_rows": [[0], [70]]}, "validation_rows of member 1"),
     ({"validation_rows": LONG, "validation": (X, Y)}, "leave validation= out"),

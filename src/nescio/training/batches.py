@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nescio.core import Rng, as_batch
-from nescio.data.augmentation import augment
+from nescio.core import Rng, as_batch, as_labels
+from nescio.data.augmentation import augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
 
@@ -38,12 +38,20 @@ class Cohort:
         """Whether all members have equally many samples."""
         return len(set(self.counts)) == 1
 
-    def share(self, batch: Batch) -> float | Tensor:
+    def share(self, plan: Plan, batch: Batch) -> float | Tensor:
         """How much a batch counts in the mean loss of the epoch: its share of all weights."""
-        if self.weight is None:
+        if self.weight is None and plan.label_counts is None:
             return batch.x.shape[1] / self.counts[0]
-        weight = torch.ones_like(batch.index) if batch.weight is None else batch.weight
-        return weight.sum(1) / self.weight.sum(1)
+        assert batch.index is not None
+        order = batch.index if self.order is None else self.order
+        return _amount(plan, batch.index, batch.weight) / _amount(plan, order, self.weight)
+
+
+def _amount(plan: Plan, index: Tensor, weight: Tensor | None) -> Tensor:
+    """The sum of weights over samples `(A, B)` and the labels of each that count."""
+    labels = plan.label_counts
+    counted = torch.ones_like(index, dtype=plan.dtype) if labels is None else labels[index]
+    return (counted if weight is None else counted * weight).sum(1)
 
 
 def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
@@ -118,14 +126,15 @@ def make_batch(
         images, targets = x[index], y[index]
     if plan.augments:
         ids = tuple(plan.members[i] for i in cohort.members)
-        images = augment(plan.augments, images, Rng(plan.seed, ids, (epoch, step)))
+        rng = Rng(plan.seed, ids, (epoch, step))
+        images, targets = augment_pairs(plan.augments, images, targets, rng, plan.loss.ignore_index)
     low, high = plan.ranges
     if plan.rows is not None:
         low, high = low[cohort.members], high[cohort.members]
     matters = cohort.weight is not None and (last or plan.weight is not None)
     return Batch(
         x=as_batch(images, plan.dtype),
-        y=plan.in_units(targets, cohort.members),
+        y=plan.in_units(as_labels(targets), cohort.members),
         weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
         points=cohort.counts[0] if cohort.is_even else _numbers(cohort.counts, plan),
@@ -141,24 +150,24 @@ def make_batch(
 def validation_pieces(
     plan: Plan, members: list[int]
 ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    """Inputs, targets and weights `(A, B, ...)` of the validation data of some members, in pieces.
+    """Validation inputs and targets `(A, B, ...)` of some members, in pieces.
 
-    Weights are None where all members have equally many samples.
+    With each comes which of them are there, `(A, B)`, where members have different numbers.
     """
     if plan.validation_rows is None:
         assert plan.validation is not None
         x, y = plan.validation
         for inputs, targets in zip(x.split(PIECE), y.split(PIECE), strict=True):
-            both = (as_batch(inputs, plan.dtype), targets)
+            both = as_batch(inputs, plan.dtype), as_labels(targets)
             wide, own = (part.expand(len(members), *part.shape) for part in both)
             yield wide, plan.in_units(own, members), None
         return
     x, y = plan.data
     rows: Rows = tuple(plan.validation_rows[index] for index in members)
-    counts = torch.tensor([len(own) for own in rows])[:, None]
+    counts = torch.tensor([len(own) for own in rows], device=x.device)[:, None]
     every = _padded(rows)
     for start in range(0, every.shape[1], PIECE):
         index = every[:, start : start + PIECE]
-        real = torch.arange(start, start + index.shape[1]) < counts
-        weight = None if real.all() else real.to(x.device, plan.dtype)
-        yield as_batch(x[index], plan.dtype), plan.in_units(y[index], members), weight
+        real = torch.arange(start, start + index.shape[1], device=x.device) < counts
+        targets = plan.in_units(as_labels(y[index]), members)
+        yield as_batch(x[index], plan.dtype), targets, None if real.all() else real

@@ -98,7 +98,7 @@ def _step(state: State, plan: Plan, groups: Sequence[Cohort], rng: Rng, team: Te
         optimizer.steps = batch.step
         rate = plan.learning_rate * plan.schedule(batch.step, batch.total)
         losses = advance(plan, weights, optimizer, batch, rng.of(cohort.part), rate, team)
-        state.sums[cohort.part] += losses * cohort.share(batch)
+        state.sums[cohort.part] += losses * cohort.share(plan, batch)
         stored.append({name: memory[name] for name in memory if name not in before})
     _remember(state, stored, len(groups))
     state.step += 1
@@ -175,11 +175,8 @@ def _validate(state: State, plan: Plan, team: Team) -> None:
 def _validation_score(plan: Plan, forward: Forward, members: list[int]) -> Tensor:
     """Mean score of each member on validation data, in evaluation mode, in bounded pieces."""
     total = torch.zeros(len(members), dtype=plan.dtype, device=plan.data[0].device)
-    count = torch.zeros_like(total)
-    for x, y, weight in validation_pieces(plan, members):
-        scores = plan.loss.score(forward(x), y)
-        if weight is not None:
-            scores = torch.where(weight > 0, scores, 0.0)
-        total += scores.flatten(1).sum(1)
-        count += scores[0].numel() if weight is None else weight.sum(1)
-    return total / count
+    labels = torch.zeros(len(members), dtype=torch.long, device=total.device)
+    for x, y, real in validation_pieces(plan, members):
+        scores, counted = plan.loss.totals(forward(x), y, real)
+        total, labels = total + scores, labels + counted
+    return total / labels

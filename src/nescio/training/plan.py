@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nescio.core import Schedule, as_batch
+from nescio.core import Schedule, as_batch, without_ignored
 from nescio.data.augmentation import Augment
 from nescio.losses import Loss
 from nescio.nets.stack import Dense, Stack
@@ -78,6 +78,12 @@ class Plan:
             and not self.augments
             and not self.architecture.draws
         )
+
+    @cached_property
+    def label_counts(self) -> Tensor | None:
+        """How many labels of each sample count, `(N,)`; None where none is ignored."""
+        counts = without_ignored(self.data[1], self.loss.ignore_index)[1]
+        return None if counts is None else counts.reshape(len(counts), -1).sum(1).to(self.dtype)
 
     @property
     def work(self) -> int:

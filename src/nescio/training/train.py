@@ -16,8 +16,8 @@ from nescio.core import (
     as_batch,
     as_targets,
     as_tensor,
-    categorical,
-    check_labels,
+    check_axes,
+    check_counted,
     check_same_run,
     digest,
     hash_inputs,
@@ -31,6 +31,7 @@ from nescio.core import (
     owned,
     schedule_named,
     seeded,
+    without_ignored,
     write_json,
 )
 from nescio.data import door, is_frame, learn_columns
@@ -79,6 +80,7 @@ def train(
     sample_weight: Any = None,
     bootstrap: bool = False,
     augment: Augment | Sequence[Augment] = (),
+    ignore_index: int | None = None,
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -93,7 +95,8 @@ def train(
     data, validation: `(x, y)`, where x may be a table of pandas, Arrow or nescio, a torch Dataset
     or DataLoader, or other batches of such pairs, read into memory at the start. Labels are
     integers, regression targets floats. Images `(N, C, H, W)` of uint8 stay bytes until the
-    batch; 255 is 1.
+    batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
+    have any other axes after the samples, as for torch's cross_entropy.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -113,6 +116,7 @@ def train(
     of a batch is the weighted mean. They do not count in validation and in scaling.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
+    ignore_index: the label of what is left out, in training, validation and history; not a class.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
     rule = schedule_named(schedule)
@@ -131,13 +135,15 @@ def train(
     }
     config |= {"standardize_targets": True} if standardize_targets else {}
     check_options(config, validated=validation is not None or validation_rows is not None)
-    nets, pair, test, loss = _read(make_net, data, validation, loss, config)
+    nets, pair, test, loss = _read(make_net, data, validation, loss, ignore_index, config)
     config = {"loss": loss.description, **config}
     asked = {"rows": rows, "validation_rows": validation_rows, "sample_weight": sample_weight}
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
     nets = [nets[index] for index in own.order]
-    nets = _fitting(nets, pair, test, loss.head, own.rows, standardize=standardize)
-    augments = check_augments(augment, pair[0].shape[1:])
+    nets = _fitting(nets, pair, test, loss, own.rows, standardize=standardize)
+    augments = check_augments(
+        augment, *(part.shape[1:] for part in pair), ignore_index=loss.ignore_index
+    )
     config["augment"] = [step.description for step in augments]
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}
@@ -151,13 +157,15 @@ def _read(
     data: Any,
     validation: Any,
     loss: Loss | Step | None,
+    ignore_index: int | None,
     config: Mapping[str, Any],
 ) -> tuple[list[nn.Module], Pair, Pair | None, Loss]:
     """The networks, training and validation data, and the loss."""
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
     nets = [named_columns(net, data) for net in nets]
-    loss = nll(_head(nets[0], x, y)) if loss is None else as_loss(loss)
+    loss = nll(_head(nets[0], x, y, ignore_index)) if loss is None else as_loss(loss)
+    loss = loss.ignoring(ignore_index)
     y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
@@ -284,13 +292,15 @@ def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = 
 
 
 def _targets(y: Tensor, x: Tensor, head: Head, net: nn.Module) -> Tensor:
-    return as_targets(y, len(x), task=head.task, dtype=_dtype(net)).to(x.device)
+    return as_targets(y, len(x), task=head.task, dtype=_dtype(net), maps=True).to(x.device)
 
 
-def _head(net: nn.Module, x: Tensor, y: Tensor) -> Head:
+def _head(net: nn.Module, x: Tensor, y: Tensor, ignore_index: int | None) -> Head:
     """Class logits, or where one output has labels 0 and 1, a binary logit."""
     outputs = _outputs(net, x)
-    return known_head(outputs.shape[1], y) if outputs.ndim == 2 else categorical()
+    if outputs.ndim > 2:  # a label for each pixel or step
+        y = y.flatten()
+    return known_head(outputs.shape[-1], without_ignored(y, ignore_index)[0])
 
 
 def _dtype(net: nn.Module) -> torch.dtype:
@@ -302,7 +312,7 @@ def _fitting(
     nets: list[nn.Module],
     data: Pair,
     validation: Pair | None,
-    head: Head,
+    loss: Loss,
     rows: Rows | None,
     *,
     standardize: bool,
@@ -314,36 +324,47 @@ def _fitting(
         each = [floats] * len(nets) if rows is None else [floats[own] for own in rows]
         nets = [standardized(net, own) for net, own in zip(nets, each, strict=True)]
     nets = [net.to(x.device) for net in nets]
-    _check_outputs(nets[0], data, validation, head)
+    _check_outputs(nets[0], data, validation, loss)
     for labels in [y] if rows is None else [y[own] for own in rows]:
-        if head.task == "classification" and (labels == labels[0]).all():
-            which = "training labels are" if rows is None else "labels in the rows of a member are"
-            raise NescioError(f"all {which} {int(labels[0])}; a classifier needs two classes")
+        _check_classes(labels, loss, whose="" if rows is None else " of a member")
     return nets
 
 
 @torch.no_grad()
-def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: Head) -> None:
+def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Loss) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
-    x = data[0]
+    (x, _), head = data, loss.head
     if validation is not None and validation[0].shape[1:] != x.shape[1:]:
         raise NescioError(
             f"validation inputs have shape {tuple(validation[0].shape[1:])} per sample, training "
             f"inputs {tuple(x.shape[1:])}"
         )
     outputs = _outputs(net, x)
-    if outputs.ndim != 2 or len(outputs) != len(x[:2]):
+    if len(outputs) != len(x[:2]) or (outputs.ndim != 2 and head.task != "classification"):
         shape = tuple(outputs.shape)
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
     for _, targets in (data, validation or data):
         if head.task == "classification":
-            check_labels(targets, head.logits(outputs).shape[1], targets.shape)
+            check_axes(targets, outputs)
+            classes = head.logits(outputs).shape[-1]
+            check_counted(targets, classes, targets.shape, loss.ignore_index)
         elif outputs.shape[1] != head.width * targets.shape[1]:
             raise NescioError(
                 f"{targets.shape[1]} target(s) with the {head.name} head need "
                 f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}; of "
                 "means alone the head is fixed_variance"
             )
+
+
+def _check_classes(labels: Tensor, loss: Loss, *, whose: str) -> None:
+    """Refuse training labels that are all the same."""
+    if loss.head.task != "classification":
+        return
+    found, counts = without_ignored(labels, loss.ignore_index)
+    found = found if counts is None else found[counts]
+    if not found.numel() or found.min() == found.max():
+        which = int(found.min()) if found.numel() else "ignored"
+        raise NescioError(f"all training labels{whose} are {which}; a classifier needs two classes")
 
 
 @torch.no_grad()
