@@ -112,7 +112,13 @@ def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
 
     units = {key: t.tolist() for key, t in zip(("mean", "scale"), both, strict=True)}
     options = {**head.options, UNITS: units}
-    made = {"options": options, "read": read, "center": center, "nll": nll, "nll_slope": None}
+    made: dict[str, Any] = {
+        "options": options,
+        "read": read,
+        "center": center,
+        "nll": nll,
+        "nll_slope": None,
+    }
     return replace(head, **made, standardized=head)  # a divergence has no units
 
 

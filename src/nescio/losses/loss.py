@@ -53,6 +53,13 @@ class Batch:
         own |= {name: getattr(self, name)[part] for name in self._by_member()}
         return replace(self, **own)  # type: ignore[arg-type]
 
+    @property
+    def size(self) -> int:
+        """The size of the training set, where it is the same for all members."""
+        if isinstance(self.points, Tensor):
+            raise NescioError("members have different numbers of samples; read batch.points")
+        return self.points
+
     def _by_member(self) -> list[str]:
         """The fields, beside x and y, that have a member axis here."""
         optional = [name for name in ("index", "weight") if getattr(self, name) is not None]

@@ -69,8 +69,15 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
         counts = [plan.count(index) for index in members]
         order = _order(plan, members, counts, rng.of(part))
         weight = _weight(plan, members, counts, order)
-        own = {"part": part, "members": members, "counts": counts, "order": order, "weight": weight}
-        found.append(Cohort(steps=plan.steps_for(counts[0]), **own))
+        cohort = Cohort(
+            part=part,
+            members=members,
+            counts=counts,
+            steps=plan.steps_for(counts[0]),
+            order=order,
+            weight=weight,
+        )
+        found.append(cohort)
     return found
 
 

@@ -141,9 +141,8 @@ def train(
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
     nets = [nets[index] for index in own.order]
     nets = _fitting(nets, pair, test, loss, own.rows, standardize=standardize)
-    augments = check_augments(
-        augment, *(part.shape[1:] for part in pair), ignore_index=loss.ignore_index
-    )
+    shapes = pair[0].shape[1:], pair[1].shape[1:]
+    augments = check_augments(augment, *shapes, loss.ignore_index)
     config["augment"] = [step.description for step in augments]
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}
