@@ -3,6 +3,7 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.dirichlet import Dirichlet as Dirichlet
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -51,7 +52,6 @@ from nescio.core.multilabel import two_logits as two_logits
 from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
-from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import DoubleExponential as DoubleExponential
 from nescio.core.prediction import Gaussian as Gaussian
 from nescio.core.prediction import Prediction as Prediction
