@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nescio.core import NescioError as NescioError
     from nescio.core import Prediction as Prediction
     from nescio.core import Results as Results
+    from nescio.core import StudentT as StudentT
     from nescio.core import heads as heads
     from nescio.core import load as load
     from nescio.core import measures as measures
@@ -63,7 +64,7 @@ MODULES = {room: room for room in ROOMS.split()}
 MODULES |= {"heads": "core.heads", "measures": "core.measures", "recipes": "training.recipes"}
 NAMES = {  # of modules, by the one that has them
     "core": "Categorical Dirichlet DoubleExponential Gaussian MultiLabel NescioError Prediction "
-    "Results load",
+    "Results StudentT load",
     "detectors.activations": "Activations",
     "detectors.observe": "observe scorer",
     "evaluation": "Absent AdversarialNoise AdversarialSamples Audit Comparison LabelAudit audit "

@@ -1,12 +1,9 @@
-"""Intervals against the definition, quantiles of mixtures against scipy, and bad input."""
+"""Intervals against the definition, and bad input."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from scipy import stats
-from scipy.optimize import brentq
 
 import nescio
 from nescio.conformal import (
@@ -16,7 +13,6 @@ from nescio.conformal import (
     quantile,
     residual,
 )
-from nescio.conformal.prediction_intervals import mixture_quantile
 from nescio.core import NescioError
 
 
@@ -62,25 +58,6 @@ def test_quantile_intervals_are_those_of_the_definition():
     assert torch.allclose(high, new[1] + moved, rtol=1e-12, atol=1e-12)
     flat = quantile(tuple(end[:, 0] for end in ends), y[:, 0])(tuple(end[:, 0] for end in new))
     assert torch.equal(flat[0], low)
-
-
-@pytest.mark.parametrize("level", [0.01, 0.05, 0.5, 0.9, 0.975])
-@pytest.mark.parametrize("kind", ["normal", "laplace"])
-@pytest.mark.parametrize("members", [1, 4])
-def test_quantiles_of_a_mixture_solve_its_distribution(level, kind, members):
-    rng = np.random.default_rng(0)
-    center, spread = rng.normal(size=(members, 5, 2)) * 3, rng.random((members, 5, 2)) + 0.1
-    if kind == "normal":
-        said = nescio.Gaussian(torch.tensor(center), torch.tensor(spread**2))
-        law = stats.norm
-    else:
-        said = nescio.DoubleExponential(torch.tensor(center), torch.tensor(spread))
-        law = stats.laplace
-    found = mixture_quantile(said, level).numpy()
-    for sample in np.ndindex(5, 2):
-        mine = (slice(None), *sample)
-        share = lambda y, m=mine: law.cdf(y, center[m], spread[m]).mean() - level  # noqa: E731
-        assert found[sample] == pytest.approx(brentq(share, -30, 30, xtol=1e-13), abs=1e-9)
 
 
 def test_ends_that_would_cross_stay_at_one_point():

@@ -94,7 +94,7 @@ def test_from_probs_keeps_probabilities_and_zeros():
 
 
 def test_dirichlet_mean_and_precision():
-    prediction = Dirichlet(torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
+    prediction = Dirichlet.from_alpha(torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
     torch.testing.assert_close(
         prediction.member_probs, torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
     )
@@ -267,7 +267,7 @@ NAN, INF = torch.full_like(ONE, math.nan), torch.full_like(ONE, math.inf)
     [
         (lambda: Categorical(NAN), "logits contains NaN"),
         (lambda: Gaussian(ONE, NAN), "variance contains NaN"),
-        (lambda: Dirichlet(NAN), "alpha contains NaN"),
+        (lambda: Dirichlet(NAN), "log_alpha contains NaN"),
         (lambda: Categorical(INF), "below"),
         (lambda: Categorical(-INF), "not all -inf"),
         (lambda: Gaussian(ONE, -ONE), "must not be negative"),
@@ -275,8 +275,8 @@ NAN, INF = torch.full_like(ONE, math.nan), torch.full_like(ONE, math.inf)
         (lambda: Gaussian(ONE, INF), "finite"),
         (lambda: DoubleExponential(ONE, -ONE), "must not be negative"),
         (lambda: DoubleExponential(-INF, ONE), "finite"),
-        (lambda: Dirichlet(-ONE), "positive"),
-        (lambda: Dirichlet(0 * ONE), "positive"),
+        (lambda: Dirichlet.from_alpha(-ONE), "positive"),
+        (lambda: Dirichlet.from_alpha(0 * ONE), "positive"),
         (lambda: Dirichlet(INF), "finite"),
         (lambda: Categorical(ONE[0]), "member axis"),
         (lambda: Categorical(torch.ones(0, 2, 3)), "members"),

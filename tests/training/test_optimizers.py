@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nescio.core import NescioError
-from nescio.training.state import clip_members, optimizer, restored
+from nescio.training.optimizers import clip_members, optimizer, restored
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SHAPES = ((3, 4, 2), (3, 5))

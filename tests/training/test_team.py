@@ -5,7 +5,7 @@ import torch
 
 import nescio
 from nescio import nets
-from nescio.training import loop
+from nescio.training import team as threads
 
 X = torch.rand(90, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(90) % 3
@@ -19,8 +19,8 @@ MAKES = {
 def two_threads(monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr(loop, "TINY", 0)
-    monkeypatch.setattr(loop, "LARGE", 0)
+    monkeypatch.setattr(threads, "TINY", 0)
+    monkeypatch.setattr(threads, "LARGE", 0)
     yield
     torch.set_num_threads(before)
 
@@ -35,7 +35,9 @@ def trained(name, **options):
 @pytest.mark.parametrize("name", MAKES)
 def test_threads_change_no_number(name, loss, two_threads, monkeypatch):
     shared = trained(name, loss=loss)
-    monkeypatch.setattr(loop.Team, "each", lambda self, work, members: _alone(self, work, members))
+    monkeypatch.setattr(
+        threads.Team, "each", lambda self, work, members: _alone(self, work, members)
+    )
     alone = trained(name, loss=loss)
     for key, tensor in shared.tensors.items():
         assert torch.equal(tensor, alone.tensors[key]), key
@@ -54,10 +56,10 @@ def _alone(team, work, members):
 
 
 def test_the_faster_way_is_taken():
-    team = loop.Team(pool=object(), parts=2)
+    team = threads.Team(pool=object(), parts=2)
     clock = iter([0.0, 5.0, 5.0, 9.0, 9.0, 10.0, 10.0, 12.0, 12.0, 13.0, 13.0, 14.0])
     times = pytest.MonkeyPatch()
-    times.setattr(loop.time, "perf_counter", lambda: next(clock))
+    times.setattr(threads.time, "perf_counter", lambda: next(clock))
     modes = []
     for number in range(5):
         with team.step(number):
@@ -65,6 +67,6 @@ def test_the_faster_way_is_taken():
     times.undo()
     assert modes == [True, True, False, False, False]  # 4 seconds alone, 1 together
     team.times = {0: 1.0, 1: 1.0, 2: 3.0, 3: 9.0}
-    with team.step(loop.EVERY + loop.TRIALS):
+    with team.step(threads.EVERY + threads.TRIALS):
         assert team.alone
     assert torch.get_num_threads() >= 1

@@ -31,6 +31,7 @@ from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.evaluation.answers import quality, see
+from nescio.metrics import mixture_nll, rmse
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded
@@ -286,12 +287,11 @@ def report(done: Done) -> str:
     else:
         prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
         assert isinstance(prediction, Regression)
-        squared = (prediction.mixture_mean - target).square().mean(0)  # (D,)
-        members = prediction.members
-        numbers = {"nll": -prediction.log_prob(target).mean().item()}
-        numbers["rmse"] = squared.mean().sqrt().item()  # over samples and targets
-        if len(squared) > 1:
-            numbers |= {f"rmse, target {i}": e for i, e in enumerate(squared.sqrt().tolist())}
+        members, mean = prediction.members, prediction.mixture_mean
+        numbers = {"nll": mixture_nll(prediction, target), "rmse": rmse(mean, target)}
+        if target.shape[1] > 1:
+            columns = zip(mean.T, target.T, strict=True)
+            numbers |= {f"rmse, target {i}": rmse(*pair) for i, pair in enumerate(columns)}
     lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
     least, most = min(done.epochs, default=0), max(done.epochs, default=0)
     trained = str(least) if least == most else f"{least} to {most}"

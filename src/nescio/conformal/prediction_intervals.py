@@ -1,8 +1,6 @@
 """Prediction intervals by split conformal prediction: one width, predicted spreads, quantiles."""
 
-import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -12,7 +10,6 @@ from nescio.conformal import score_limits
 from nescio.conformal.score_limits import CALLS, Fitted, in_words
 from nescio.core import (
     Array,
-    DoubleExponential,
     Gaussian,
     NescioError,
     Registry,
@@ -25,8 +22,6 @@ from nescio.core.registry import conformal_methods
 MARGIN = 8 * torch.finfo(torch.float64).eps  # by which ends are rounded to the safe side
 
 bands = Registry("kind of prediction interval")  # what is widened, and in which unit: (N, D) each
-CHUNK = 1 << 18  # numbers of a chunk in float64
-HALVINGS = 64
 
 Band = tuple[Tensor, Tensor, Tensor]  # low, high and the unit of the width, (N, D) each
 
@@ -229,7 +224,8 @@ def quantile(
 @bands.named("quantile")
 def _quantile(prediction: Regression | tuple[Array, Array], *, tail: float) -> Band:
     if isinstance(prediction, Regression):
-        ends = mixture_quantile(prediction, tail), mixture_quantile(prediction, 1 - tail)
+        wide = _as_regression(prediction)
+        ends = wide.quantile(tail), wide.quantile(1 - tail)
     elif isinstance(prediction, (tuple, list)) and len(prediction) == 2:
         ends = _columns(prediction[0]), _columns(prediction[1])
     else:
@@ -247,35 +243,3 @@ def _columns(given: Array) -> Tensor:
     if values.ndim not in (1, 2):
         raise NescioError(f"quantiles must have shape (N,) or (N, D), got {tuple(values.shape)}")
     return values[:, None] if values.ndim == 1 else values
-
-
-def mixture_quantile(prediction: Regression, level: float) -> Tensor:
-    """The quantile of the mixture of all members, `(N, D)`, to float64's precision."""
-    if not isinstance(prediction, (Gaussian, DoubleExponential)):
-        raise NescioError(f"no quantiles are known of a {type(prediction).__name__}")
-    wide = _as_regression(prediction)
-    if not (wide.member_variance > 0).all():
-        raise NescioError("a member with variance 0 has no quantiles; give the head a floor")
-    size = max(1, CHUNK // (wide.members * wide.mean.shape[-1]))
-    starts = range(0, len(wide), size)
-    return torch.cat([_by_halving(wide[start : start + size], level) for start in starts])
-
-
-def _by_halving(prediction: Regression, level: float) -> Tensor:
-    """The quantile lies between the smallest and the largest of the members' quantiles."""
-    center, spread = prediction.mean, prediction.member_variance.sqrt()
-    normal = isinstance(prediction, Gaussian)
-    if normal:
-        ends = center + spread * NormalDist().inv_cdf(level)
-    else:
-        spread = spread / math.sqrt(2)
-        ends = center + spread * math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)
-    low, high = ends.amin(0), ends.amax(0)
-    for _ in range(HALVINGS if len(center) > 1 else 0):
-        middle = 0.5 * (low + high)
-        z = (middle - center) / spread
-        tail = -0.5 * (-z.abs()).expm1() * z.sign()  # of a Laplace density
-        share = torch.special.ndtr(z) if normal else 0.5 + tail
-        below = share.mean(0) < level
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return 0.5 * (low + high)

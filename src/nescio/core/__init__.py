@@ -3,6 +3,9 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.densities import DoubleExponential as DoubleExponential
+from nescio.core.densities import Gaussian as Gaussian
+from nescio.core.densities import Regression as Regression
 from nescio.core.dirichlet import Dirichlet as Dirichlet
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
@@ -35,9 +38,11 @@ from nescio.core.heads import asked as asked
 from nescio.core.heads import binary as binary
 from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
+from nescio.core.heads import evidence_of as evidence_of
 from nescio.core.heads import fixed_variance as fixed_variance
 from nescio.core.heads import known_head as known_head
 from nescio.core.heads import multilabel as multilabel
+from nescio.core.heads import normal_inverse_gamma as normal_inverse_gamma
 from nescio.core.heads import with_score as with_score
 from nescio.core.measures import applicable as applicable
 from nescio.core.measures import expected_entropy as expected_entropy
@@ -52,10 +57,7 @@ from nescio.core.multilabel import two_logits as two_logits
 from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
-from nescio.core.prediction import DoubleExponential as DoubleExponential
-from nescio.core.prediction import Gaussian as Gaussian
 from nescio.core.prediction import Prediction as Prediction
-from nescio.core.prediction import Regression as Regression
 from nescio.core.prediction import answer as answer
 from nescio.core.prediction import check_labels as check_labels
 from nescio.core.random import Rng as Rng
@@ -85,6 +87,7 @@ from nescio.core.running import workers as workers
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named
+from nescio.core.student_t import StudentT as StudentT
 from nescio.core.tensors import Array as Array
 from nescio.core.tensors import Bundle as Bundle
 from nescio.core.tensors import Counts as Counts

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core.prediction import LOG_TWO_PI
+from nescio.core.densities import LOG_TWO_PI
 
 # For large a: lgamma(a) = (a - 1/2) log(a) - a + log(2 pi) / 2 + sum of LOG_GAMMA[k] / a^(2k+1),
 # digamma(a) = log(a) - 1 / (2 a) - sum of DIGAMMA[k] / a^(2k+2), and trigamma(a) = 1 / a

@@ -13,11 +13,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nescio.core.densities import DoubleExponential, Gaussian
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
 from nescio.core.multilabel import MultiLabel, two_logits
-from nescio.core.prediction import Categorical, DoubleExponential, Gaussian, Prediction
+from nescio.core.prediction import Categorical, Prediction
 from nescio.core.registry import heads
+from nescio.core.student_t import (
+    StudentT,
+    kl_normal_inverse_gamma,
+    log_student_t,
+    predictive_scale,
+)
 
 Slope = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -278,6 +285,43 @@ def double_exponential(*, floor: float = 1e-6) -> Head:
     densities = DoubleExponential, _laplace_nll, _kl_laplace
     options = {"floor": floor}
     return _regression("double_exponential", options, 2, partial(_split, floor), *densities)
+
+
+@heads.register
+def normal_inverse_gamma(*, floor: float = 1e-6) -> Head:
+    """Student t densities of D targets and their evidence, from 4 D outputs (Amini et al., 2020).
+
+    The outputs are the means, then nu, alpha - 1 and beta: softplus(output) + floor.
+    """
+    _positive(floor, "floor")
+    split = partial(evidence_of, floor)
+
+    def nll(outputs: Tensor, y: Tensor) -> Tensor:
+        mean, nu, alpha, beta = split(outputs)
+        return -log_student_t(y, mean, predictive_scale(nu, alpha, beta), 2 * alpha).sum(-1)
+
+    return Head(
+        "normal_inverse_gamma",
+        {"floor": floor},
+        "regression",
+        4,
+        lambda outputs: StudentT.from_normal_inverse_gamma(*split(outputs)),
+        lambda outputs: split(outputs)[0],
+        nll,
+        lambda p, q: kl_normal_inverse_gamma(split(p), split(q)).sum(-1),
+    )
+
+
+def evidence_of(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean, nu, alpha and beta of raw outputs `(M, *batch, 4 D)`, each `(M, *batch, D)`."""
+    if outputs.shape[-1] % 4:
+        raise NescioError(
+            f"this head needs four outputs per target (mean, nu, alpha, beta), got "
+            f"{outputs.shape[-1]}"
+        )
+    mean, *raw = outputs.chunk(4, dim=-1)
+    nu, excess, beta = (F.softplus(part) + floor for part in raw)
+    return mean, nu, 1 + excess, beta
 
 
 def _regression(

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from nescio.core import concentrations
+from nescio.core.densities import Regression
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
-from nescio.core.prediction import Classification, Prediction, Regression
+from nescio.core.prediction import Classification, Prediction
 from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])

@@ -7,7 +7,7 @@ come from. A prediction is the uniform mixture of its members: probabilities are
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import EllipsisType
@@ -19,7 +19,6 @@ from torch import Tensor
 from nescio.core.errors import NescioError
 
 Index = int | slice | Tensor | Sequence[int] | EllipsisType
-LOG_TWO_PI = math.log(2 * math.pi)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +75,11 @@ class Prediction(ABC):
         return getattr(self, next(iter(self.__dataclass_fields__)))  # type: ignore[no-any-return]
 
     def _map(self, function: Any) -> Self:
-        return type(self)(*(function(tensor) for tensor in self._tensors()))
+        return self._of(function(tensor) for tensor in self._tensors())
+
+    @classmethod
+    def _of(cls, tensors: Iterable[Tensor]) -> Self:
+        return cls(**dict(zip(cls.__dataclass_fields__, tensors, strict=True)))
 
     @property
     def members(self) -> int:
@@ -154,7 +157,7 @@ def _concatenate(parts: Sequence[P], axis: int) -> P:
     if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
         raise NescioError(f"shapes do not fit together: {[tuple(shape) for shape in shapes]}")
     columns = zip(*(part._tensors() for part in parts), strict=True)
-    return type(parts[0])(*(torch.cat(column, dim=axis) for column in columns))
+    return parts[0]._of(torch.cat(column, dim=axis) for column in columns)
 
 
 class Classification(Prediction, ABC):
@@ -264,96 +267,6 @@ class Categorical(Classification):
         return self.logits.log_softmax(-1)
 
 
-class Regression(Prediction, ABC):
-    """A prediction of D real targets; moments of the mixture by the law of total variance."""
-
-    mean: Tensor
-
-    @property
-    @abstractmethod
-    def member_variance(self) -> Tensor:
-        """Variance of each member, `(M, *batch, D)`."""
-
-    @abstractmethod
-    def _member_log_density(self, target: Tensor) -> Tensor:
-        """Log density of each target under each member, `(M, *batch, D)`."""
-
-    @property
-    def mixture_mean(self) -> Tensor:
-        """Mean of the mixture, `(*batch, D)`."""
-        return self.mean.mean(0)
-
-    @property
-    def aleatoric(self) -> Tensor:
-        """Mean of the member variances: noise in the data, `(*batch, D)`."""
-        return self.member_variance.mean(0)
-
-    @property
-    def epistemic(self) -> Tensor:
-        """Variance of the member means: disagreement, `(*batch, D)`; no cancellation."""
-        gap = self.mean - self.mean[:1]  # exact for close means, so rounding of their size is gone
-        return (gap - gap.mean(0)).square().mean(0)
-
-    @property
-    def mixture_variance(self) -> Tensor:
-        """Variance of the mixture, `aleatoric + epistemic`, `(*batch, D)`."""
-        return self.aleatoric + self.epistemic
-
-    def log_prob(self, target: Tensor) -> Tensor:
-        """Log density of `target` `(*batch, D)` under the mixture of independent targets."""
-        expected = self.mean.shape[1:]
-        if target.shape != expected:
-            raise NescioError(
-                f"targets have shape {tuple(target.shape)}, expected {tuple(expected)}"
-            )
-        if not (self.member_variance > 0).all():
-            raise NescioError("a member with variance 0 has no density; give the head a floor")
-        density = self._member_log_density(target).sum(-1)
-        return density.logsumexp(0) - math.log(self.members)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Regression):
-    """Normal densities with `mean` and `variance`, each `(M, *batch, D)`."""
-
-    mean: Tensor
-    variance: Tensor
-
-    def _check(self) -> None:
-        _check_spread(self.mean, self.variance, "Gaussian: variance")
-
-    @property
-    def member_variance(self) -> Tensor:
-        return self.variance
-
-    def _member_log_density(self, target: Tensor) -> Tensor:
-        scaled = (target - self.mean).square() / self.variance
-        return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DoubleExponential(Regression):
-    """Laplace densities with `mean` and `scale` b (variance 2 b^2), each `(M, *batch, D)`."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def _check(self) -> None:
-        _check_spread(self.mean, self.scale, "DoubleExponential: scale")
-
-    @property
-    def member_variance(self) -> Tensor:
-        return 2 * self.scale.square()
-
-    def _member_log_density(self, target: Tensor) -> Tensor:
-        return -((2 * self.scale).log() + (target - self.mean).abs() / self.scale)
-
-
-def _check_spread(mean: Tensor, spread: Tensor, name: str) -> None:
-    if (spread < 0).any():
-        raise NescioError(f"{name} must not be negative; use a head with softplus and a floor")
-    if mean.isinf().any() or spread.isinf().any():
-        raise NescioError(f"{name} and mean must be finite; check the network's inputs")
 
 
 def answer(predictor: object, x: Tensor) -> Prediction:

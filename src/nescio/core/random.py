@@ -64,11 +64,15 @@ class Rng:
 
     seed: int
     members: tuple[int, ...]
-    place: tuple[int, ...] = ()
+    place: tuple[int | str, ...] = ()
 
     def at(self, *place: int) -> "Rng":
         """The randomness of another step."""
         return Rng(self.seed, self.members, place)
+
+    def again(self, name: str) -> "Rng":
+        """Other randomness of the same step, a function of `name` too."""
+        return Rng(self.seed, self.members, (*self.place, repr(name)))
 
     def of(self, part: slice) -> "Rng":
         """The randomness of some members."""

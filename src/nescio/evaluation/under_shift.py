@@ -32,7 +32,7 @@ from nescio.core import (
 )
 from nescio.data.corruptions import Shifted
 from nescio.evaluation.answers import SAMPLES, Seen, quality
-from nescio.metrics import Interval
+from nescio.metrics import Interval, rmse
 from nescio.models import Predictor
 
 # Accuracy against a confidence threshold (Lakshminarayanan et al., 2017, figure 6).
@@ -245,16 +245,15 @@ def _kept(prediction: Prediction, truth: Tensor) -> Any:
     if not isinstance(prediction, Regression):
         raise NescioError(f"expected classes or numbers, got a {type(prediction).__name__}")
     target = truth.double()
-    squared = (prediction.mixture_mean - target).square().mean(-1)  # over targets: one RMSE
-    return torch.stack([squared, -prediction.log_prob(target)])
+    return prediction.mixture_mean, -prediction.log_prob(target)
 
 
 def _quality(parts: list[Any], y: Tensor) -> Numbers:
-    if isinstance(parts[0], tuple):
+    if isinstance(parts[0][0], int):
         seen = Seen(parts[0][0], torch.cat([logs for _, logs in parts]), {})
         return dict(quality(seen, y))
-    squared, nll = torch.cat(parts, dim=1).mean(1).tolist()
-    return {"rmse": squared**0.5, "nll": nll}
+    means, nll = (torch.cat(column) for column in zip(*parts, strict=True))
+    return {"rmse": rmse(means, y), "nll": nll.mean().item()}
 
 
 def _held(region: Rule, prediction: Prediction, truth: Tensor, first: int) -> Tensor:

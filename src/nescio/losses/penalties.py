@@ -135,7 +135,7 @@ def elbo(
         for name, mean, spread in variational(forward):
             noise = rng.normal(mean.shape[1:], f"weights {name}", like=mean)
             total = total + divergence(mean, spread, noise).flatten(1).sum(1)
-        return weight * _share_of(batch, rng, weighting) / batch.points * total
+        return weight * _share_of(batch, weighting) / batch.points * total
 
     text = (
         f"elbo({base.description}, {prior_spread=}, {narrow=}, {share=}, {weight=}, {weighting=})"
@@ -152,11 +152,11 @@ def variational(forward: Forward) -> list[tuple[str, Tensor, Tensor]]:
     return [(n, weights[f"{n}_mean"], F.softplus(weights[f"{n}_rho"])) for n in names]
 
 
-def _share_of(batch: Batch, rng: Rng, weighting: str) -> float:
+def _share_of(batch: Batch, weighting: str) -> float:
     """How much this batch counts, 1 on average over an epoch."""
     if weighting == "uniform" or batch.steps == 1:
         return 1.0
-    step, steps = rng.place[-1], batch.steps
+    step, steps = batch.step % batch.steps, batch.steps
     return steps * 2.0 ** -(step + 1) / (1 - 2.0**-steps)
 
 

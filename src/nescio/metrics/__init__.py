@@ -26,6 +26,12 @@ from nescio.metrics.paired import delong_covariance as delong_covariance
 from nescio.metrics.paired import delong_interval as delong_interval
 from nescio.metrics.paired import delong_test as delong_test
 from nescio.metrics.paired import holm as holm
+from nescio.metrics.quantile_calibration import QuantileCalibration as QuantileCalibration
+from nescio.metrics.quantile_calibration import pit as pit
+from nescio.metrics.quantile_calibration import quantile_calibration as quantile_calibration
+from nescio.metrics.quantile_calibration import (
+    quantile_calibration_error as quantile_calibration_error,
+)
 from nescio.metrics.ranking import Ranking as Ranking
 from nescio.metrics.ranking import aupr as aupr
 from nescio.metrics.ranking import auroc as auroc
@@ -33,6 +39,15 @@ from nescio.metrics.ranking import autc as autc
 from nescio.metrics.ranking import detection_error as detection_error
 from nescio.metrics.ranking import fpr_at_tpr as fpr_at_tpr
 from nescio.metrics.ranking import rank as rank
+from nescio.metrics.regression import coverage as coverage
+from nescio.metrics.regression import crps as crps
+from nescio.metrics.regression import interval_score as interval_score
+from nescio.metrics.regression import mae as mae
+from nescio.metrics.regression import mixture_nll as mixture_nll
+from nescio.metrics.regression import moment_matched_nll as moment_matched_nll
+from nescio.metrics.regression import rmse as rmse
+from nescio.metrics.regression import sharpness as sharpness
+from nescio.metrics.resampled_regression import bootstrap_regression as bootstrap_regression
 from nescio.metrics.resampling import Interval as Interval
 from nescio.metrics.resampling import bootstrap_mean as bootstrap_mean
 from nescio.metrics.resampling import bootstrap_ranking as bootstrap_ranking

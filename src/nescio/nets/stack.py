@@ -7,7 +7,7 @@ by member with the same result, images in the order that is fastest on a process
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, pairwise
 from typing import Any, cast
@@ -290,6 +290,18 @@ class Forward:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.architecture(self.tensors, x, self.rng)
+
+    def again(self, name: str) -> "Forward":
+        """The same networks with other dropout masks and noise, a function of `name` too.
+
+        All passes of a step draw the same ones otherwise, and two of them differ in nothing. In
+        evaluation there are none, and this is the same.
+        """
+        if not isinstance(name, str):
+            raise NescioError(
+                f'the name of a pass is a text, as in forward.again("second"), got {name!r}'
+            )
+        return self if self.rng is None else replace(self, rng=self.rng.again(name))
 
     def frozen(self) -> "Forward":
         """The same networks in evaluation mode, with gradients for the inputs alone."""

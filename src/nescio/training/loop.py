@@ -4,12 +4,11 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,20 +18,17 @@ from nescio.core import (
     Rng,
     Schedule,
     as_batch,
-    one_thread,
     progress,
-    workers,
 )
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Batch, Loss
-from nescio.nets.stack import Dense, Forward, Stack, Tensors
-from nescio.training.state import Optimizer, State, clip_members
+from nescio.nets.stack import Dense, Forward, Stack
+from nescio.training.state import State
+from nescio.training.team import Team
+from nescio.training.team import team as team_of
+from nescio.training.update import advance
 
-TINY = 4_000_000  # multiply-adds at a time below which a second thread costs more than it gives;
-LARGE = 16_000_000  # of stacked networks: a convolution does more than its weights say
-EVERY, TRIALS = 200, 4  # steps, and how many of them are timed
 Pair = tuple[Tensor, Tensor]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,65 +111,9 @@ class Saver:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
-@dataclass
-class Team:
-    """Threads that train, each a part of the members; a single network is left to torch's threads.
-
-    Beside other work, threads wait for each other. So now and then a few steps are timed, the parts
-    one after the other and at once, and what is faster is used. The parts stay the same, each on
-    one thread, and with them the numbers.
-    """
-
-    pool: ThreadPoolExecutor | None = None
-    parts: int = 1
-    alone: bool = False
-    times: dict[int, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, number: int) -> Iterator[None]:
-        """A block for a step, with the threads that are best now."""
-        trial = number % EVERY
-        if self.pool is None:
-            yield
-            return
-        if trial < TRIALS:
-            self.alone = trial < TRIALS // 2
-        elif trial == TRIALS:
-            half = TRIALS // 2
-            one, all_ = (min(self.times.get(i, 0.0) for i in range(s, s + half)) for s in (0, half))
-            self.alone = one < all_
-        start = time.perf_counter()
-        with one_thread():
-            yield
-        self.times[trial] = time.perf_counter() - start
-
-    def each(self, work: Callable[[list[int]], T], members: int) -> list[T]:
-        """What `work` makes of the members, in their order, in parts."""
-        size = -(-members // self.parts)
-        parts = [list(range(members))[i : i + size] for i in range(0, members, size)]
-        if self.pool is None or self.alone:
-            return list(map(work, parts))
-        return list(self.pool.map(work, parts))
-
-
-@contextmanager
-def _team(plan: Plan) -> Iterator[Team]:
-    # A large block, freed untouched, makes the C library keep freed activations instead of
-    # returning them to the system after each step and faulting them in again.
-    block = torch.empty(31 << 18)
-    del block
-    threads = torch.get_num_threads()
-    parts = min(threads, len(plan.members))
-    if plan.data[0].device.type != "cpu" or threads == 1:
-        yield Team()
-    elif plan.work < (LARGE if plan.together else TINY):
-        with one_thread():
-            yield Team()
-    elif parts == 1:
-        yield Team()
-    else:
-        with workers(parts) as pool:
-            yield Team(pool, parts)
+def _threads(plan: Plan) -> AbstractContextManager[Team]:
+    device = plan.data[0].device
+    return team_of(device, len(plan.members), plan.work, together=plan.together)
 
 
 def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
@@ -181,7 +121,7 @@ def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
     x = plan.data[0]
     low, high = as_batch(x.amin(0), plan.dtype), as_batch(x.amax(0), plan.dtype)
     with (
-        _team(plan) as team,
+        _threads(plan) as team,
         saver.watching(),
         progress(plan.epochs, "training", show=show) as bar,
     ):
@@ -242,72 +182,9 @@ def _step(state: State, plan: Plan, batch: Batch, rng: Rng, team: Team) -> None:
     done = state.epoch * plan.steps + state.step
     rate = plan.learning_rate * plan.schedule(done, plan.epochs * plan.steps)
     rng = rng.at(state.epoch, state.step)
-    if plan.together and team.parts == 1:
-        losses = _update(plan, state.weights, state.optimizer, batch, rng, rate)
-    else:
-        losses = _in_parts(state, plan, batch, rng, rate, team)
+    losses = advance(plan, state.weights, state.optimizer, batch, rng, rate, team)
     state.sums += losses * (batch.x.shape[1] / batch.points)
     state.step += 1
-
-
-def _in_parts(state: State, plan: Plan, batch: Batch, rng: Rng, rate: float, team: Team) -> Tensor:
-    """The same in parts: those of the threads, and of networks that are not stacked each member.
-
-    Activations and gradients of one network at a time stay in the cache.
-    """
-
-    def move(some: list[int]) -> tuple[Tensor, dict[str, Tensor]]:
-        part = slice(some[0], some[-1] + 1)
-        weights = {name: tensor[part] for name, tensor in state.weights.items()}
-        own, chance = batch.members(part), rng.of(part)
-        losses = _update(plan, weights, state.optimizer.members(part), own, chance, rate)
-        return losses, own.memory
-
-    def move_all(some: list[int]) -> list[tuple[Tensor, dict[str, Tensor]]]:
-        return [move(some)] if plan.together else [move([member]) for member in some]
-
-    moved = [one for part in team.each(move_all, len(state.active)) for one in part]
-    state.optimizer.steps += 1
-    losses, memories = zip(*moved, strict=True)
-    for name in memories[0]:
-        if name not in batch.memory:  # from now on the members change their parts of it in place
-            batch.memory[name] = torch.cat([memory[name] for memory in memories])
-    return torch.cat(losses)
-
-
-def _update(
-    plan: Plan, weights: Tensors, optimizer: Optimizer, batch: Batch, rng: Rng, rate: float
-) -> Tensor:
-    """Move the weights of some members, in place; their losses."""
-    leaves = [weights[name].detach() for name in plan.architecture.trained]
-    if plan.by_hand is not None and plan.loss.slope is not None:
-        losses, slopes = plan.by_hand(weights, batch.x, batch.y, plan.loss.slope)
-    else:
-        for leaf in leaves:
-            leaf.requires_grad_()
-        trained = dict(zip(plan.architecture.trained, leaves, strict=True))
-        forward = Forward(plan.architecture, {**weights, **trained}, rng)
-        losses, slopes = _by_autograd(plan.loss, forward, batch, rng, leaves)
-    if plan.clip is not None:
-        slopes = clip_members(slopes, plan.clip)
-    optimizer.update(leaves, slopes, rate)
-    return losses
-
-
-def _by_autograd(
-    loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
-) -> tuple[Tensor, list[Tensor]]:
-    losses = loss(forward, batch, rng)
-    # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
-    # for the outputs instead would import sympy, a second at the first step.)
-    inputs = [tensor for tensor, _ in batch.wanted]
-    every = torch.autograd.grad(losses.sum(), [*leaves, *inputs], allow_unused=True)
-    slopes, others = every[: len(leaves)], every[len(leaves) :]
-    for (_, take), slope in zip(batch.wanted, others, strict=True):
-        take(slope)
-    pairs = zip(leaves, slopes, strict=True)
-    filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
-    return losses.detach(), filled
 
 
 @torch.no_grad()

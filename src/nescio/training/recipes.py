@@ -122,6 +122,25 @@ def anchored_ensemble(
 
 
 @recipes.register
+def evidential_regression(
+    head: Head | None = None,
+    *,
+    weight: float = 0.01,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """One network that predicts a Student t density and its evidence; for a regression.
+
+    weight: of the errors times the evidence, in the loss. Standardize the targets.
+    """
+    if head is not None and head.task != "regression":
+        raise NescioError("evidential_regression is for targets; for classes there is `evidential`")
+    own = head if head is not None and head.name == "normal_inverse_gamma" else None
+    loss = losses.evidential_regression(own, weight=weight)
+    return Recipe(loss=_decayed(loss, weight_decay), members=members)
+
+
+@recipes.register
 def ceda(
     head: Head | None = None,
     *,

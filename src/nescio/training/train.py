@@ -52,8 +52,8 @@ from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import optimizer as fresh
 from nescio.training.state import State
-from nescio.training.state import optimizer as fresh
 
 
 def train(

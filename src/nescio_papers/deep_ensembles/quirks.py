@@ -15,7 +15,7 @@ from nescio import nets
 from nescio.core import HALF_LOG_TWO_PI, Gaussian, Head, Rng, categorical
 from nescio.losses import Batch, Loss, plus, pointwise
 from nescio.nets.stack import Forward
-from nescio.training.state import BETA1, BETA2
+from nescio.training.optimizers import BETA1, BETA2
 
 FLOOR = 1e-6
 

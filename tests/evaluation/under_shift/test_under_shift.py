@@ -169,7 +169,7 @@ def test_bad_calls_are_refused(call, message):
         call()
 
 
-def test_rmse_of_several_targets_is_over_samples_and_targets():
+def test_rmse_of_several_targets_is_the_mean_over_targets():
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.normal(size=(50, 3))).float()
     y = torch.from_numpy(rng.normal(size=(50, 2))).float()
@@ -179,5 +179,5 @@ def test_rmse_of_several_targets_is_over_samples_and_targets():
         return Gaussian(mean, torch.ones_like(mean))
 
     found = under_shift({"two": regression}, (x, y), feature_scaling(0, factor=3))
-    truth = (x[:, :2] - y).double().square().mean().sqrt()
+    truth = (x[:, :2] - y).double().square().mean(0).sqrt().mean()
     assert found.curve("two", "rmse")[0] == pytest.approx(float(truth))

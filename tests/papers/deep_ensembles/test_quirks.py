@@ -12,7 +12,7 @@ from nescio.core import Categorical, DoubleExponential, Gaussian, Rng, seeded
 from nescio.losses import Batch
 from nescio.models.model import Model
 from nescio.nets.stack import Forward, Stack, stack
-from nescio.training.state import optimizer
+from nescio.training.optimizers import optimizer
 from nescio_papers.deep_ensembles import density, diversity, quirks, regions, spiral
 from nescio_papers.deep_ensembles.adversarial import boundary
 from nescio_papers.deep_ensembles.cubic_world import Regressor, cubic_net, regressor, strip

@@ -1,0 +1,101 @@
+"""Adam and SGD on stacked weights.
+
+`torch.optim.Adam` costs a second at its first use in a process, because it imports the compiler.
+`torch._fused_adam_` does the same arithmetic without that; where it is missing, plain tensor
+operations take its position. This is the only file that calls a private function of torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError
+
+BETA1, BETA2, EPSILON, MOMENTUM = 0.9, 0.999, 1e-8, 0.9
+FUSED: dict[str, Any] = {
+    "beta1": BETA1, "beta2": BETA2, "eps": EPSILON, "weight_decay": 0.0, "amsgrad": False,
+    "maximize": False,
+}  # fmt: skip
+STATES = {"adam": ("mean", "square"), "sgd": ("velocity",)}
+
+
+@dataclass(kw_only=True)
+class Optimizer:
+    """The state of an optimizer: running tensors of the shape of the weights, and a step count."""
+
+    name: str
+    state: dict[str, list[Tensor]]
+    steps: int = 0
+    apart: bool = False  # update each member's weights by themselves, for equal rounding
+    fused: bool = field(default=hasattr(torch, "_fused_adam_"))
+
+    @torch.no_grad()
+    def update(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
+        """Move the weights, in place, against their gradients; the order is always the same."""
+        self.steps += 1
+        if self.name == "sgd":
+            for w, slope, velocity in zip(weights, slopes, self.state["velocity"], strict=True):
+                velocity.mul_(MOMENTUM).add_(slope)
+                w.add_(velocity, alpha=-rate)
+        elif self.fused and weights[0].device.type == "cpu":
+            self._fused_adam(weights, slopes, rate)
+        else:
+            self._adam(weights, slopes, rate)
+
+    def _fused_adam(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
+        ready = [slope.contiguous() for slope in slopes]  # it reads memory, not strides
+        groups = (list(weights), ready, self.state["mean"], self.state["square"])
+        if self.apart:  # its rounding depends on the length of a tensor, so one length for any M
+            groups = tuple([part for t in group for part in t.unbind(0)] for group in groups)  # type: ignore[assignment]
+        steps = [torch.full((), float(self.steps))] * len(groups[0])
+        torch._fused_adam_(*groups, [], steps, lr=rate, **FUSED)
+
+    def _adam(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
+        correction1, correction2 = 1 - BETA1**self.steps, 1 - BETA2**self.steps
+        state = zip(self.state["mean"], self.state["square"], strict=True)
+        for weight, slope, (mean, square) in zip(weights, slopes, state, strict=True):
+            mean.lerp_(slope, 1 - BETA1)
+            square.mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
+            scale = (square / correction2).sqrt_().add_(EPSILON)
+            weight.addcdiv_(mean, scale, value=-rate / correction1)
+
+    def members(self, part: slice) -> "Optimizer":
+        """The optimizer of some members; it changes this one's state, but not its count."""
+        state = {key: [t[part] for t in parts] for key, parts in self.state.items()}
+        return replace(self, state=state)
+
+    def keep(self, members: Tensor) -> None:
+        """Forget all members but these."""
+        self.state = {key: [t[members] for t in parts] for key, parts in self.state.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state by name, for a checkpoint."""
+        return {f"{key}.{i}": t for key, parts in self.state.items() for i, t in enumerate(parts)}
+
+
+def optimizer(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> Optimizer:
+    """A fresh optimizer: "adam" (0.9, 0.999) or "sgd" (momentum 0.9)."""
+    if name not in STATES:
+        raise NescioError(f"unknown optimizer {name!r}; known: {', '.join(STATES)}")
+    kinds = STATES[name]
+    state = {key: [torch.zeros_like(w) for w in weights] for key in kinds}
+    return Optimizer(name=name, state=state, apart=apart)
+
+
+def restored(
+    name: str, saved: Mapping[str, Tensor], steps: int, *, apart: bool = False
+) -> Optimizer:
+    """An optimizer from the tensors of a checkpoint."""
+    count = len(saved) // len(STATES[name])
+    state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[name]}
+    return Optimizer(name=name, state=state, steps=steps, apart=apart)
+
+
+def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:
+    """Shorten each member's gradient over all its weights to norm `limit`, where it is longer."""
+    squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
+    factor = (limit / squares.sqrt()).clamp(max=1.0)  # (M,); a zero gradient gives inf -> 1
+    return [slope * factor.view(-1, *(1 for _ in slope.shape[1:])) for slope in slopes]

@@ -1,0 +1,105 @@
+"""One update of M members: gradients by hand or by autograd, together or one after the other."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from nescio.core import Rng
+from nescio.losses import Batch, Loss
+from nescio.nets.stack import Dense, Forward, Stack, Tensors
+from nescio.training.optimizers import Optimizer, clip_members
+from nescio.training.team import Team
+
+
+class Learner(Protocol):
+    """What stays the same from update to update."""
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def architecture(self) -> Stack: ...
+
+    @property
+    def by_hand(self) -> Dense | None:
+        """Gradients in closed form, where network and loss allow it."""
+
+    @property
+    def clip(self) -> float | None:
+        """The largest gradient norm of a member."""
+
+    @property
+    def together(self) -> bool:
+        """Whether all members run in one go, rather than one after the other."""
+
+
+def advance(
+    learner: Learner,
+    weights: Tensors,
+    optimizer: Optimizer,
+    batch: Batch,
+    rng: Rng,
+    rate: float,
+    team: Team,
+) -> Tensor:
+    """Move the weights of all members, in place; their losses `(M,)`.
+
+    In parts: those of the threads, and of networks that are not stacked each member. Activations
+    and gradients of one network at a time stay in the cache.
+    """
+    if learner.together and team.parts == 1:
+        return update(learner, weights, optimizer, batch, rng, rate)
+
+    def move(some: list[int]) -> tuple[Tensor, dict[str, Tensor]]:
+        part = slice(some[0], some[-1] + 1)
+        mine = {name: tensor[part] for name, tensor in weights.items()}
+        own, chance = batch.members(part), rng.of(part)
+        losses = update(learner, mine, optimizer.members(part), own, chance, rate)
+        return losses, own.memory
+
+    def move_all(some: list[int]) -> list[tuple[Tensor, dict[str, Tensor]]]:
+        return [move(some)] if learner.together else [move([member]) for member in some]
+
+    moved = [one for part in team.each(move_all, len(rng.members)) for one in part]
+    optimizer.steps += 1
+    losses, memories = zip(*moved, strict=True)
+    for name in memories[0]:
+        if name not in batch.memory:  # from now on the members change their parts of it in place
+            batch.memory[name] = torch.cat([memory[name] for memory in memories])
+    return torch.cat(losses)
+
+
+def update(
+    learner: Learner, weights: Tensors, optimizer: Optimizer, batch: Batch, rng: Rng, rate: float
+) -> Tensor:
+    """Move the weights of some members, in place; their losses."""
+    leaves = [weights[name].detach() for name in learner.architecture.trained]
+    if learner.by_hand is not None and learner.loss.slope is not None:
+        losses, slopes = learner.by_hand(weights, batch.x, batch.y, learner.loss.slope)
+    else:
+        for leaf in leaves:
+            leaf.requires_grad_()
+        trained = dict(zip(learner.architecture.trained, leaves, strict=True))
+        forward = Forward(learner.architecture, {**weights, **trained}, rng)
+        losses, slopes = _by_autograd(learner.loss, forward, batch, rng, leaves)
+    if learner.clip is not None:
+        slopes = clip_members(slopes, learner.clip)
+    optimizer.update(leaves, slopes, rate)
+    return losses
+
+
+def _by_autograd(
+    loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    losses = loss(forward, batch, rng)
+    # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
+    # for the outputs instead would import sympy, a second at the first step.)
+    inputs = [tensor for tensor, _ in batch.wanted]
+    every = torch.autograd.grad(losses.sum(), [*leaves, *inputs], allow_unused=True)
+    slopes, others = every[: len(leaves)], every[len(leaves) :]
+    for (_, take), slope in zip(batch.wanted, others, strict=True):
+        take(slope)
+    pairs = zip(leaves, slopes, strict=True)
+    filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
+    return losses.detach(), filled
