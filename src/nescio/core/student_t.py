@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nescio.core.errors import NescioError
-from nescio.core.prediction import Regression
+from nescio.core.densities import Regression
 
 HALF_LOG_PI = 0.5 * math.log(math.pi)
 LARGE = 8.0  # from here on the series of `log_gamma_step` has an error below 2e-11
