@@ -13,7 +13,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from nescio.core.densities import LOG_TWO_PI
 
@@ -48,13 +47,18 @@ def log_rest(logs: Tensor) -> Tensor:
 
 def log_shares(logs: Tensor) -> Tensor:
     """Log of each share of the total; unlike a log-softmax, exact to all digits for shares near 1."""
-    return -F.softplus(log_rest(logs) - logs, threshold=math.inf)
+    logs = logs - logs.amax(-1, keepdim=True)  # exact where they are near, so no digit is lost
+    return -_softplus(log_rest(logs) - logs)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    return x.clamp_min(0) + torch.log1p((-x.abs()).exp())  # PyTorch's drops the second term early
 
 
 def gaps(logs: Tensor) -> tuple[Tensor, Tensor]:
     """`rise` and `fall` of each concentration, both 0 or more, and of full relative precision."""
     rest = log_rest(logs)
-    both = F.softplus(rest - logs, threshold=math.inf)
+    both = _softplus(rest - logs)
     rise = _rise(logs.clamp_max(LOG_SERIES), rest, logs)
     fall = _fall(logs.clamp_min(LOG_SERIES), (rest - logs).exp(), log_total(logs))
     large = logs > LOG_SERIES

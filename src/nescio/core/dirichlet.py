@@ -55,12 +55,17 @@ class Dirichlet(Classification):
     @cached_property
     def member_log_precision(self) -> Tensor:
         """Log of the sum of the concentrations of each member, `(M, *batch)`."""
-        return self.log_alpha.logsumexp(-1)
+        return self._exact_log_precision.to(self.log_alpha.dtype)
+
+    @cached_property
+    def _exact_log_precision(self) -> Tensor:
+        return self.log_alpha.double().logsumexp(-1)
 
     @cached_property
     def log_precision(self) -> Tensor:
         """Log of the precision, `(*batch,)`."""
-        return self.member_log_precision.logsumexp(0) - math.log(self.members)
+        mean = self._exact_log_precision.logsumexp(0) - math.log(self.members)
+        return mean.to(self.log_alpha.dtype)
 
     @property
     def precision(self) -> Tensor:

@@ -95,6 +95,9 @@ def epistemic_variance(prediction: Regression) -> Tensor:
 @measure
 def predictive_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalized form."""
+    if isinstance(prediction, Dirichlet):
+        exact = entropy(prediction.to(torch.float64).log_probs)
+        return exact.to(prediction.log_alpha.dtype) / logarithm(base)
     return entropy(prediction.log_probs) / logarithm(base)
 
 
