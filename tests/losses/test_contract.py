@@ -84,7 +84,11 @@ def network(dropout, linear=nn.Linear):
 
 def layer_for(loss):
     """The elbo reads distributions over weights; every other loss reads weights."""
-    return partial(VariationalLinear, spread=0.1) if re.search(r"\belbo\(", loss.description) else nn.Linear
+    return (
+        partial(VariationalLinear, spread=0.1)
+        if re.search(r"\belbo\(", loss.description)
+        else nn.Linear
+    )
 
 
 def situation(loss, members, dropout=False):

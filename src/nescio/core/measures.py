@@ -22,6 +22,7 @@ from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])
 
+
 def measure(function: M) -> M:
     """Register a measure; the annotation of its first argument says what it can read."""
     kind = get_type_hints(function)["prediction"]

@@ -267,8 +267,6 @@ class Categorical(Classification):
         return self.logits.log_softmax(-1)
 
 
-
-
 def answer(predictor: object, x: Tensor) -> Prediction:
     """The prediction with gradients with respect to the inputs, of a predictor that has them."""
     if not callable(getattr(predictor, "answer", None)):

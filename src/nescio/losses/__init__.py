@@ -6,10 +6,10 @@ from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
 from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
+from nescio.losses.evidential import evidential as evidential
 from nescio.losses.evidential_regression import (
     evidential_regression as evidential_regression,
 )
-from nescio.losses.evidential import evidential as evidential
 from nescio.losses.extra_output import learned_confidence as learned_confidence
 from nescio.losses.extra_output import reject_class as reject_class
 from nescio.losses.loss import Batch as Batch

@@ -87,6 +87,6 @@ class _WithSlope(torch.autograd.Function):
         return value.to(logs.dtype)
 
     @staticmethod
-    def backward(ctx: object, grown: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: object, grown: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return grown[..., None] * slope, None, None

@@ -18,6 +18,7 @@ from nescio.losses.divergences import differentiable, expected_nll, from_flat
 from nescio.losses.loss import Batch, Loss, pointwise
 from nescio.nets.stack import Forward
 
+
 @losses.register
 def evidential(
     head: Head | None = None,

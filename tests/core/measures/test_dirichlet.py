@@ -67,7 +67,9 @@ def test_differential_entropy_is_that_of_scipy_averaged_over_members():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_knowledge_uncertainty_of_sharp_dirichlets_falls_with_their_precision(precision, dtype):
     alpha = precision * torch.tensor([[[0.2, 0.3, 0.5]]], dtype=dtype)
-    information = mutual_information(Dirichlet.from_alpha(alpha)).item()  # -> (C - 1) / (2 precision)
+    information = mutual_information(
+        Dirichlet.from_alpha(alpha)
+    ).item()  # -> (C - 1) / (2 precision)
     assert information == pytest.approx(1 / precision, rel=5e-3)
 
 
@@ -127,7 +129,9 @@ def test_differential_entropy_of_large_concentrations(alpha):
 
 @pytest.mark.parametrize("size", [1e10, 1e13, 1e20, 1e200])
 def test_knowledge_uncertainty_of_large_concentrations(size):
-    prediction = Dirichlet.from_alpha(torch.tensor([[[size, 2 * size, 5 * size]]], dtype=torch.float64))
+    prediction = Dirichlet.from_alpha(
+        torch.tensor([[[size, 2 * size, 5 * size]]], dtype=torch.float64)
+    )
     truth = 2 / (2 * 8 * size)  # (C - 1) / (2 precision)
     assert float(mutual_information(prediction)) == pytest.approx(truth, rel=1e-6)
 
