@@ -46,7 +46,7 @@ def log_rest(logs: Tensor) -> Tensor:
 
 
 def log_shares(logs: Tensor) -> Tensor:
-    """Log of each share of the total, unlike a log-softmax exact to all digits near a share of 1."""
+    """Log of each share of the total; unlike a log-softmax, exact to all digits near 1."""
     logs = logs - logs.amax(-1, keepdim=True)  # exact where they are near, so no digit is lost
     return -_softplus(log_rest(logs) - logs)
 

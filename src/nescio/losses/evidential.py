@@ -49,7 +49,7 @@ def evidential(
         logs = read(forward(batch.x))
         grown = min(1.0, batch.step / (batch.steps * annealing)) if annealing else 1.0
         penalty = misleading(logs, batch.y)
-        return (data(logs, batch.y) + weight * grown * penalty).flatten(1).mean(1)
+        return batch.mean(data(logs, batch.y) + weight * grown * penalty)
 
     base = pointwise("evidential", head, score)
     text = f"{base.description[:-1]}, {form=}, {weight=}, {annealing=})"
