@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from nescio import heads, recipes
-from nescio.training.recipes import Recipe
+from nescio.training.recipe import Recipe
 from nescio_papers.uci.tables import Budget
 
 MC_DROPOUT, ENSEMBLE = "MC dropout", "deep ensemble"

@@ -62,7 +62,9 @@ def findings(work: Work) -> Findings:
 def _chain(task: tuple[str, Settings, Sequence[str]]) -> dict[str, Any]:
     """Methods of which the later ones take over what the first one chose."""
     name, settings, methods = task
-    work, found, tried = work_on(name, settings), {}, {}
+    work = work_on(name, settings)
+    found: dict[str, Any] = {}
+    tried: dict[str, list[Tried]] = {}
     for method in methods:
         start = time.monotonic()
         source = METHODS[method].like or method

@@ -47,15 +47,17 @@ def _panel(
     for place, own in enumerate(printed.values()):
         error = own.standard_error(numbers["splits"])
         label = "published" if place == 0 else None
-        style = {"color": GRAY, "marker": "D", "markersize": 5, "linestyle": "", "capsize": 2}
-        axes.errorbar(own.value, place, xerr=error, label=label, **style)
+        axes.errorbar(own.value, place, xerr=error, label=label, **_marks("D", GRAY))
     for budget, (marker, color, label) in BUDGETS.items():
         offset = -ROW if budget == PUBLISHED else ROW
         pairs = [mean_and_error(own[budget][metric]) for own in numbers["methods"].values()]
         means, errors = zip(*pairs, strict=True)
         places = [len(printed) + place + offset for place in range(len(methods))]
-        style = {"color": color, "marker": marker, "markersize": 5, "linestyle": "", "capsize": 2}
-        axes.errorbar(means, places, xerr=errors, label=label, **style)
+        axes.errorbar(means, places, xerr=errors, label=label, **_marks(marker, color))
     axes.set_yticks(range(len(lines)), lines if first else [""] * len(lines))
     axes.invert_yaxis()
     axes.locator_params(axis="x", nbins=3)
+
+
+def _marks(marker: str, color: str) -> dict[str, Any]:
+    return {"color": color, "marker": marker, "markersize": 5, "linestyle": "", "capsize": 2}
