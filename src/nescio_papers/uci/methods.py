@@ -1,11 +1,12 @@
 """The six methods, each a recipe, and the networks that they train."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
 
-from nescio import heads, recipes
+from nescio import heads
+from nescio.core.registry import recipes
 from nescio.training.recipe import Recipe
 from nescio_papers.uci.tables import Budget
 
@@ -25,38 +26,31 @@ class Choice:
 class Method:
     """A recipe, and how its settings are chosen."""
 
-    recipe: Callable[[Budget, float], Recipe]  # of the sizes and the dropout
+    recipe: str
+    ensemble: bool = False  # settings are judged by the mixture of networks, not by single ones
     like: str | None = None  # the method whose choices it takes over
-    alone: bool = False  # settings are judged by single networks, not by their mixture
 
 
 METHODS: Mapping[str, Method] = {
-    "plain": Method(recipe=lambda _, __: recipes.single(heads.gaussian()), alone=True),
-    MC_DROPOUT: Method(
-        recipe=lambda budget, share: recipes.dropout(
-            heads.fixed_variance(), dropout=share, passes=budget.passes
-        ),
-        alone=True,
-    ),
-    ENSEMBLE: Method(
-        recipe=lambda budget, _: recipes.deep_ensemble(heads.gaussian(), members=budget.members)
-    ),
-    "adversarial ensemble": Method(
-        recipe=lambda budget, _: recipes.adversarial_ensemble(
-            heads.gaussian(), members=budget.members
-        ),
-        like=ENSEMBLE,
-    ),
-    "anchored ensemble": Method(
-        recipe=lambda budget, _: recipes.anchored_ensemble(
-            heads.gaussian(), members=budget.members
-        ),
-        like=ENSEMBLE,
-    ),
-    "evidential regression": Method(
-        recipe=lambda _, __: recipes.evidential_regression(), alone=True
-    ),
+    "plain": Method(recipe="single"),
+    MC_DROPOUT: Method(recipe="dropout"),
+    ENSEMBLE: Method(recipe="deep_ensemble", ensemble=True),
+    "adversarial ensemble": Method(recipe="adversarial_ensemble", ensemble=True, like=ENSEMBLE),
+    "anchored ensemble": Method(recipe="anchored_ensemble", ensemble=True, like=ENSEMBLE),
+    "evidential regression": Method(recipe="evidential_regression"),
 }
+
+
+def recipe_of(method: str, budget: Budget, dropout: float = 0.0) -> Recipe:
+    """The recipe with its sizes; MC dropout has means alone, its noise is chosen later."""
+    make = recipes[METHODS[method].recipe]
+    if method == MC_DROPOUT:
+        found: Recipe = make(heads.fixed_variance(), dropout=dropout, passes=budget.passes)
+    elif METHODS[method].ensemble:
+        found = make(heads.gaussian(), members=budget.members)
+    else:
+        found = make(heads.gaussian())
+    return found
 
 
 def network(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Module:

@@ -14,7 +14,7 @@ from nescio_papers.data import uci_file
 from nescio_papers.kit import Findings, Settings, absent, as_finished, table
 from nescio_papers.uci import published
 from nescio_papers.uci.choosing import Tried, best, search
-from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT, METHODS, Choice
+from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT, METHODS, Choice, recipe_of
 from nescio_papers.uci.scoring import METRICS, on_test_rows
 from nescio_papers.uci.stacks import stacks
 from nescio_papers.uci.tables import TABLES, Work, work_on
@@ -80,7 +80,7 @@ def _chain(task: tuple[str, Settings, Sequence[str]]) -> dict[str, Any]:
 def _scores(work: Work, method: str, tried: list[Tried], *, free: bool) -> dict[str, Any]:
     """Networks of all training rows with the choices of each split, on its test rows."""
     choices = best(work, method, tried, free=free)
-    recipe = METHODS[method].recipe(work.budget, work.budget.dropouts[0])
+    recipe = recipe_of(method, work.budget, work.budget.dropouts[0])
     models = stacks(
         work,
         method,

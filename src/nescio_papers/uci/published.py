@@ -1,7 +1,7 @@
 """Table 1 of Lakshminarayanan et al. (2017) for the sets that are at hand, as printed.
 
-What stands behind the plus-minus differs: for MC dropout and deep ensembles it is the standard
-deviation over the splits, for PBP the standard error, copied from the papers before.
+The numbers after the plus-minus are of two kinds: for MC dropout and deep ensembles they are
+standard deviations over the splits, for PBP standard errors, copied from the papers before.
 """
 
 import math

@@ -6,7 +6,7 @@ from torch import Tensor
 from nescio import metrics
 from nescio.core import Gaussian, Regression
 from nescio.models import Model
-from nescio_papers.uci.methods import MC_DROPOUT, METHODS
+from nescio_papers.uci.methods import MC_DROPOUT, recipe_of
 from nescio_papers.uci.tables import Work
 
 METRICS = {
@@ -15,7 +15,7 @@ METRICS = {
     "nll_moments": metrics.moment_matched_nll,
     "crps": metrics.crps,
 }
-PRECISIONS = 10 ** torch.linspace(0, 4, 81, dtype=torch.float64)  # over the variance of the targets
+PRECISIONS = 10 ** torch.linspace(0, 4, 25, dtype=torch.float64)  # over the variance of the targets
 
 
 def scores(said: Regression, targets: Tensor) -> dict[str, float]:
@@ -55,7 +55,7 @@ def on_validation_rows(work: Work, method: str, split: int, model: Model) -> dic
 
 
 def _said(work: Work, method: str, model: Model, rows: Tensor) -> Regression:
-    recipe = METHODS[method].recipe(work.budget, work.budget.dropouts[0])
+    recipe = recipe_of(method, work.budget, work.budget.dropouts[0])
     said = recipe.predictor(model)(work.splits.x[rows]).to(torch.float64)
     assert isinstance(said, Regression)
     return said

@@ -8,7 +8,7 @@ import nescio
 from nescio.core import derive
 from nescio.models import Model
 from nescio_papers.kit import folder_of, slug
-from nescio_papers.uci.methods import METHODS, Choice, network
+from nescio_papers.uci.methods import Choice, network, recipe_of
 from nescio_papers.uci.tables import Work
 
 BATCH = 100
@@ -38,7 +38,7 @@ def _trained(
     members: int,
 ) -> Model:
     x, y = work.splits.x, work.splits.y
-    recipe = METHODS[method].recipe(work.budget, choice.dropout)
+    recipe = recipe_of(method, work.budget, choice.dropout)
     loss = recipe.loss_for(x)
     setting = f"{choice.learning_rate:g}-{choice.epochs}-{choice.dropout:g}"
     folder = folder_of(work.settings, work.name) / slug(method) / stage / slug(setting)

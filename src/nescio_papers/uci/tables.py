@@ -53,7 +53,7 @@ class Budget:
     epochs: int = size(1000, quick=2)  # at most
     rates: tuple[float, ...] = size((0.1, 0.03, 0.01, 0.003), quick=(0.01,))
     dropouts: tuple[float, ...] = size((0.005, 0.01, 0.05, 0.1), quick=(0.05,))
-    passes: int = size(200, quick=5)  # of MC dropout
+    passes: int = size(100, quick=5)  # of MC dropout
 
 
 FULL, QUICK = full_and_quick(Budget)
@@ -84,9 +84,9 @@ class Work:
         most = self.budget.epochs + 1
         return tuple(sorted({min(epochs, most) for epochs in self.table.others}))
 
-    def tried(self, alone: bool) -> int:
-        """Networks by which a setting is judged, each alone or by their mixture."""
-        return min(self.table.tried if alone else max(2, self.table.tried), self.budget.members)
+    def tried(self, mixture: bool) -> int:
+        """Networks by which a setting is judged, by their mixture or each alone."""
+        return min(max(2, self.table.tried) if mixture else self.table.tried, self.budget.members)
 
     def sub_split(self, split: int) -> tuple[Tensor, Tensor]:
         """Rows of the training part of a split that try settings, and rows that judge them."""
