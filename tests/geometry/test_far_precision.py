@@ -1,6 +1,7 @@
 """The precision of Dirichlet networks far away, against the networks themselves."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 import nescio
 from nescio import geometry, heads, nets, recipes
 from nescio.core import NescioError
+from nescio.models import networks
 
 
 def trained():
@@ -31,7 +33,7 @@ def test_the_log_precision_is_that_of_the_network_at_large_factors():
     assert ended.float().mean() > 0.7
     origin, way = origin[ended], way[ended]
     far = geometry.far_precision(model, origin, way)
-    exact = [model.net(member).double() for member in range(2)]
+    exact = [deepcopy(member.net).double() for member in networks(model)]
     for t in (1e3, 1e6):
         truth = torch.stack([net(t * way).logsumexp(-1) for net in exact])
         torch.testing.assert_close(far.log_precision(t), truth, rtol=1e-10, atol=0)

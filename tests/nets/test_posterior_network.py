@@ -85,9 +85,8 @@ def test_it_is_saved_and_counts_scale_the_evidence(tmp_path):
     x, y = blobs(60, 0)
     made = {"latent": 2, "flows": 2, "widths": (8,)}
     loss = recipes.posterior_network().loss
-    model = nescio.train(
-        lambda: nets.posterior_network(2, 3, counts=(20, 20, 20), **made), (x, y), loss=loss, epochs=1
-    )  # fmt: skip
+    make = lambda: nets.posterior_network(2, 3, counts=(20,) * 3, **made)  # noqa: E731
+    model = nescio.train(make, (x, y), loss=loss, epochs=1)
     model.save(tmp_path / "m")
     again = nescio.load(tmp_path / "m")
     torch.testing.assert_close(again(x).log_alpha, model(x).log_alpha)

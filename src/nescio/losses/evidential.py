@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Head, NescioError, Rng
-from nescio.core.heads import dirichlet
+from nescio.core import Head, NescioError, Rng, heads
 from nescio.core.registry import losses
 from nescio.losses.divergences import differentiable, expected_nll, from_flat
 from nescio.losses.loss import Batch, Loss, pointwise
@@ -35,7 +34,7 @@ def evidential(
     weight: of the penalty at last; annealing: the epochs in which it grows to that, from 0.
     ignore_index: the label of what is left out, one that is not a class.
     """
-    head = head or dirichlet(activation="exp", floor=1.0)
+    head = head or heads.dirichlet(activation="exp", floor=1.0)
     if head.log_concentrations is None:
         raise NescioError(f"evidential reads concentrations, and the {head.name} head gives none")
     if form not in FORM:

@@ -16,8 +16,7 @@ from dataclasses import replace
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Head, NescioError, Slope
-from nescio.core.heads import dirichlet
+from nescio.core import Head, NescioError, Slope, heads
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.ceda import ceda
@@ -150,7 +149,7 @@ def _check(weight: float) -> None:
 
 def with_slopes(name: str, head: Head | None, sloped: Sloped, **options: object) -> Loss:
     """The mean of a score of log concentrations and labels that knows its derivative."""
-    head = head or dirichlet()
+    head = head or heads.dirichlet()
     if head.log_concentrations is None:
         raise NescioError(
             f"{name} reads concentrations, and the {head.name} head gives none; give it "

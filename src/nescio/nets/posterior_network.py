@@ -71,9 +71,9 @@ class Posterior(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         z = self.norm(self.encoder(x))
         logs: Tensor = self.flows(z) + self.log_counts
-        if self.classes is None:
-            return logs
-        return logs + self.classes(z.clamp(-FAR, FAR)).log_softmax(-1)
+        if self.classes is not None:
+            logs = logs + self.classes(z.clamp(-FAR, FAR)).log_softmax(-1)
+        return logs
 
 
 @network

@@ -4,8 +4,7 @@ from torch import Tensor
 
 from nescio import losses
 from nescio.attacks import Ascent
-from nescio.core import Head, NescioError, fixed_variance
-from nescio.core.heads import dirichlet as dirichlet_head
+from nescio.core import Head, NescioError, fixed_variance, heads
 from nescio.core.registry import recipes
 from nescio.data.ranges import Units, near
 from nescio.training.recipe import (
@@ -321,6 +320,6 @@ def posterior_network(
 
     entropy_weight: of the differential entropy of the Dirichlet, which keeps evidence down.
     """
-    own = concentrations(head) or dirichlet_head(activation="exp", floor=1.0)
+    own = concentrations(head) or heads.dirichlet(activation="exp", floor=1.0)
     loss = losses.dirichlet_elbo(own, prior_weight=entropy_weight)
     return Recipe(loss=decayed(loss, weight_decay), members=members, net="posterior_network")

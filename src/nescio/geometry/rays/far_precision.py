@@ -15,8 +15,8 @@ from torch import Tensor
 
 from nescio.core import Head, NescioError
 from nescio.geometry.rays.far_outputs import FarOutputs, far_outputs
-from nescio.geometry.tracing.instances import Source, networks
-from nescio.models import as_head
+from nescio.geometry.tracing.instances import Source
+from nescio.models import as_head, networks
 
 KINDS = ("grows", "constant", "falls", "undecided")
 
