@@ -354,7 +354,7 @@ def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator]:
         build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
         fits.named(name)(fitted)
         maps.named(name)(apply)
-        return calibrators.register(build)  # type: ignore[return-value]
+        return calibrators.register(build)
 
     return register
 

@@ -20,6 +20,7 @@ def mark_ignored(flags: Numbers, labels: Numbers, *, ignore_index: int) -> NDArr
     [1, 0, 255]
     """
     index = check_ignore_index(ignore_index, 2)
+    assert index is not None  # it was given
     truth, marks = numbers("flags", flags, axes=None), numbers("labels", labels, axes=None)
     if truth.shape != marks.shape:
         raise NescioError(
