@@ -30,11 +30,11 @@ TEXT = (
     "what the deep ensemble chose. MC dropout is trained on the squared error, without the "
     "source's weight decay, which is about 1e-6 or less.\n\n"
     "The published NLL of the deep ensemble is that of a normal density with the mixture's mean "
-    "and variance, so it is compared with ours of that kind; the exact mixture has another "
-    "column. Distances are in standard errors: the published standard deviation over the root of the number of "
-    "splits (the table prints deviations for MC dropout and deep ensembles, standard errors for "
-    "PBP), with what rounding to two digits adds, and ours. The splits are the same, so both "
-    "numbers share much of their error: two standard errors of this kind are a lenient test."
+    "and variance, so it is compared with ours of that kind; the exact mixture has another column. "
+    "Distances are in standard errors: the published standard deviation over the root of the "
+    "number of splits (the table prints deviations for MC dropout and deep ensembles, standard "
+    "errors for PBP), with what rounding to two digits adds, and ours. The splits are the same, so "
+    "both numbers share much of their error: two standard errors of this kind are a lenient test."
 )
 
 
