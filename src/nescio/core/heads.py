@@ -162,8 +162,7 @@ def known_head(outputs: int, labels: Tensor | None) -> Head:
     given = "no labels" if labels is None else f"{labels.dtype} labels of {tuple(labels.shape)}"
     raise NescioError(
         f"it is not known how to read the network: it has {outputs} output(s), the data have "
-        f"{given.replace('torch.', '')}; {asked()}\nAudits, guards and detectors are about classes "
-        "or labels; for a regression see nescio.conformal.residual"
+        f"{given.replace('torch.', '')}; {asked()}"
     )
 
 

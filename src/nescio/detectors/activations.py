@@ -14,6 +14,8 @@ from nescio.core import hash_inputs as hash_inputs
 from nescio.data import door
 
 FEATURES = "features"  # the name of features that came as one array
+UNCLASSED = ("combined", "gower", "knn", "mahalanobis")  # detectors that need no classes
+TASK, REGRESSION = "task", "regression"  # the name in `about`, and what it is unless classes
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
 LEAST = 256  # samples of a block, at least
 
@@ -45,7 +47,7 @@ class Activations:
 
     logits: Tensor  # (M, N, C)
     features: Mapping[str, Tensor] = field(default_factory=dict)  # by layer, (M, N, F)
-    labels: Tensor | None = None  # (N,)
+    labels: Tensor | None = None  # (N,); targets (N, D) of a regression
     inputs: Inputs | None = None  # (N, ...)
     weight: Tensor | None = None  # (M, C, F) of the last linear layer
     bias: Tensor | None = None  # (M, C)
@@ -75,7 +77,7 @@ class Activations:
                 )
         if self.labels is not None:
             labels = as_tensor(self.labels, "labels")
-            if labels.shape != (samples,):
+            if labels.shape != (samples,) and not (self.regression and len(labels) == samples):
                 raise NescioError(
                     f"labels must be ({samples},), one per input, got {tuple(labels.shape)}"
                 )
@@ -98,7 +100,8 @@ class Activations:
     def __repr__(self) -> str:
         layers = ", ".join(f"{name} ({f.shape[-1]})" for name, f in self.features.items()) or "-"
         members = f" of {self.members} networks" if self.members > 1 else ""
-        return f"Activations({self.samples} inputs{members}, {self.classes} classes; {layers})"
+        what = "targets" if self.regression else "classes"
+        return f"Activations({self.samples} inputs{members}, {self.classes} {what}; {layers})"
 
     @property
     def members(self) -> int:
@@ -114,6 +117,11 @@ class Activations:
     def classes(self) -> int:
         """C, the number of outputs."""
         return self.logits.shape[2]
+
+    @property
+    def regression(self) -> bool:
+        """Whether the networks predict numbers: logits are then means, and labels targets."""
+        return self.about.get(TASK) == REGRESSION
 
     def __len__(self) -> int:
         return self.samples
@@ -158,11 +166,17 @@ class Activations:
             )
         return self.labels
 
+    def groups(self) -> Tensor:
+        """The class labels; the samples of a regression are one group."""
+        if not self.regression:
+            return self.known()
+        return torch.zeros(self.samples, dtype=torch.long, device=self.logits.device)
+
     def mean(self) -> "Activations":
         """The mean network: mean probabilities, mean features and mean last layer."""
         return replace(
             self,
-            logits=mean_logits(self.logits),
+            logits=mean_logits(self.logits) if not self.regression else self.logits.mean(0)[None],
             features={name: value.mean(0, keepdim=True) for name, value in self.features.items()},
             weight=None if self.weight is None else self.weight.mean(0, keepdim=True),
             bias=None if self.bias is None else self.bias.mean(0, keepdim=True),
@@ -219,6 +233,15 @@ def check_finite(name: str, value: Tensor) -> None:
         raise NescioError(
             f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: sample "
             f"{int(bad.nonzero()[0])}); leave those out, or look for an overflow in the network"
+        )
+
+
+def check_task(name: str, *, regression: bool) -> None:
+    """Refuse detectors that read classes for a regression."""
+    if regression and name not in UNCLASSED:
+        raise NescioError(
+            f"{name} reads class logits or labels, and the networks are of a regression; use one "
+            f"of {', '.join(UNCLASSED)}"
         )
 
 

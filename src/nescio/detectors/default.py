@@ -88,7 +88,9 @@ def default_detector(train: Activations, see: See | None = None) -> Detector:
     """
     train.layer()  # where there are no features, it says what to do
     held, train = _held(train)
-    if not is_labeled(train):  # the network's own labels will do
+    if train.regression:
+        train = replace(train, labels=None)
+    elif not is_labeled(train):  # the network's own labels will do
         train = replace(train, labels=train.mean().logits[0].argmax(1))
     fits = _candidates(train)
     outliers = {} if see is None else _outliers(held, see)
@@ -123,17 +125,17 @@ Name = tuple[str, str]  # what it is, and the layer that it reads
 def _candidates(train: Activations) -> dict[Name, Build]:
     """The candidates by name, not yet fitted."""
     bank = some(train, BANK)
-    fits: dict[Name, Build] = {
-        ("energy", "logits"): energy,
-        ("entropy", "logits"): generalized_entropy,
-    }
+    fits: dict[Name, Build] = {}
+    if not train.regression:
+        fits = {("energy", "logits"): energy, ("entropy", "logits"): generalized_entropy}
     for layer in train.features:
         fits |= {
             ("knn", layer): partial(knn, bank, k=1, layer=layer),
             ("distance", layer): partial(knn, bank, k=1, layer=layer, normalize=False),
             ("mahalanobis", layer): partial(mahalanobis, train, layers=layer),
-            ("relative", layer): partial(relative_mahalanobis, train, layer=layer),
         }
+        if not train.regression:
+            fits["relative", layer] = partial(relative_mahalanobis, train, layer=layer)
     if train.weight is not None:
         fits["vim", train.layer()] = partial(vim, train)
     x = train.inputs

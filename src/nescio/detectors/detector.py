@@ -18,7 +18,13 @@ from nescio.core import (
     readers,
     save_tensors,
 )
-from nescio.detectors.activations import Activations, NoInputsError, View, check_widths
+from nescio.detectors.activations import (
+    Activations,
+    NoInputsError,
+    View,
+    check_task,
+    check_widths,
+)
 
 State = Mapping[str, Tensor]  # what was fitted, by name
 SIGN = "larger is further out"
@@ -132,6 +138,7 @@ class Detector:
                 f"{self.name} reads activations, got a {type(activations).__name__}; give "
                 "nescio.observe(net, x), or score raw inputs: nescio.scorer(net, detector)(x)"
             )
+        check_task(self.name, regression=activations.regression)
         widths = {n: activations.features[activations.layer(n)].shape[-1] for n in self.layers}
         check_widths(self.name, self.about, widths)
         pools = [about.get("pool") for about in (self.about, activations.about)]
@@ -156,6 +163,7 @@ def fitted(
     name: str, train: Activations, options: Mapping[str, Any], states: Iterable[State], *layers: str
 ) -> Detector:
     """A detector with one state for each network of `train`, whose `layers` it reads."""
+    check_task(name, regression=train.regression)
     manifest = {"name": name, "options": options, "layers": layers, "about": train.about}
     return from_manifest(manifest, tuple(states), train.hashes)
 

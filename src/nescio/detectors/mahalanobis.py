@@ -59,12 +59,13 @@ def mahalanobis(
     standardized on the training data and added.
     shrinkage: the share s of (1 - s) S + s tr(S) / F * I, in [0, 1], which keeps S regular where
     features are constant or outnumber the samples; "ledoit_wolf" estimates it.
+    Of a regression there is one mean, that of all features.
 
         mahalanobis(nescio.observe(net, (x, y)))(nescio.observe(net, z))  # (N,)
     """
     chosen: Sequence[str | None] = [layers] if isinstance(layers, str) else layers or [None]
     names = [train.layer(name) for name in chosen]
-    labels, count = classes(train.known())
+    labels, count = classes(train.groups())
     states = []
     for member in range(train.members):
         state: dict[str, Tensor] = {}

@@ -39,7 +39,7 @@ from nescio.detectors.default import (
 )
 from nescio.detectors.failure.recommended import recommended
 from nescio.detectors.observe import observe
-from nescio.detectors.observe.network import Network, head_of, kept, networks
+from nescio.detectors.observe.network import Network, check_classes, head_of, kept, networks
 from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
@@ -287,6 +287,8 @@ def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) ->
     if batch_size < 1:
         raise NescioError(f"batch_size must be at least 1, got {batch_size}")
     members = [] if source is None else networks(source, head)
+    for member in members[:1]:
+        check_classes(member.head)
     if not all(same_head(member.head, members[0].head) for member in members):
         raise NescioError("the networks have different heads; guard those of one head")
     return own_copies(members, data)

@@ -14,7 +14,14 @@ from torch import Tensor, nn
 from nescio.core import Head, Inputs, NescioError, asked, categorical, multilabel, parse
 from nescio.core.registry import detectors, heads
 from nescio.data import Columns, door
-from nescio.detectors.activations import View, check_finite, check_widths, mean_logits
+from nescio.detectors.activations import (
+    REGRESSION,
+    View,
+    check_finite,
+    check_task,
+    check_widths,
+    mean_logits,
+)
 from nescio.detectors.observe.layers import (
     Call,
     Pool,
@@ -175,7 +182,7 @@ def networks(source: Any, head: Head | str | None = None) -> list[Member]:
     """
     if isinstance(source, nn.Module):
         read = CLASSES if head is None else as_head(head)
-        check_classes(read)
+        check_one_label(read)
         return [replace(member, head=read) for member in members_of(source)]
     if isinstance(source, (list, tuple)) and source:
         return [member for part in source for member in networks(part, head)]
@@ -191,7 +198,7 @@ def networks(source: Any, head: Head | str | None = None) -> list[Member]:
             "the sampler's answers beside it"
         )
     for member in found:
-        check_classes(member.head)
+        check_one_label(member.head)
         if head is not None and not same_head(member.head, as_head(head)):
             raise NescioError(
                 f"the model has the head {member.head.name!r}; leave head= out, or give its network"
@@ -218,8 +225,8 @@ def head_of(about: Mapping[str, Any]) -> Head | None:
     return None if found is None else heads[found["name"]](**found["options"])
 
 
-def check_classes(head: Head) -> None:
-    """Refuse a regression or several labels: the outputs are not class logits."""
+def check_one_label(head: Head) -> None:
+    """Refuse several labels."""
     if head.task == "multilabel":
         raise NescioError(
             "detectors read classes, of which an input has one; this network has several labels. "
@@ -227,6 +234,11 @@ def check_classes(head: Head) -> None:
             "everything else choose a label: head=nescio.heads.binary(label=0) in Python, --head "
             "binary,label=0 on the command line"
         )
+
+
+def check_classes(head: Head) -> None:
+    """Refuse a regression or several labels: the outputs are not class logits."""
+    check_one_label(head)
     if head.task != "classification":
         raise NescioError(
             f"audits, detectors and guards read logits of classes; this model has the head "
@@ -256,7 +268,8 @@ def linear_layer(layer: nn.Module, like: Tensor, head: Head | None = None) -> tu
 
 def check_outputs(outputs: Tensor, head: Head) -> None:
     """Refuse probabilities where logits are expected."""
-    check_logits(outputs[None], head if head.expand is not None else categorical())
+    if head.task != REGRESSION:
+        check_logits(outputs[None], head if head.expand is not None else categorical())
 
 
 @contextmanager
@@ -304,7 +317,7 @@ class Scorer:
 
     def _view(self, net: Network, x: Inputs) -> View:
         logits, features = net(x)
-        if logits.shape[1] == 1:
+        if logits.shape[1] == 1 and net.head.task != REGRESSION:
             raise NescioError(
                 f"the network has one output, not one logit for each class; {asked()}"
             )
@@ -361,6 +374,7 @@ def scorer(
     check_pool(pool)
     read = head_of(detector.about) if head is None and isinstance(source, nn.Module) else head
     nets = [reader(member, output, pool) for member in networks(source, read)]
+    check_task(detector.name, regression=nets[0].head.task == REGRESSION)
     fitted = len(detector.states)
     alone = fitted == 1 and (not detector.states[0] or detector.about.get("mean"))
     if not alone and fitted != len(nets):

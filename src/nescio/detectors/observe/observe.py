@@ -9,10 +9,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Bundle, Head, Inputs, NescioError, digest, keep_freed, known_head, zero_one
+from nescio.core import (
+    Bundle,
+    Head,
+    Inputs,
+    NescioError,
+    as_targets,
+    digest,
+    keep_freed,
+    known_head,
+    zero_one,
+)
 from nescio.core import progress as bar
 from nescio.data import door
-from nescio.detectors.activations import Activations, check_finite, hash_inputs
+from nescio.detectors.activations import (
+    REGRESSION,
+    TASK,
+    Activations,
+    check_finite,
+    hash_inputs,
+)
 from nescio.detectors.observe.layers import (
     BEFORE,
     Pool,
@@ -76,6 +92,8 @@ def observe(
 ) -> Activations:
     """What networks give for data: logits, features of layers, labels, hashes of the inputs.
 
+    Of a regression, which needs `head`, the logits are means and the labels targets `(N, D)`.
+
     source: an `nn.Module`, a nescio model, or a list of modules. It is only read.
     data: what every function takes (`nescio.data.door`): an array, `(x, y)`, a mapping of arrays, a
       DataLoader or other iterable of batches, or an OOD source with `count`. `count` is the number
@@ -99,8 +117,9 @@ def observe(
     if memory < 0:
         raise NescioError(f"memory must be 0 bytes or more, got {memory}")
     nets = [reader(member, output, pool) for member in networks(source, head)]
+    reads = {**nets[0].reads, "targets": nets[0].head.task == REGRESSION}
     batches = door.batches(
-        data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **nets[0].reads
+        data, labels=labels, count=count, batch_size=batch_size, fixed=inputs, **reads
     )
     with torch.inference_mode(False), torch.no_grad():
         first = batches.first
@@ -117,8 +136,6 @@ def observe(
             samples = 0
             for x, y in batches:
                 _write(stores, seen, samples, x, _labels(nets[0].head, y))
-                for name, part in _named(x).items() if inputs and kept is None else ():
-                    stores[name].write(samples, part)
                 samples += len(x)
                 advance(len(x), str)
             found = {name: store.whole(samples) for name, store in stores.items()}
@@ -158,6 +175,7 @@ def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
         "pool": named(pool),
         "output": named(first.output),
         **({} if first.head.name == "categorical" else {"head": head}),
+        **({TASK: REGRESSION} if first.head.task == REGRESSION else {}),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
         **({} if columns is None else {"columns": columns.layout}),
@@ -187,8 +205,10 @@ def _inputs(columns: dict[str, Tensor]) -> Inputs | None:
 
 
 def _labels(head: Head, y: Tensor | None) -> Tensor | None:
-    """Labels as integers, where the head knows that they are 0 and 1."""
-    return zero_one(y) if y is not None and head.name == "binary" else y
+    """Labels as integers, where the head knows that they are 0 and 1; targets `(N, D)`."""
+    if y is None or head.task == REGRESSION:
+        return None if y is None else as_targets(y, len(y), task=head.task)
+    return zero_one(y) if head.name == "binary" else y
 
 
 def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen:
@@ -241,7 +261,7 @@ def _columns(seen: Sequence[Seen], first: door.Batch, *, inputs: bool) -> tuple[
     columns = [Column(n, members, (row.shape[1],), row.dtype) for n, row in rows.items()]
     columns.append(Column("hashes", 0, (), torch.int64))
     if y is not None:
-        columns.append(Column("labels", 0, (), y.dtype))
+        columns.append(Column("labels", 0, tuple(y.shape[1:]), y.dtype))
     for name, part in _named(x).items() if inputs else ():
         columns.append(Column(name, 0, tuple(part.shape[1:]), part.dtype))
     return tuple(columns)
@@ -253,6 +273,9 @@ def _write(
     stores["hashes"].write(start, hash_inputs(x))
     if y is not None:
         stores["labels"].write(start, y)
+    for name, part in _named(x).items():
+        if name in stores:
+            stores[name].write(start, part)
     for member, one in enumerate(seen):
         logits, features = one.network(x)
         rows = {"logits": logits, **{LAYER + name: row for name, row in features.items()}}

@@ -129,7 +129,7 @@ def far_field_of(
     instance: Instance, origin: Tensor, direction: Tensor, last_region: bool = False
 ) -> FarField:
     """The far field of one fixed network; origins and directions as `as_rays` gives them."""
-    trial = _trial(instance, origin[:1], direction[:1])
+    trial = trial_of(instance, origin[:1], direction[:1])
     size = max(1, BYTES // (16 * max(1, trial.widest)))
     parts = [
         _block(instance, origin[rows], direction[rows], last_region, trial.gains)
@@ -289,10 +289,10 @@ class Infinity(Deferred, Asymptotes):
 
 def widest_layer(instance: Instance, origin: Tensor, direction: Tensor) -> int:
     """The features of a network's widest layer, by a pass with one ray `(1, *features)`."""
-    return _trial(instance, origin, direction).widest
+    return trial_of(instance, origin, direction).widest
 
 
-def _trial(instance: Instance, origin: Tensor, direction: Tensor) -> Infinity:
+def trial_of(instance: Instance, origin: Tensor, direction: Tensor) -> Infinity:
     """A pass with one ray, which shows how wide the layers are and how much they amplify."""
     trial = Infinity(1)
     instance.run(trial, trial.start(origin, direction))

@@ -162,10 +162,13 @@ class _Wide(TorchFunctionMode):
         return args[0].double()
 
 
-def instances(source: Source) -> list[Instance]:
-    """The networks of a source, each copied: nothing of the user's is changed."""
+def instances(source: Source, *, raw: bool = False) -> list[Instance]:
+    """The networks of a source, each copied: nothing of the user's is changed.
+
+    raw: their outputs as they are, whatever the head; otherwise class logits.
+    """
     members = networks(source)
-    for head in (member.head for member in members):
+    for head in (member.head for member in members if not raw):
         if head.name != "categorical" and head.expand is None:
             raise NescioError(
                 f"the geometry reads class logits; the head here is {head.name}. Of a network with "
@@ -178,7 +181,7 @@ def instances(source: Source) -> list[Instance]:
         Instance(
             net=copies[id(m.net)],
             masks=m.masks,
-            expand=m.head.expand,
+            expand=None if raw else m.head.expand,
             slope=m.slope,
             intercept=None if m.intercept is None else as_constant(m.intercept),
             checked=checked.setdefault(id(m.template or m.net), set()),
