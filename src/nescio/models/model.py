@@ -114,6 +114,7 @@ class History:
     train: Tensor  # (E, M)
     _: KW_ONLY
     validation: Tensor | None = None  # (E, M)
+    gradient: Tensor | None = None  # (E, M) norm after each epoch, of lbfgs
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 

@@ -198,6 +198,7 @@ def _end_epoch(state: State, plan: Plan, team: Team) -> None:
     state.sums.zero_()
     if plan.validation is not None:
         _validate(state, plan, plan.validation, team)
+    state.settle()
     state.epoch, state.step = state.epoch + 1, 0
 
 

@@ -137,7 +137,7 @@ class Optimizer:
 
 def optimizer(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> Optimizer:
     """A fresh optimizer: "adam", "sgd" or "lbfgs", with options as in "lbfgs,tolerance=1e-10"."""
-    kind, options = _options(name)
+    kind, options = named_optimizer(name)
     if kind == "lbfgs":
         state = limited_memory.fresh(weights, int(options["memory"]))
     else:
@@ -149,13 +149,14 @@ def restored(
     name: str, saved: Mapping[str, Tensor], steps: int, *, apart: bool = False
 ) -> Optimizer:
     """An optimizer from the tensors of a checkpoint."""
-    kind, options = _options(name)
+    kind, options = named_optimizer(name)
     count = len(saved) // len(STATES[kind])
     state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[kind]}
     return Optimizer(name=name, state=state, options=options, steps=steps, apart=apart)
 
 
-def _options(text: str) -> tuple[str, Options]:
+def named_optimizer(text: str) -> tuple[str, Options]:
+    """The name and the options, checked, of a text such as "lbfgs,memory=20"."""
     if not isinstance(text, str):
         raise NescioError(
             f"optimizer= takes a name, one of {', '.join(optimizers)}, got a {type(text).__name__}"

@@ -50,8 +50,10 @@ from nescio.nets import (
 )
 from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
+from nescio.training.lbfgs import check_options
 from nescio.training.loop import Pair, Plan, Saver, diverged
 from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import named_optimizer
 from nescio.training.optimizers import optimizer as fresh
 from nescio.training.state import State
 
@@ -90,7 +92,9 @@ def train(
     batch; 255 is 1.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
-    optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
+    optimizer: "adam", "sgd", or with batch_size=None "lbfgs", which finds its step lengths and ends
+    at a gradient norm of 1e-8 ("lbfgs,tolerance=1e-6"). schedule: "constant", "cosine", "drops", or
+    a function.
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
@@ -98,7 +102,7 @@ def train(
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
-    rule = schedule_named(schedule)
+    rule, (kind, _) = schedule_named(schedule), named_optimizer(optimizer)
     config: dict[str, Any] = {
         "members": _member_numbers(members),
         "epochs": _whole("epochs", epochs),
@@ -130,6 +134,10 @@ def train(
         config |= {"net": str(nets[0]), "data": digest(x, y)}
         config |= {"validation": digest(*test) if test else None}
     plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
+    if kind == "lbfgs":
+        changing = any(factor != 1 for factor in config["schedule"])
+        unfit = {"batch_size": plan.steps > 1, "schedule": changing, "augment": augments}
+        check_options(**unfit, clip=plan.clip, patience=plan.patience)
     if run is None:
         return _run(plan, config, nets, None, checkpoint_seconds, progress)
     with owned(make_folder(Path(run))):
@@ -351,11 +359,13 @@ def _start(
         raise NescioError("the network has no weights that require a gradient; nothing to train")
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
+    rule = fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:]))
+    keeps = plan.patience or rule.is_exact  # members then leave with their weights
     return State(
         weights=weights,
-        optimizer=fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
+        optimizer=rule,
         active=list(range(members)),
-        best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
+        best={key: t.clone() for key, t in weights.items()} if keeps else {},
         train=nothing,
         validation=nothing.clone(),
         best_score=torch.full((members,), torch.inf, **like),
@@ -363,6 +373,7 @@ def _start(
         stopped=torch.full((members,), plan.epochs, dtype=torch.long, device=device),
         sums=torch.zeros(members, **like),
         memory={},
+        gradient=nothing.clone() if rule.is_exact else torch.empty(0),
     )
 
 
@@ -381,4 +392,6 @@ def _history(state: State, validated: Pair | None) -> History:
     best = state.best_epoch if state.best else state.stopped - 1
     validation = state.validation[:ran] if validated is not None else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
-    return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)
+    gradient = state.gradient[:ran] if state.optimizer.is_exact else None
+    logs: dict[str, Any] = {"validation": validation, "gradient": gradient}
+    return History(state.train[:ran], **logs, stopped=stopped, best=chosen)
