@@ -3,6 +3,11 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.counted import check_axes as check_axes
+from nescio.core.counted import check_counted as check_counted
+from nescio.core.counted import check_ignore_index as check_ignore_index
+from nescio.core.counted import counted as counted
+from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
@@ -98,6 +103,7 @@ from nescio.core.tensors import Shape as Shape
 from nescio.core.tensors import as_batch as as_batch
 from nescio.core.tensors import as_image_bytes as as_image_bytes
 from nescio.core.tensors import as_inputs as as_inputs
+from nescio.core.tensors import as_labels as as_labels
 from nescio.core.tensors import as_targets as as_targets
 from nescio.core.tensors import as_tensor as as_tensor
 from nescio.core.tensors import check_level as check_level

@@ -273,6 +273,11 @@ class Dirichlet(Classification):
 
     alpha: Tensor
 
+    @classmethod
+    def from_alpha(cls, alpha: Tensor) -> Self:
+        """The same from concentrations `(M, *batch, C)`, all positive."""
+        return cls(alpha)
+
     def _check(self) -> None:
         if not (self.alpha > 0).all() or not self.member_precision.isfinite().all():
             raise NescioError(

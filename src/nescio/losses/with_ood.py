@@ -19,14 +19,20 @@ ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=...,
 def top_odds(outputs: Tensor) -> Tensor:
     """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1."""
     top, label = outputs.max(-1, keepdim=True)
-    return top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    odds = top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    return odds.flatten(2).mean(2) if odds.ndim > 2 else odds
 
 
-def label_odds(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Log-odds against the labels `(M, B)`."""
+def label_odds(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Log-odds against the labels, `(M, B)`; of label maps the mean over those with a weight."""
     label = labels[..., None]
     others = outputs.scatter(-1, label, -math.inf).logsumexp(-1)
-    return others - outputs.gather(-1, label)[..., 0]
+    odds = others - outputs.gather(-1, label)[..., 0]
+    if odds.ndim == 2:
+        return odds
+    if weight is not None and weight.shape == odds.shape:
+        odds = odds * weight
+    return odds.flatten(2).mean(2)
 
 
 def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -> Tensor:
@@ -112,11 +118,10 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
 
 
 def confidence_term(outputs: Tensor, form: Form) -> Tensor:
-    """The confidence of outputs `(M, B', C)`, `(M,)`: largest log-probability, or cross-entropy."""
+    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: log-probability, or cross-entropy."""
     total = outputs.logsumexp(-1)
-    if form == "max":
-        return (outputs.amax(-1) - total).mean(1)
-    return (total - outputs.mean(-1)).mean(1)
+    each = outputs.amax(-1) - total if form == "max" else total - outputs.mean(-1)
+    return each.flatten(1).mean(1)
 
 
 def check(
