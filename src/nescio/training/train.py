@@ -38,6 +38,7 @@ from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
+from nescio.models import as_head
 from nescio.models.model import READABLE, History, Model
 from nescio.nets import (
     columns_of,
@@ -64,6 +65,7 @@ def train(
     data: Any,
     *,
     loss: Loss | Step | None = None,
+    head: Head | str | None = None,
     members: int | Sequence[int] = 1,
     epochs: int = 100,
     batch_size: int | None = 100,
@@ -94,6 +96,7 @@ def train(
     batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
     have any other axes after the samples, as for torch's cross_entropy.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
+    head: how outputs are read, a head or its name, if no loss says it or the loss is a function.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam", "sgd", or with batch_size=None "lbfgs", which finds its step lengths and ends
     at a gradient norm of 1e-8 ("lbfgs,tolerance=1e-6"). schedule: "constant", "cosine", "drops", or
@@ -124,8 +127,10 @@ def train(
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
     nets = [named_columns(net, data) for net in nets]
-    loss = nll(_head(nets[0], x, y, ignore_index)) if loss is None else as_loss(loss)
-    loss = loss.ignoring(ignore_index)
+    read = None if head is None else as_head(head)
+    if loss is None:
+        loss = nll(read or _head(nets[0], x, y, ignore_index))
+    loss = as_loss(loss, read).ignoring(ignore_index)
     config = {"loss": loss.description, **config}
     y = _targets(y, x, loss.head, nets[0])
     test = None
@@ -159,7 +164,7 @@ def _run(
 ) -> Model:
     """Train, or resume in the folder of a run, or read what a finished run left there."""
     if folder is not None and (folder / MODEL).exists():
-        return _finished(folder, config, nets[0], plan.data[0].device)
+        return _finished(folder, config, nets[0], plan)
     path = None if folder is None else folder / CHECKPOINT
     state = _start(path, config, nets, plan, config["optimizer"])
     run_loop(state, plan, Saver(path, config, seconds), progress)
@@ -343,17 +348,16 @@ def _outputs(net: nn.Module, x: Tensor) -> Tensor:
         return selected(sharing(net)(as_batch(x[:2].to(first.device), _dtype(net))))
 
 
-def _finished(
-    folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
-) -> Model:
+def _finished(folder: Path, config: Mapping[str, Any], net: nn.Module, plan: Plan) -> Model:
     manifest = load_manifest(folder / MODEL, "model")
     check_same_run(folder / MODEL, manifest.get("notes", {}), config)
     inner = net[1] if config["standardize"] else net  # type: ignore[index]
-    model: Model = load(folder / MODEL, kind="model", net=inner)
+    head = plan.loss.head if manifest["head"].get("given") else None  # nescio builds others
+    model: Model = load(folder / MODEL, kind="model", net=inner, head=head)
     if not (folder / READABLE).exists():  # a kill came just before it
         write_json(folder / READABLE, model.manifest)
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    return model.to(device)
+    return model.to(plan.data[0].device)
 
 
 @one_thread()

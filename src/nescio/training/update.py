@@ -97,7 +97,8 @@ def _gradients(
     learner: Learner, weights: Tensors, leaves: list[Tensor], batch: Batch, rng: Rng
 ) -> tuple[Tensor, list[Tensor]]:
     """The losses `(M,)` at the weights as they are, and the gradients of the leaves."""
-    if learner.by_hand is not None and learner.loss.slope is not None:
+    plain = learner.loss.slope is not None and batch.weight is None
+    if learner.by_hand is not None and learner.loss.slope is not None and plain:
         return learner.by_hand(weights, batch.x, batch.y, learner.loss.slope)
     for leaf in leaves:
         leaf.requires_grad_()
