@@ -11,6 +11,7 @@ from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
+from nescio.core.dirichlet import Dirichlet as Dirichlet
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -61,7 +62,6 @@ from nescio.core.multilabel import two_logits as two_logits
 from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
-from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import Prediction as Prediction
 from nescio.core.prediction import answer as answer
 from nescio.core.prediction import check_labels as check_labels

@@ -55,9 +55,11 @@ def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: flo
         weight = None if batch.weight is None else batch.weight[:, still:]
         ascent.check(center, lead=2, what="training inputs", advice=ADVICE)
         start = random_start(ascent, center, rng)
-        moved, _ = ascent(
-            lambda x: label_odds(frozen(x), labels, weight), center, start=start, lead=2
-        )
+
+        def objective(x: Tensor) -> Tensor:
+            return label_odds(base.head.logits(frozen(x)), labels, weight)
+
+        moved, _ = ascent(objective, center, start=start, lead=2)
         x = torch.cat([batch.x[:, :still], moved], 1)
         return base(forward, replace(batch, x=x), rng)
 

@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent
-from nescio.core import NescioError, Rng, derive, generator
+from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.data import OODSource
+from nescio.losses.divergences import differentiable, from_flat
 from nescio.losses.loss import Batch, Loss
 from nescio.nets.stack import Forward
 
@@ -42,7 +43,7 @@ def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -
     return ascent.start(center, torch.cat(draws).to(center), scale=scale)
 
 
-Form = Literal["max", "uniform"]
+Form = Literal["max", "uniform", "flat"]
 APART = 1 << 40  # numbers of an endless OOD source between two members
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -117,10 +118,14 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
     return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.x)
 
 
-def confidence_term(outputs: Tensor, form: Form) -> Tensor:
-    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: log-probability, or cross-entropy."""
-    total = outputs.logsumexp(-1)
-    each = outputs.amax(-1) - total if form == "max" else total - outputs.mean(-1)
+def confidence_term(head: Head, outputs: Tensor, form: Form) -> Tensor:
+    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: see `ceda` for its forms."""
+    logits = head.logits(outputs)
+    if form == "flat":
+        each = differentiable(from_flat)(logits)
+    else:
+        total = logits.logsumexp(-1)
+        each = logits.amax(-1) - total if form == "max" else total - logits.mean(-1)
     return each.flatten(1).mean(1)
 
 
@@ -138,8 +143,13 @@ def check(
         raise NescioError(f"weight must be a number from 0 up, got {weight}")
     if not 0 < share < math.inf:
         raise NescioError(f"share must be positive, got {share}")
-    if form not in ("max", "uniform"):
-        raise NescioError(f"form must be 'max' or 'uniform', got {form!r}")
+    if form not in get_args(Form):
+        raise NescioError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
+    if form == "flat" and base.head.log_concentrations is None:
+        raise NescioError(
+            f"the flat form reads concentrations, and the {base.head.name} head gives none; use a "
+            "loss with heads.dirichlet(), such as losses.reverse_kl()"
+        )
     if pool is not None and (isinstance(pool, bool) or not isinstance(pool, int) or pool < 1):
         raise NescioError(f"pool must be a whole number from 1 up, or None, got {pool!r}")
     if pool is not None and ood.size is not None and pool > ood.size:
@@ -147,8 +157,8 @@ def check(
 
 
 def check_logits_head(base: Loss) -> None:
-    """Refuse a loss whose outputs are not class logits."""
-    if base.head.name != "categorical":
+    """Refuse a loss whose outputs are neither class logits nor concentrations."""
+    if base.head.name != "categorical" and base.head.log_concentrations is None:
         raise NescioError(f"this loss reads class logits; the {base.head.name} head has none")
 
 
