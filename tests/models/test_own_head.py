@@ -106,7 +106,7 @@ def test_a_head_with_a_name_of_nescio_that_reads_otherwise_is_not_taken_for_it(t
 
 def test_heads_of_nescio_need_not_be_given_and_may_be(tmp_path) -> None:
     model = nescio.train(net, (X, Y), head="dirichlet,floor=0.5", epochs=1)
-    assert model.loss == "nll(dirichlet(floor=0.5))"
+    assert model.loss == losses.nll(heads.dirichlet(floor=0.5)).description
     model.save(tmp_path)
     for given in (None, "dirichlet,floor=0.5", heads.dirichlet(floor=0.5)):
         assert torch.equal(nescio.load(tmp_path, head=given)(X).probs, model(X).probs)

@@ -22,7 +22,7 @@ from nescio.nets import refusing_shapes, selected, sharing
 
 
 @dataclass(kw_only=True, eq=False)
-class Reading:
+class StepInputs:
     """The shapes of inputs and targets, and the range of all inputs so far."""
 
     loss: Loss
@@ -34,7 +34,7 @@ class Reading:
     high: Tensor
 
     @classmethod
-    def of(cls, net: nn.Module, loss: Loss, x: Any, members: int, like: Tensor) -> "Reading":
+    def of(cls, net: nn.Module, loss: Loss, x: Any, members: int, like: Tensor) -> "StepInputs":
         """From the first inputs: the network tells whether the first axis is that of members."""
         given = as_tensor(x, "inputs").to(like.device)
         own, outputs = _tried(net, given, members, like)
@@ -70,7 +70,7 @@ class Reading:
     @classmethod
     def from_manifest(
         cls, said: Mapping[str, Any], loss: Loss, low: Tensor, high: Tensor
-    ) -> "Reading":
+    ) -> "StepInputs":
         """The reading that a file describes."""
         shapes: dict[str, Any] = {name: tuple(said[name]) for name in ("shape", "axes")}
         ends = {"low": low, "high": high, "members": len(low)}

@@ -34,7 +34,7 @@ from nescio.models.predictor import as_head, same_head
 from nescio.nets.stack import Dense, Stack, dense, stack
 from nescio.training.optimizers import Optimizer, restored
 from nescio.training.optimizers import optimizer as fresh
-from nescio.training.step_inputs import Reading
+from nescio.training.step_inputs import StepInputs
 from nescio.training.team import Team, runs_alone
 from nescio.training.train import _make, _member_numbers, _whole
 from nescio.training.update import advance
@@ -118,7 +118,7 @@ class Stepper:
     clip: float | None = None
     seed: int = 0
     rounds: int = 0  # steps, where all steps of an epoch of `fit` count as one
-    reading: Reading | None = None  # of inputs and targets, from the first step on
+    reading: StepInputs | None = None  # of inputs and targets, from the first step on
     memory: dict[str, Tensor] = field(default_factory=dict)  # what the loss stores between steps
 
     def __post_init__(self) -> None:
@@ -211,8 +211,8 @@ class Stepper:
             parts[-2:] = [torch.cat(parts[-2:], 1)]
         return list(parts)
 
-    def _begin(self, x: Any) -> Reading:
-        self.reading = Reading.of(self.net, self.loss, x, len(self.members), self._first)
+    def _begin(self, x: Any) -> StepInputs:
+        self.reading = StepInputs.of(self.net, self.loss, x, len(self.members), self._first)
         if not self.learner.together:  # as in `nescio.train`: equal rounding for any M
             self.optimizer.apart = True
         return self.reading
@@ -355,7 +355,7 @@ def _read(
         members=tuple(notes["members"]),
         weights=weights,
         optimizer=restored(notes["optimizer"], state, count, apart=said["apart"]),
-        reading=None if shapes is None else Reading.from_manifest(shapes, given, **ends),
+        reading=None if shapes is None else StepInputs.from_manifest(shapes, given, **ends),
         memory=saved.under("memory/"),
         **{name: notes[name] for name in SETTINGS},
     )
