@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio.core.errors import NescioError
-from nescio.core.heads import Head
+from nescio.core.heads import UNITS, Head, head_from
 from nescio.core.random import generator
 from nescio.core.registry import heads
 
@@ -51,8 +51,7 @@ def head_from_file(
     """The head of a file: one of nescio's, or the one given, if it answers as the saved one."""
     head: Head | None = heads.built(given)() if isinstance(given, str) else given
     if not said.get("given") and head is None:
-        made: Head = heads[said["name"]](**said["options"])
-        return made
+        return head_from(said["name"], said["options"])
     if head is None:
         raise NescioError(
             f"{path} was saved with the head {said['name']!r}, which is not one of nescio's and "
@@ -60,12 +59,15 @@ def head_from_file(
         )
     if not isinstance(head, Head):
         raise NescioError(f"head= takes a head or the name of one, got a {type(head).__name__}")
-    there, here = (dict(said["options"]), said["name"]), (dict(head.options), head.name)
-    if there != here:
+    there, here = (
+        {k: v for k, v in o.items() if k != UNITS} for o in (said["options"], head.options)
+    )
+    if (said["name"], there) != (head.name, here):
         raise NescioError(
-            f"{path} was saved with the head {said['name']} and the options {there[0]}, got "
-            f"{head.name} with {here[0]}; give the same"
+            f"{path} was saved with the head {said['name']} and the options {there}, got "
+            f"{head.name} with {here}; give the same"
         )
+    head = head if UNITS in head.options else head_from(head.name, said["options"], head)
     _check(head, probe, path)
     return head
 
@@ -97,7 +99,7 @@ def _is_known(head: Head, answers: Mapping[str, Tensor]) -> bool:
     if head.name not in heads:
         return False
     try:
-        made = heads[head.name](**head.options)
+        made = head_from(head.name, head.options)
     except FAILURES:
         return False
     try:

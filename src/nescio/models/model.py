@@ -1,6 +1,6 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from nescio.core import (
     asked,
     categorical,
     head_from_file,
+    head_of_members,
     head_to_file,
     readers,
     save_tensors,
@@ -119,6 +120,13 @@ class History:
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 
+    def choose(self, members: Sequence[int]) -> "History":
+        """The history of some of the members, by index."""
+        chosen = list(members)
+        validation = None if self.validation is None else self.validation[:, chosen]
+        stopped, best = (tuple(each[m] for m in chosen) for each in (self.stopped, self.best))
+        return History(self.train[:, chosen], validation=validation, stopped=stopped, best=best)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
@@ -215,9 +223,21 @@ class Model:
     def networks(self) -> list[Member]:
         """Its members, as ordinary modules."""
         return [
-            Member(net=self.member(index), head=self.head, template=self.net)
+            Member(
+                net=self.member(index), head=head_of_members(self.head, [index]), template=self.net
+            )
             for index in range(self.members)
         ]
+
+    def choose(self, members: Sequence[int]) -> "Model":
+        """A model of some of the members, by index."""
+        chosen = [range(self.members)[index] for index in members]
+        if not chosen:
+            raise NescioError("choose at least one member")
+        tensors = {name: tensor[chosen] for name, tensor in self.tensors.items()}
+        head = head_of_members(self.head, chosen)
+        history = None if self.history is None else self.history.choose(chosen)
+        return replace(self, tensors=tensors, head=head, history=history)
 
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
         """The same model on another device or in another number type; counters stay integers."""

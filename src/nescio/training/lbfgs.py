@@ -149,7 +149,7 @@ def _put(weights: Sequence[Tensor], flat: Tensor) -> None:
         weight.copy_(part.view_as(weight))
 
 
-def check_options(**unfit: object) -> None:
+def check_full_batch(**unfit: object) -> None:
     """Refuse options that change the loss from step to step, or that would change the steps.
 
     unfit: what was given, by name; None, False, 0 and nothing are fine.

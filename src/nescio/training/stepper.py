@@ -34,9 +34,10 @@ from nescio.models.predictor import as_head, same_head
 from nescio.nets.stack import Dense, Stack, dense, stack
 from nescio.training.optimizers import Optimizer, restored
 from nescio.training.optimizers import optimizer as fresh
+from nescio.training.options import member_numbers, whole
 from nescio.training.step_inputs import StepInputs
 from nescio.training.team import Team, runs_alone
-from nescio.training.train import _make, _member_numbers, _whole
+from nescio.training.train import make_members
 from nescio.training.update import advance
 
 KIND = "stepper"
@@ -68,10 +69,10 @@ def stepper(
     make_net, loss, members, optimizer, learning_rate, clip, seed: as for `nescio.train`. head: how
     outputs are read where no loss says it, or where the loss is a function; classes by default.
     """
-    numbers = _member_numbers(members)
+    numbers = member_numbers(members)
     if not numbers or len(set(numbers)) < len(numbers):
         raise NescioError("members must be positive: a number, or different member numbers")
-    nets = _make(make_net, numbers, _whole("seed", seed))
+    nets = make_members(make_net, numbers, whole("seed", seed))
     weights = stack(nets)
     trained = [weights[name] for name, p in nets[0].named_parameters() if p.requires_grad]
     if not trained:
@@ -381,7 +382,7 @@ def _pair(data: Any) -> tuple[Any, Any]:
 
 
 def _positive(name: str, value: Any) -> int:
-    number = _whole(name, value)
+    number = whole(name, value)
     if number < 1:
         raise NescioError(f"{name} must be positive, got {value}")
     return number

@@ -97,9 +97,9 @@ def _gradients(
     learner: Learner, weights: Tensors, leaves: list[Tensor], batch: Batch, rng: Rng
 ) -> tuple[Tensor, list[Tensor]]:
     """The losses `(M,)` at the weights as they are, and the gradients of the leaves."""
-    plain = learner.loss.slope is not None and batch.weight is None
-    if learner.by_hand is not None and learner.loss.slope is not None and plain:
-        return learner.by_hand(weights, batch.x, batch.y, learner.loss.slope)
+    if learner.by_hand is not None and learner.loss.slope is not None:
+        slope = learner.loss.slope
+        return learner.by_hand(weights, batch.x, batch.y, slope, batch.weight)
     for leaf in leaves:
         leaf.requires_grad_()
     trained = dict(zip(learner.architecture.trained, leaves, strict=True))
