@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nescio.guards import guard_labels as guard_labels
     from nescio.guards.guard import guard as guard
     from nescio.guards.score import score as score
-    from nescio.models.model import Model as Model
+    from nescio.models import Model as Model
     from nescio.monitoring import Monitor as Monitor
     from nescio.monitoring.monitor import monitor as monitor
     from nescio.training import recipes as recipes

@@ -253,6 +253,10 @@ def started(**options):
     return state
 
 
+def own(forward, batch, _):
+    return forward(batch.x).square().sum((1, 2))
+
+
 NAN = X.clone()
 NAN[3, 1] = torch.nan
 
@@ -284,8 +288,10 @@ NAN[3, 1] = torch.nan
         (lambda: started().step(X, Y, -torch.ones(40)), "0 or more"),
         (lambda: started().fit(X), r"a pair \(x, y\)"),
         (lambda: started().fit((X, Y), epochs=0), "epochs must be positive"),
-        (lambda: started().fit((X, Y), rows=[[0, 1]]), r"shape \(3, n\)"),
-        (lambda: started().fit((X, Y), rows=[[0], [1], [40]]), "rows must be from 0 to 39"),
+        (lambda: started().fit((X, Y), rows=[[0, 1]]), r"rows are for 1 member\(s\)"),
+        (lambda: started().fit((X, Y), rows=[[0], [1], [2, 3]]), "equally many rows"),
+        (lambda: started().step(X, Y, torch.ones(40), loss=own), "reads no weights of samples"),
+        (lambda: started().fit((X, Y), rows=[[0], [1], [40]]), "must be in 0..39"),
         (lambda: stepper(dropping, optimizer="lbfgs").step(X, Y), "draws random numbers"),
     ],
 )

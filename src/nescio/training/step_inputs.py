@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from nescio.core import (
     NescioError,
     as_batch,
+    as_image_bytes,
     as_labels,
     as_targets,
     as_tensor,
     check_counted,
     check_labels,
 )
-from nescio.core.tensors import as_image_bytes
 from nescio.losses import Loss
 from nescio.nets import refusing_shapes, selected, sharing
 

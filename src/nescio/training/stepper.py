@@ -1,7 +1,7 @@
-"""A training state that goes on with new or changed data: one update at a time, M members at once.
+"""A training state that continues with new or changed data: one update at a time, M members at once.
 
 An update is a function of the state and the batch alone: its draws are those of (seed, member,
-step), so a state that was saved and loaded goes on to the same bits.
+step), so a state that was saved and loaded continues to the same bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,20 +21,25 @@ from nescio.core import (
     Prediction,
     Rng,
     Saved,
-    as_tensor,
     one_thread,
     readers,
     save_tensors,
 )
-from nescio.losses import Batch, Loss, as_loss, nll
-from nescio.losses.loss import Step
-from nescio.models import Model
-from nescio.models.model import Made, check_weights, describe, rebuilt, saved_head
-from nescio.models.predictor import as_head, same_head
+from nescio.losses import Batch, Loss, Step, as_loss, nll
+from nescio.models import (
+    Made,
+    Model,
+    as_head,
+    check_weights,
+    describe,
+    rebuilt,
+    same_head,
+    saved_head,
+)
 from nescio.nets.stack import Dense, Stack, dense, stack
 from nescio.training.optimizers import Optimizer, restored
 from nescio.training.optimizers import optimizer as fresh
-from nescio.training.options import member_numbers, whole
+from nescio.training.options import as_rows, member_numbers, whole
 from nescio.training.step_inputs import StepInputs
 from nescio.training.team import Team, runs_alone
 from nescio.training.train import make_members
@@ -158,8 +163,9 @@ class Stepper:
         loss: another loss for this step, with the same head.
         """
         reading = self.reading or self._begin(x)
+        learner = self._with(loss, weight)
         inputs, targets, counts = reading.batch(x, y, weight)
-        losses = self._move(inputs, targets, counts, (0, 1, points), loss)
+        losses = self._move(learner, inputs, targets, counts, (0, 1, points))
         self.rounds += 1
         return losses
 
@@ -183,18 +189,19 @@ class Stepper:
         """
         x, y = _pair(data)
         reading = self.reading or self._begin(x)
+        learner = self._with(loss, weight)
         inputs, targets, counts = reading.batch(x, y, weight)
-        chosen = _rows(rows, *inputs.shape[:2])
+        chosen = _rows(rows, len(inputs), inputs[0])
         means = []
         for _ in range(_positive("epochs", epochs)):
             parts = self._orders(chosen, inputs.shape[1], batch_size)
             total = torch.zeros(len(self.members), dtype=inputs.dtype, device=inputs.device)
             samples = inputs.shape[1] if chosen is None else chosen.shape[1]
             for number, index in enumerate(parts):
-                own = [_taken(part, index) for part in (inputs, targets, counts)]
-                place = (number, len(parts), samples)
-                losses = self._move(own[0], own[1], own[2], place, loss)  # type: ignore[arg-type]
-                total += losses * (len(own[0][0]) / samples)  # type: ignore[index]
+                some, wanted = _taken(inputs, index), _taken(targets, index)
+                count = None if counts is None else _taken(counts, index)
+                losses = self._move(learner, some, wanted, count, (number, len(parts), samples))
+                total += losses * (some.shape[1] / samples)
             self.rounds += 1
             means.append(total)
         return torch.stack(means)
@@ -242,17 +249,15 @@ class Stepper:
 
     def _move(
         self,
+        learner: _Learner,
         x: Tensor,
         y: Tensor,
         weight: Tensor | None,
         place: tuple[int, int, int | None],  # which step of how many, and the samples of all
-        loss: Loss | Step | None,
     ) -> Tensor:
         number, steps, points = place
-        reading, learner = self.reading, self.learner
+        reading = self.reading
         assert reading is not None
-        if loss is not None:
-            learner = replace(learner, loss=self._other(loss))
         batch = Batch(
             x=x,
             y=y,
@@ -275,14 +280,24 @@ class Stepper:
             self._lost(losses, f"the loss at step {self.steps}")
         return losses
 
-    def _other(self, loss: Loss | Step) -> Loss:
-        other = loss if isinstance(loss, Loss) else as_loss(loss, self.loss.head)
-        if not same_head(other.head, self.loss.head):
+    def _with(self, loss: Loss | Step | None, weight: Any) -> _Learner:
+        """What an update reads, with another loss where one is given."""
+        learner = self.learner
+        if loss is not None:
+            head = self.loss.head
+            other = loss if isinstance(loss, Loss) else as_loss(loss, head)
+            if not same_head(other.head, head):
+                raise NescioError(
+                    f"the loss of a step must have the head of the stepper, {head.name}, got "
+                    f"{other.head.name}"
+                )
+            learner = replace(learner, loss=other)
+        if weight is not None and not learner.loss.weighted:
             raise NescioError(
-                f"the loss of a step must have the head of the stepper, {self.loss.head.name}, got "
-                f"{other.head.name}"
+                f"the loss {learner.loss.description} reads no weights of samples; use one of "
+                "losses.nll(), brier(), squared_error() and what is made of them"
             )
-        return other
+        return learner
 
     def _lost(self, values: Tensor, what: str) -> None:
         good = values.isfinite().flatten(1).all(1) if values.ndim > 1 else values.isfinite()
@@ -342,7 +357,7 @@ class Stepper:
 def _read(
     saved: Saved, *, net: Made = None, loss: Loss | Step | None = None, head: Head | None = None
 ) -> Stepper:
-    """A stepper that goes on where it was saved; `loss` must be the one it was made with."""
+    """A stepper that resumes where it was saved; `loss` must be the one it was made with."""
     said, notes = saved.manifest, saved.manifest["notes"]
     whole = rebuilt(said, net)
     weights = saved.under("weights/")
@@ -388,26 +403,20 @@ def _positive(name: str, value: Any) -> int:
     return number
 
 
-def _rows(rows: Any, members: int, points: int) -> Tensor | None:
-    if rows is None:
-        return None
-    index = as_tensor(rows, "rows")
-    if index.is_floating_point() or index.ndim != 2 or len(index) != members or not index.numel():
+def _rows(rows: Any, members: int, x: Tensor) -> Tensor | None:
+    """Rows `(M, n)` of samples x `(N, ...)`."""
+    each = as_rows(rows, members, x)
+    if each is not None and len({len(own) for own in each}) > 1:
         raise NescioError(
-            f"rows must be integers of shape ({members}, n), one row of indices for each member, "
-            f"got {index.dtype} {tuple(index.shape)}; where members read different numbers of "
-            "samples, give all rows and weight=(M, N) with zeros"
+            "the members of a stepper have equally many rows; where they differ, give all rows and "
+            "weight=(M, N) with zeros"
         )
-    if index.amin() < 0 or index.amax() >= points:
-        raise NescioError(
-            f"rows must be from 0 to {points - 1}, got {int(index.amin())} to {int(index.amax())}"
-        )
-    return index.long()
+    return None if each is None else torch.stack(each)
 
 
-def _taken(values: Tensor | None, index: Tensor | None) -> Tensor | None:
-    """The samples `(M, B, ...)` of values `(M, N, ...)` at an index `(M, B)`."""
-    if values is None or index is None:
+def _taken(values: Tensor, index: Tensor | None) -> Tensor:
+    """The samples `(M, B, ...)` of values `(M, N, ...)` at an index `(M, B)`; None: all."""
+    if index is None:
         return values
     index = index.to(values.device)
     return values[torch.arange(len(values), device=values.device)[:, None], index]

@@ -36,8 +36,7 @@ from nescio.core import (
 )
 from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
-from nescio.losses import Loss, as_loss, nll
-from nescio.losses.loss import Step
+from nescio.losses import Loss, Step, as_loss, nll
 from nescio.models import as_head
 from nescio.models.model import READABLE, History, Model
 from nescio.nets import (
