@@ -163,6 +163,14 @@ def test_samples_of_weight_zero_are_as_if_they_were_not_there() -> None:
             torch.testing.assert_close(tensor, all_.weights[key], rtol=0, atol=1e-9)
 
 
+def test_the_mean_loss_of_an_epoch_is_that_of_the_weights() -> None:
+    weight = torch.rand(2, 40, generator=DRAW).double()
+    state = stepper(small, members=2, learning_rate=1e-12)
+    found = state.fit((X, Y), batch_size=13, weight=weight, epochs=2)
+    whole = stepper(small, members=2).step(X, Y, weight)
+    torch.testing.assert_close(found, whole.expand(2, 2), rtol=1e-6, atol=0)
+
+
 def test_weights_by_member_are_the_weighted_mean() -> None:
     state = stepper(small, members=2)
     weight = torch.rand(2, 40, generator=DRAW).double()

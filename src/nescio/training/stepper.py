@@ -1,4 +1,4 @@
-"""A training state that continues with new or changed data: one update at a time, M members at once.
+"""A training state that continues with new or changed data, an update at a time, M members at once.
 
 An update is a function of the state and the batch alone: its draws are those of (seed, member,
 step), so a state that was saved and loaded continues to the same bits.
@@ -46,6 +46,7 @@ from nescio.training.train import make_members
 from nescio.training.update import advance
 
 KIND = "stepper"
+TINY = 1e-30  # in place of a sum of weights that is 0
 SETTINGS = ("learning_rate", "clip", "seed", "rounds")
 
 
@@ -192,16 +193,18 @@ class Stepper:
         learner = self._with(loss, weight)
         inputs, targets, counts = reading.batch(x, y, weight)
         chosen = _rows(rows, len(inputs), inputs[0])
+        samples = inputs.shape[1] if chosen is None else chosen.shape[1]
+        whole = None if counts is None else _taken(counts, chosen).sum(1).clamp_min(TINY)
         means = []
         for _ in range(_positive("epochs", epochs)):
             parts = self._orders(chosen, inputs.shape[1], batch_size)
             total = torch.zeros(len(self.members), dtype=inputs.dtype, device=inputs.device)
-            samples = inputs.shape[1] if chosen is None else chosen.shape[1]
             for number, index in enumerate(parts):
                 some, wanted = _taken(inputs, index), _taken(targets, index)
                 count = None if counts is None else _taken(counts, index)
                 losses = self._move(learner, some, wanted, count, (number, len(parts), samples))
-                total += losses * (some.shape[1] / samples)
+                own = some.shape[1] / samples if count is None else count.sum(1) / whole
+                total += losses * own
             self.rounds += 1
             means.append(total)
         return torch.stack(means)
