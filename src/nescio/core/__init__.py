@@ -1,5 +1,6 @@
 """What every room stands on: errors, files, randomness, predictions, heads, measures."""
 
+from nescio.core import concentrations as concentrations
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
