@@ -144,7 +144,8 @@ def _said(choices: Sequence[Mapping[str, Any]]) -> str:
     first = choices[0]
     dropout = f", dropout {first['dropout']:g}" if first["dropout"] else ""
     return (
-        f"learning rate {first['learning_rate']:g}, {first['epochs']} epochs{dropout} "
+        f"{first['schedule']} learning rate {first['learning_rate']:g}, {first['epochs']} "
+        f"epochs{dropout} "
         f"({first['splits']} splits)"
     )
 

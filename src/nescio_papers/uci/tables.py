@@ -12,6 +12,16 @@ from nescio_papers.kit import Settings, full_and_quick, size
 
 SHARE = 0.8  # of the training rows of a split that settings are tried on; the others judge them
 
+Rates = tuple[tuple[str, float], ...]  # schedules and learning rates
+RATES = (
+    ("constant", 0.1),  # as published
+    ("constant", 0.03),
+    ("constant", 0.003),
+    ("cosine", 0.1),
+    ("cosine", 0.03),
+    ("cosine", 0.01),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -51,7 +61,7 @@ class Budget:
     rows: int = size(1_000_000, quick=120)  # of the training and of the test part, at most
     members: int = size(5, quick=2)
     epochs: int = size(1000, quick=2)  # at most
-    rates: tuple[float, ...] = size((0.1, 0.03, 0.01, 0.003), quick=(0.01,))
+    rates: Rates = size(RATES, quick=(("constant", 0.01),))
     dropouts: tuple[float, ...] = size((0.005, 0.01, 0.05, 0.1), quick=(0.05,))
     passes: int = size(100, quick=5)  # of MC dropout
 
