@@ -21,9 +21,11 @@ Tried = dict[Choice, dict[str, float]]  # scores on the validation rows of a spl
 def search(work: Work, method: str) -> list[Tried]:
     """What each split tried with the best learning rate: dropout, then the number of epochs."""
     budget = work.budget
-    dropouts = budget.dropouts if method == MC_DROPOUT else (0.0,)
+    dropouts, given = (0.0,), budget.rates
+    if method == MC_DROPOUT:
+        dropouts, given = budget.dropouts, budget.dropout_rates
     middle = dropouts[len(dropouts) // 2]
-    rates = [Choice(rate, name, work.epochs, middle) for name, rate in budget.rates]
+    rates = [Choice(rate, name, work.epochs, middle) for name, rate in given]
     seen: list[Tried] = [{} for _ in range(len(work.splits))]
     for choice in rates:
         _try(work, method, seen, dict.fromkeys(range(len(seen)), choice))

@@ -40,14 +40,14 @@ TABLES: Mapping[str, Table] = {
     "concrete": Table(file="concrete", title="Concrete strength"),
     "energy": Table(file="energy", title="Energy efficiency"),
     "wine": Table(file="wine-quality-red", title="Red wine quality"),
-    "power": Table(file="power-plant", title="Power plant", others=(100,), tried=1),
-    "naval": Table(file="naval-propulsion-plant", title="Naval plant", others=(100,), tried=1),
+    "power": Table(file="power-plant", title="Power plant", others=(80,), tried=1),
+    "naval": Table(file="naval-propulsion-plant", title="Naval plant", others=(80,), tried=1),
     "protein": Table(
         file="protein-tertiary-structure",
         title="Protein structure",
         hidden=100,
         epochs=20,
-        others=(60,),
+        others=(40,),
         tried=1,
     ),
 }
@@ -62,6 +62,7 @@ class Budget:
     members: int = size(5, quick=2)
     epochs: int = size(1000, quick=2)  # at most
     rates: Rates = size(RATES, quick=(("constant", 0.01),))
+    dropout_rates: Rates = size(RATES[1:3] + RATES[4:5], quick=(("constant", 0.01),))
     dropouts: tuple[float, ...] = size((0.005, 0.01, 0.05, 0.1), quick=(0.05,))
     passes: int = size(100, quick=5)  # of MC dropout
 
