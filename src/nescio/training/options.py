@@ -30,10 +30,13 @@ def whole(name: str, value: Any) -> int:
 
 def check_options(config: Mapping[str, Any], *, validated: bool) -> None:
     """Refuse numbers that make no sense."""
-    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
-        value = config[name]
+    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience", "unlabeled_size"):
+        value = config.get(name)
         if value is not None and not value > 0:
             raise NescioError(f"{name} must be positive, got {value}")
+    decay = config.get("average")
+    if decay is not None and not 0 < decay < 1:
+        raise NescioError(f"average is a decay between 0 and 1, such as 0.999, got {decay}")
     if not config["members"] or len(set(config["members"])) < len(config["members"]):
         raise NescioError("members must be positive: a number, or different member numbers")
     if config["patience"] is not None and not validated:

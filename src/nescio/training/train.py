@@ -78,6 +78,9 @@ def train(
     rows: Any = None,
     validation_rows: Any = None,
     sample_weight: Any = None,
+    unlabeled: Any = None,
+    unlabeled_size: int | None = None,
+    average: float | None = None,
     bootstrap: bool = False,
     augment: Augment | Sequence[Augment] = (),
     ignore_index: int | None = None,
@@ -114,6 +117,13 @@ def train(
     validation_rows: the same for validation on samples of the data, in place of `validation`.
     sample_weight: weights of the samples, 0 or more, `(samples,)` or `(members, samples)`; the loss
     of a batch is the weighted mean. They do not count in validation and in scaling.
+    unlabeled: inputs without labels, for losses that read `batch.unlabeled` (members, U, ...); each
+    member sees them in an order of its own, with the same augmentations. unlabeled_size: how many
+    in a step; by default as many as batch_size.
+    average: the decay, such as 0.999, of a moving average of the weights, which is validated and
+    returned in place of the last weights; a loss reads the averaged networks as
+    `forward.average`. In the first steps it is the plain mean of the weights so far. The
+    statistics of BatchNorm are averaged in the same way.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
@@ -133,12 +143,17 @@ def train(
         "bootstrap": bootstrap,
         "seed": whole("seed", seed),
     }
-    config |= {"standardize_targets": True} if standardize_targets else {}
+    more = {"standardize_targets": standardize_targets, "average": average}
+    more |= {"unlabeled_size": unlabeled_size}
+    config |= {
+        name: value for name, value in more.items() if value is not None and value is not False
+    }
     check_options(config, validated=validation is not None or validation_rows is not None)
     nets, pair, test, loss = _read(make_net, data, validation, loss, ignore_index, config)
     config = {"loss": loss.description, **config}
     asked = {"rows": rows, "validation_rows": validation_rows, "sample_weight": sample_weight}
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
+    others = _unlabeled(unlabeled, nets[0], pair[0])
     nets = [nets[index] for index in own.order]
     nets = _fitting(nets, pair, test, loss, own.rows, standardize=standardize)
     shapes = pair[0].shape[1:], pair[1].shape[1:]
@@ -147,7 +162,8 @@ def train(
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}
         config |= {"validation": digest(*test) if test else None}
-    plan = _plan(loss, nets[0], pair, test, rule, augments, own, config)
+        config |= {} if others is None else {"unlabeled": digest(others)}
+    plan = _plan(loss, nets[0], pair, test, rule, augments, own, others, config)
     return _run(plan, config, nets, own, run, checkpoint_seconds, progress)
 
 
@@ -222,6 +238,7 @@ def _plan(
     schedule: Schedule,
     augments: tuple[Augment, ...],
     own: Own,
+    unlabeled: Tensor | None,
     config: Mapping[str, Any],
 ) -> Plan:
     architecture, scaled = Stack(net), own.rows is not None or own.units is not None
@@ -240,6 +257,9 @@ def _plan(
         validation_rows=own.validation_rows,
         weight=None if own.weight is None else own.weight.to(_dtype(net)),
         units=own.units,
+        unlabeled=unlabeled,
+        unlabeled_size=_unlabeled_size(unlabeled, config),
+        average=config.get("average"),
         **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
         **{name: config[name] for name in ("seed", "bootstrap")},
     )
@@ -288,6 +308,29 @@ def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = 
         )
     x, y = door.read(data, name=name, dtype=dtype, columns=columns_of(net))
     return only_tensor(x, "train").to(device or x.device), as_tensor(y, "targets")
+
+
+def _unlabeled(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
+    """Inputs without labels, if they are like the training inputs."""
+    if inputs is None:
+        return None
+    reads: dict[str, Any] = {"dtype": _dtype(net), "columns": columns_of(net)}
+    found = only_tensor(door.as_network_inputs(inputs, "unlabeled inputs", **reads), "train")
+    if found.shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"unlabeled inputs have shape {tuple(found.shape[1:])} per sample, training inputs "
+            f"{tuple(x.shape[1:])}; they must agree"
+        )
+    return found.to(x.device)
+
+
+def _unlabeled_size(unlabeled: Tensor | None, config: Mapping[str, Any]) -> int:
+    """How many inputs without labels each step has."""
+    if unlabeled is None:
+        return 0
+    return config.get("unlabeled_size") or min(
+        config["batch_size"] or len(unlabeled), len(unlabeled)
+    )
 
 
 def _targets(y: Tensor, x: Tensor, head: Head, net: nn.Module) -> Tensor:
@@ -405,6 +448,7 @@ def _start(
         weights=weights,
         optimizer=fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
         active=list(range(members)),
+        average={} if plan.average is None else {key: t.clone() for key, t in weights.items()},
         best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
         train=nothing,
         validation=nothing.clone(),
@@ -417,7 +461,7 @@ def _start(
 
 
 def _final(state: State, plan: Plan) -> dict[str, Tensor]:
-    final = {name: t.detach() for name, t in (state.best or state.weights).items()}
+    final = {name: t.detach() for name, t in (state.best or state.answering).items()}
     for name, tensor in final.items():
         good = tensor.isfinite().flatten(1).all(1) if tensor.ndim > 1 else tensor.isfinite()
         if not good.all():

@@ -83,7 +83,9 @@ def update(
         for leaf in leaves:
             leaf.requires_grad_()
         trained = dict(zip(learner.architecture.trained, leaves, strict=True))
-        forward = Forward(learner.architecture, {**weights, **trained}, rng)
+        forward = Forward(
+            learner.architecture, {**weights, **trained}, rng, averaged=batch.averaged
+        )
         losses, slopes = _by_autograd(learner.loss, forward, batch, rng, leaves)
     if learner.clip is not None:
         slopes = clip_members(slopes, learner.clip)
