@@ -7,6 +7,7 @@ from nescio.models.model import encoding_of as encoding_of
 from nescio.models.model import innermost as innermost
 from nescio.models.model import networks as networks
 from nescio.models.model import takes_tokens as takes_tokens
+from nescio.models.out_of_fold import out_of_fold as out_of_fold
 from nescio.models.predictor import Predictor as Predictor
 from nescio.models.predictor import as_head as as_head
 from nescio.models.predictor import ensemble as ensemble
