@@ -67,6 +67,9 @@ class Beside(Forward):
         """The networks with other masks, without the other inputs."""
         return self.inner.again(name)
 
+    def frozen(self) -> Forward:
+        return self.inner.frozen()
+
 
 def with_others(
     base: Loss, forward: Forward, batch: Batch, rng: Rng, others: Tensor

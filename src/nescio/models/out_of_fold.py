@@ -17,7 +17,8 @@ def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
     >>> from nescio import data, nets, train
     >>> x, y = data.half_moons(train=40).train
     >>> parts = data.folds(len(x), 4).repeated(3)
-    >>> model = train(lambda: nets.mlp(2, 2), (x, y), members=len(parts), rows=parts.train, epochs=2)
+    >>> options = {"members": len(parts), "rows": parts.train, "epochs": 2}
+    >>> model = train(lambda: nets.mlp(2, 2), (x, y), **options)
     >>> out_of_fold(model, parts, x)
     Categorical(3 member(s), 40 samples, 2)
     """
