@@ -151,3 +151,18 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert torch.equal(one, other)
     with pytest.raises(NescioError, match="average"):
         train(normed, (X, Y), run=tmp_path / "whole", **{**options, "average": 0.5})
+
+
+def test_masks_of_another_pass_differ_beside_outliers_too():
+    """A consistency term inside an outlier loss is not silently 0."""
+    gaps = []
+    base = losses.nll()
+
+    def step(forward, batch, rng):
+        two = forward(batch.x), forward.again("second")(batch.x)
+        gaps.append((two[0] - two[1]).abs().max().item())
+        return base(forward, batch, rng)
+
+    loss = losses.ceda(base.with_step("two", step), nescio.data.ood.uniform((3,)))
+    train(lambda: nets.mlp(3, 2, dropout=0.5), (X.float(), Y), loss=loss, epochs=1)
+    assert min(gaps) > 0
