@@ -1,13 +1,14 @@
 """Dirichlet networks on MNIST: accuracy, and OOD sets that were shown and that were not."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from nescio import metrics
 from nescio.core import Classification, measures, to_json
+from nescio.core.heads import dirichlet
 from nescio.core.registry import recipes
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
@@ -46,7 +47,7 @@ SETS = (KANA, STRICT, FASHION, NOISE)
 SCORES: dict[str, Callable[[Any], Tensor]] = {  # larger is further out
     CONFIDENCE: measures.log_odds,
     SHARED: measures.mutual_information,
-    PRECISION: lambda prediction: -prediction.log_precision,
+    PRECISION: measures.negative_log_precision,
 }
 
 
@@ -55,7 +56,8 @@ class Method:
     """A recipe without OOD inputs, the one with them, and the scores of its predictions."""
 
     plain: str
-    exposed: str | None
+    exposed: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of both
     scores: tuple[str, ...] = tuple(SCORES)
     chosen: str = SHARED  # the score of the matrix
 
@@ -65,7 +67,11 @@ METHODS = {
         plain="single", exposed="outlier_exposure", scores=(CONFIDENCE,), chosen=CONFIDENCE
     ),
     "Dirichlet": Method(plain="dirichlet", exposed="dirichlet_ood"),
-    "evidential": Method(plain="evidential", exposed="evidential_ood"),
+    "evidential": Method(
+        plain="evidential",
+        exposed="evidential_ood",
+        options={"head": dirichlet(activation="exp", floor=1.0), "form": "cross_entropy"},
+    ),
 }
 Scored = Mapping[str, Mapping[str, Tensor]]  # score -> data set -> values
 Table = dict[str, dict[str, Scored]]  # method -> what was shown -> scores
@@ -92,11 +98,11 @@ def findings(settings: Settings) -> Findings:
 
 def _trained(settings: Settings, in_dist: InData, method: Method, shown: str) -> Model:
     sizes = budget(settings)
-    name, options, members = method.plain, {}, sizes.seeds
+    name, options, members = method.plain, {**method.options}, sizes.seeds
     if shown != NOTHING:
         assert method.exposed
         ood = shown_data(BLOCK, shown, in_dist, sizes, settings.seed)
-        name, options, members = method.exposed, {"ood": ood}, 1
+        name, options, members = method.exposed, {**options, "ood": ood}, 1
     loss = recipes[name](**options).loss_for(in_dist.train[0])
     epochs = sizes.exposed_epochs["MNIST"]
     file = f"mnist--{slug(name)}--{slug(shown)}"

@@ -44,7 +44,7 @@ EDGE = 13.0  # of the maps
 WITH, WITHOUT = "with a ring of OOD inputs", "without OOD inputs"
 SCORES = {
     "mutual information": measures.mutual_information,
-    "minus log precision": lambda prediction: -prediction.log_precision,
+    "precision": measures.negative_log_precision,
     "predictive entropy": measures.predictive_entropy,
 }
 WANTED, REFUSED = 0.95, 0.7  # AUROCs: what separates the two, and what does not
@@ -176,10 +176,11 @@ def _maps(model: Model, settings: Settings) -> Figure:
         "log10 of the precision": prediction.log_precision / torch.tensor(10.0).log(),
     }
     title = "A Dirichlet network: entropy does not tell OOD inputs from overlapping classes"
-    figure, axes = panels(len(maps), height=3.4, title=title)
+    figure, axes = panels(len(maps), height=2.9, title=title)
     data, beyond = situations(300, settings.seed + UNSEEN), ring(120, settings.seed + UNSEEN)
     for axis, (name, values) in zip(axes, maps.items(), strict=True):
-        image = axis.imshow(values.view(120, 120), origin="lower", cmap="cividis",
+        colors = "cividis_r" if "precision" in name else "cividis"  # yellow: less certain
+        image = axis.imshow(values.view(120, 120), origin="lower", cmap=colors,
                             extent=(-EDGE, EDGE, -EDGE, EDGE))  # fmt: skip
         for label in range(CLASSES):
             own = data.x[data.y == label]
