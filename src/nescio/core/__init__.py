@@ -45,6 +45,10 @@ from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
 from nescio.core.heads import evidence_of as evidence_of
 from nescio.core.heads import fixed_variance as fixed_variance
+from nescio.core.heads import head_from as head_from
+from nescio.core.heads import head_of_members as head_of_members
+from nescio.core.heads import in_target_units as in_target_units
+from nescio.core.heads import joint_head as joint_head
 from nescio.core.heads import known_head as known_head
 from nescio.core.heads import multilabel as multilabel
 from nescio.core.heads import normal_inverse_gamma as normal_inverse_gamma
