@@ -1,6 +1,7 @@
 """A Dirichlet network in three situations: what tells an OOD input from classes that overlap?"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,9 @@ from nescio_papers.kit import (
     Sample,
     Settings,
     folder_of,
+    full_and_quick,
     sample,
+    size,
     table,
     verdict,
 )
@@ -47,6 +50,17 @@ SCORES = {
     "precision": measures.negative_log_precision,
     "predictive entropy": measures.predictive_entropy,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The sizes of a run."""
+
+    samples: int = size(2000, quick=200)  # of each training
+    epochs: int = size(40, quick=2)
+
+
+FULL, QUICK = full_and_quick(Budget)
 WANTED, REFUSED = 0.95, 0.7  # AUROCs: what separates the two, and what does not
 Areas = Mapping[str, Mapping[str, Sample]]
 
@@ -80,7 +94,8 @@ def findings(settings: Settings) -> Findings:
 
 def _trained(settings: Settings, name: str) -> Model:
     """One network per seed, each with its own data."""
-    count = 200 if settings.quick else 2000
+    sizes = QUICK if settings.quick else FULL
+    count = sizes.samples
     seeds = range(settings.seed, settings.seed + SEEDS)
     parts = [situations(count, seed) for seed in seeds]
     data = torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])
@@ -92,7 +107,7 @@ def _trained(settings: Settings, name: str) -> Model:
         rows=torch.arange(SEEDS * count).view(SEEDS, count),
         loss=recipe.loss_for(data[0]),
         members=SEEDS,
-        epochs=2 if settings.quick else 40,
+        epochs=sizes.epochs,
         learning_rate=5e-3,
         schedule="cosine",
         seed=settings.seed,
