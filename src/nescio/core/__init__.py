@@ -7,6 +7,7 @@ from nescio.core.counted import check_axes as check_axes
 from nescio.core.counted import check_counted as check_counted
 from nescio.core.counted import check_ignore_index as check_ignore_index
 from nescio.core.counted import counted as counted
+from nescio.core.counted import mean_per_sample as mean_per_sample
 from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
