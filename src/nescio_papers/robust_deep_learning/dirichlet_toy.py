@@ -216,4 +216,5 @@ def _at_inputs(model: Model) -> Figure:
         f"OOD: radius {RING[1]:g}": torch.tensor([[0.0, -RING[1]]]),
     }
     found = {name: _member(model, x, 0) for name, x in inputs.items()}
-    return simplex(found, title="One Dirichlet network in three situations")
+    figure: Figure = simplex(found, title="One Dirichlet network in three situations")
+    return figure
