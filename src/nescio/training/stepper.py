@@ -194,7 +194,7 @@ class Stepper:
         inputs, targets, counts = reading.batch(x, y, weight)
         chosen = _rows(rows, len(inputs), inputs[0])
         samples = inputs.shape[1] if chosen is None else chosen.shape[1]
-        whole = None if counts is None else _taken(counts, chosen).sum(1).clamp_min(TINY)
+        amount = 0.0 if counts is None else _taken(counts, chosen).sum(1).clamp_min(TINY)
         means = []
         for _ in range(_positive("epochs", epochs)):
             parts = self._orders(chosen, inputs.shape[1], batch_size)
@@ -203,7 +203,7 @@ class Stepper:
                 some, wanted = _taken(inputs, index), _taken(targets, index)
                 count = None if counts is None else _taken(counts, index)
                 losses = self._move(learner, some, wanted, count, (number, len(parts), samples))
-                own = some.shape[1] / samples if count is None else count.sum(1) / whole
+                own = some.shape[1] / samples if count is None else count.sum(1) / amount
                 total += losses * own
             self.rounds += 1
             means.append(total)
