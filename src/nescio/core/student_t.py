@@ -12,8 +12,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from nescio.core.errors import NescioError
 from nescio.core.densities import Regression
+from nescio.core.errors import NescioError
 
 HALF_LOG_PI = 0.5 * math.log(math.pi)
 LARGE = 8.0  # from here on the series of `log_gamma_step` has an error below 2e-11

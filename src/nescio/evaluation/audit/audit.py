@@ -81,9 +81,10 @@ class Audit:
     @property
     def verdict(self) -> str:
         """What was found, in a few sentences."""
-        from nescio.report.audit_words import headline, verdict
+        from nescio.report.audit_report import report_of
 
-        return "\n".join([headline(self.findings), *verdict(self.findings)])
+        report = report_of(self.findings)
+        return "\n".join([report.headline, *report.verdict])
 
     def to_json(self) -> dict[str, Any]:
         """What `audit.json` holds."""

@@ -295,9 +295,11 @@ class AuditFindings(ABC):
         """Results of numbers by predictor, data set and metric."""
         rows = []
         for (name, data, metric), given in numbers.items():
-            ends = {"low": given.low, "high": given.high} if isinstance(given, Interval) else {}
-            value = given.value if isinstance(given, Interval) else given
-            rows.append(Row(subject=name, data=data, metric=metric, value=value, **ends))
+            value, low, high = given, None, None
+            if isinstance(given, Interval):
+                value, low, high = given.value, given.low, given.high
+            one = Row(subject=name, data=data, metric=metric, value=value, low=low, high=high)
+            rows.append(one)
         test = DataSet(name="test", kind="test", samples=self.samples)
         about = {"kind": "audit", "nescio": self.nescio, "seed": self.seed}
         return Results(tuple(rows), (test, *self.sets), about)

@@ -202,7 +202,7 @@ class Plan:
         found: dict[str, RegressorFindings] = {}
         with progress(len(predictors) * each, "auditing", show=show) as advance:
             for name, one in predictors.items():
-                tick = partial(advance, 1, lambda name=name: name)
+                tick = partial(advance, 1, partial(str, name))
                 found[name] = self._of(one, None if found else self.extra, tick)
         return found
 

@@ -128,7 +128,7 @@ def _fixed(sign: Tensor, targets: int) -> Tensor:
     return sign.new_zeros(len(sign), targets)
 
 
-def _normal_inverse_gamma(sign: Tensor, _: int) -> Tensor:
+def _normal_inverse_gamma(sign: Tensor, __: int) -> Tensor:
     """The variance is beta (1 + nu) / (nu (alpha - 1)), each the softplus of an output."""
     _, _, alpha, beta = sign.chunk(4, dim=-1)
     growth = torch.where((beta > 0) & (alpha <= 0), ROOT, BOUNDED)

@@ -38,6 +38,9 @@ class Told:
     scores: Scores
 
 
+Look = Callable[..., Told]  # inputs, and whether a detector reads them too
+
+
 def told(prediction: Regression, scale: Scale, extra: NDArray[Any] | None = None) -> Told:
     """The measures of a regression, larger where it is less certain; `extra`: a detector's."""
     parts = {
@@ -65,24 +68,25 @@ def against(own: Told, other: Told) -> SpreadOnSet:
 
 
 def along_ray(
-    look: Callable[[Any], Told],
+    look: Look,
     x: Tensor,
     own: Told,
     alphas: Sequence[float],
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[SpreadAlongRay, SpreadOnSet]:
-    """Medians and separation along alpha * x, and all of the last alpha."""
+    """Medians and separation along alpha * x, and of the last alpha with the detector too."""
     shift = data.scaling()
     seen = []
     for alpha in alphas:
-        seen.append(look(shift(x, alpha)))
+        seen.append(look(shift(x, alpha), alpha == alphas[-1]))
         tick()
-    areas = [{n: metrics.auroc(own.scores[n], s) for n, s in one.scores.items()} for one in seen]
+    names = list(seen[0].scores)
+    areas = [{n: metrics.auroc(own.scores[n], one.scores[n]) for n in names} for one in seen]
     found = SpreadAlongRay(
         alpha=tuple(alphas),
         deviation=tuple(one.spread.deviation for one in seen),
         distance=tuple(one.spread.distance for one in seen),
-        auroc={name: tuple(area[name] for area in areas) for name in seen[0].scores},
+        auroc={name: tuple(area[name] for area in areas) for name in names},
     )
     return found, against(own, seen[-1])
 
@@ -108,7 +112,10 @@ class AttackOnMeans:
 
         try:
             start = self.units.shares(self.x)
-            room = {"low": min(0.0, start.min().item()), "high": max(1.0, start.max().item())}
+            room: dict[str, Any] = {
+                "low": min(0.0, start.min().item()),
+                "high": max(1.0, start.max().item()),
+            }
             found = pgd(objective, start, self.y, **room, **self.options)
         except NescioError as error:
             return ErrorAttack(skipped=str(error))
@@ -148,6 +155,10 @@ def attack_on_means(
     return AttackOnMeans(where, x[rows], y[rows], units_of(known), options)
 
 
-def look_with(predictor: Predictor, scale: Scale, extra: Extra) -> Callable[[Inputs], Told]:
-    """What tells the measures of inputs, with those of a detector where there is one."""
-    return lambda x: told(predicted(predictor, x), scale, None if extra is None else extra(x))
+def look_with(predictor: Predictor, scale: Scale, extra: Extra) -> Look:
+    """What tells the measures of inputs, with those of a detector where it is asked for."""
+
+    def look(x: Inputs, detector: bool = True) -> Told:
+        return told(predicted(predictor, x), scale, extra(x) if extra and detector else None)
+
+    return look

@@ -239,4 +239,5 @@ class RegressionFindings(AuditFindings):
         return self.table(numbers)
 
 
-BASELINE = "training mean"
+BASELINE = "mean of targets"  # the name of the baseline among the results
+OWN_INTERVALS = "its own"

@@ -10,6 +10,7 @@ from torch import Tensor
 from nescio import conformal, metrics
 from nescio.core import NescioError, Regression
 from nescio.evaluation.regression.regression_findings import (
+    OWN_INTERVALS,
     ErrorCurve,
     IntervalFindings,
     IntervalQuality,
@@ -17,7 +18,6 @@ from nescio.evaluation.regression.regression_findings import (
 )
 from nescio.evaluation.regression.regression_quality import CENTRAL, RESAMPLES, Scale, covered
 
-OWN = "its own"
 METHODS = ("normalized", "residual", "quantile")
 LARGE = 0.9  # errors above this quantile are the large ones
 FEWEST = 30  # samples: with fewer, the order is chance
@@ -60,12 +60,15 @@ def spread_findings(
 
 def rank_correlation(first: Any, second: Any) -> float:
     """Spearman's rank correlation; equal numbers share their mean rank."""
-    from scipy.stats import rankdata
+    ranks = [_ranks(np.asarray(one)) for one in (first, second)]
+    a, b = (one - one.mean() for one in ranks)
+    length = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / length if length else 0.0
 
-    ranks = [rankdata(np.asarray(one)) for one in (first, second)]
-    centered = [one - one.mean() for one in ranks]
-    lengths = [float(np.sqrt((one**2).sum())) for one in centered]
-    return float((centered[0] * centered[1]).sum() / max(np.prod(lengths), 1e-300))
+
+def _ranks(values: Array) -> Array:
+    _, kind, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((count.cumsum() - (count - 1) / 2)[kind])
 
 
 def error_curve(score: Array, error: Array) -> Array:
@@ -91,7 +94,7 @@ def interval_findings(
     fitting: tuple[Regression, Tensor], measured: tuple[Regression, Tensor], *, seed: int = 0
 ) -> IntervalFindings:
     """Intervals of 90 %: the predictor's own, and calibrated on the samples that fit."""
-    made: dict[str, Ends] = {OWN: _own}
+    made: dict[str, Ends] = {OWN_INTERVALS: _own}
     skipped = {}
     for name in METHODS:
         try:
