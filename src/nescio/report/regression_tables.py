@@ -141,7 +141,9 @@ def density_section(found: RegressionFindings) -> Section:
             _interval(one.nll, 3),
             decimal(one.moment_matched_nll.value, 3, missing="-"),
             decimal(one.sharpness.value, digits, missing="-"),
-            *(_share(one.coverage[level]) for level in ("0.5", "0.9", "0.95")),
+            per_cent(one.coverage["0.5"].value),
+            _share(one.coverage["0.9"]),
+            per_cent(one.coverage["0.95"].value),
             per_cent(one.calibration_error.value),
         ]
         rows.append((name, cells))

@@ -42,8 +42,8 @@ def _factor(one: RegressorFindings) -> str:
     if factor is None or not factor > 0 or 1 / FACTOR < factor < FACTOR:
         return ""
     if factor > 1:
-        return f"; its predicted deviations are too small by a factor of {factor:.2g}"
-    return f"; its predicted deviations are too large by a factor of {1 / factor:.2g}"
+        return f"; its predicted deviations are too small by a factor of {_number(factor)}"
+    return f"; its predicted deviations are too large by a factor of {_number(1 / factor)}"
 
 
 def far_sentences(one: RegressorFindings) -> list[str]:
@@ -64,13 +64,13 @@ def far_sentences(one: RegressorFindings) -> list[str]:
                     f"{'' if len(said) else ' of random directions'}")  # fmt: skip
     if not said:
         away = known(part.deviations)
-        end = "" if away is None else f", which in the limit is {away:.2g} deviations away (median)"
+        end = "" if away is None else f", which ends up {away:.2g} deviations away (median)"
         return [f"Infinitely far away its predicted deviation grows as fast as its mean{end}."]
     return [f"{' and '.join(said)}."]
 
 
 def regression_verdict(found: RegressionFindings) -> list[str]:
-    """Errors against the mean of targets, the spread on and off the data; of others, differences."""
+    """Errors, the spread on the data and off them, an attack; of other predictors, differences."""
     (name, first), *others = found.predictors.items()
     whole = [
         _errors(name, first, found),
@@ -82,7 +82,8 @@ def regression_verdict(found: RegressionFindings) -> list[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    """Three digits, and no powers of ten for what people can read."""
+    return f"{value:.3g}" if abs(value) < 1000 or abs(value) >= 1e9 else f"{value:,.0f}"
 
 
 def _errors(name: str, one: RegressorFindings, found: RegressionFindings) -> str:
@@ -256,9 +257,11 @@ def _counted(count: int, total: int, what: str, of: str) -> str:
 
 
 def examples_title(found: RegressionFindings) -> str:
-    """The share of test values in the 90 % intervals of the first predictor."""
-    first = next(iter(found.predictors.values()))
-    return f"The 90 % intervals hold {percent(first.test.coverage['0.9'].value)} of the test values"
+    """The share of test values in the 90 % intervals."""
+    held = [one.test.coverage["0.9"].value for one in found.predictors.values()]
+    low, high = percent(min(held)), percent(max(held))
+    ends = low if low == high else f"{low} to {high}"
+    return f"The 90 % intervals hold {ends} of the test values"
 
 
 def spread_title(found: RegressionFindings) -> str:

@@ -160,9 +160,10 @@ def audit(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
-    """Say how overconfident a classifier is on its test data, off it, under attack, and far away.
+    """Say how overconfident a network is on its test data, off it, under attack, and far away.
 
-    `audit(net, test, train=train, ood={"letters": z}).save("out")`.
+    `audit(net, test, train=train, ood={"letters": z}).save("out")`. Of a regression (a head such as
+    "gaussian", or targets that are not whole) it is about predicted intervals and deviations.
 
     net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
     labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
@@ -175,7 +176,8 @@ def audit(
     ascent on the confidence, from noise; 0 leaves the attack out. attack_radius: how far it may go,
     as a share of the range of the data; 0.3 for images, 0.05 for vectors. thorough: read all
     samples in every part, where for a large network some are drawn. head, output: how the outputs
-    of networks are read, and where they are in what these return, as for `nescio.observe`.
+    of networks are read, and where they are in what these return, as for `nescio.observe`; a
+    network without a head whose targets are not whole predicts means alone.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     if any(is_regression(one, data, head) for one in bare.values()):

@@ -295,11 +295,11 @@ class AuditFindings(ABC):
         """Results of numbers by predictor, data set and metric."""
         rows = []
         for (name, data, metric), given in numbers.items():
-            value, low, high = given, None, None
-            if isinstance(given, Interval):
-                value, low, high = given.value, given.low, given.high
-            one = Row(subject=name, data=data, metric=metric, value=value, low=low, high=high)
-            rows.append(one)
+            part = given if isinstance(given, Interval) else None
+            value, low, high = (part.value, part.low, part.high) if part else (given, None, None)
+            assert not isinstance(value, Interval)
+            row = Row(subject=name, data=data, metric=metric, value=value, low=low, high=high)
+            rows.append(row)
         test = DataSet(name="test", kind="test", samples=self.samples)
         about = {"kind": "audit", "nescio": self.nescio, "seed": self.seed}
         return Results(tuple(rows), (test, *self.sets), about)

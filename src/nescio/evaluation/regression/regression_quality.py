@@ -144,7 +144,7 @@ def scale_of(y: Tensor) -> Scale:
         which = [int(k) for k in (deviation == 0).nonzero().flatten()]
         raise NescioError(
             f"target{'s' if len(which) > 1 else ''} {', '.join(map(str, which))} of the test data "
-            f"never var{'y' if len(which) > 1 else 'ies'} (all {y[0, which[0]].item():g}), so no "
+            f"never var{'y' if len(which) > 1 else 'ies'} (all {y[0, which[0]].item() + 0.0:g}), so no "
             "error can be judged; give test data with varying targets, or leave that target out"
         )
     return Scale(y.mean(0), deviation)

@@ -1,6 +1,5 @@
 """The pictures of the audit of a regression."""
 
-import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -8,6 +7,7 @@ from matplotlib.figure import Figure
 
 from nescio.evaluation.regression import RegressionFindings, RegressorFindings
 from nescio.report import regression_words
+from nescio.report.plots.audit_plots import numbers
 from nescio.report.plots.look import (
     BAND,
     COLORS,
@@ -18,7 +18,6 @@ from nescio.report.plots.look import (
     per_cent,
     with_look,
 )
-from nescio.report.render import known
 
 DASHED: Any = {"color": GRAY, "linestyle": (0, (4, 3)), "linewidth": 1.2}
 BLUE, VERMILLION = COLORS[:2]
@@ -142,8 +141,7 @@ def spread_along_ray(found: RegressionFindings) -> Figure:
     figure, axes = panels(2, height=4, title=regression_words.ray_title(found))
     for i, (name, ray) in enumerate(rays.items()):
         for axis, values in zip(axes, (ray.deviation, ray.distance), strict=True):
-            heights = [math.nan if known(v) is None else float(v or 0) for v in values]
-            axis.plot(ray.alpha, heights, label=label(name, 30), **line(i))
+            axis.plot(ray.alpha, numbers(values), label=label(name, 30), **line(i))
     for axis, what in zip(axes, ("predicted deviation", "distance of the mean"), strict=True):
         axis.set(xscale="log", yscale="log")
         axis.set_xlabel("factor on the test inputs (log scale)")
