@@ -19,11 +19,11 @@ from nescio.core import (
     Saved,
     digest,
     generator,
+    head_from,
     load_manifest,
     readers,
     save_tensors,
 )
-from nescio.core.registry import heads
 from nescio.detectors import Detector
 from nescio.detectors.detector import FITTED_ON, check_parts, from_manifest
 from nescio.detectors.observe.layers import named
@@ -154,7 +154,7 @@ def _guard(saved: Saved, nets: tuple[nn.Module, ...]) -> Guard:
         map=None if given is None else Map.from_manifest(given, saved.under("map/")),
         rules=tuple(_rule(rule, saved.under(f"rules/{index}/")) for index, rule in rules),
         groups=tuple(manifest["groups"]),
-        head=heads[head["name"]](**head["options"]),
+        head=head_from(head["name"], head["options"]),
         nets=nets,
         sets=None if sets is None else Sets.from_manifest(sets, saved.under("sets/")),
         names=None if names is None else tuple(names),

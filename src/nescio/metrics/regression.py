@@ -170,7 +170,7 @@ def as_regression(value: Any) -> Regression:
         )
     said: Regression = value
     if len(said.batch_shape) != 1:
-        said = type(said)(*(t.reshape(len(t), -1, t.shape[-1]) for t in said._tensors()))
+        said = said._map(lambda t: t.reshape(len(t), -1, t.shape[-1]))
     if not len(said):
         raise NescioError("the prediction is empty; give at least one sample to measure")
     return said.to(torch.float64)

@@ -13,7 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, Prediction, derive, generator
+from nescio.core import (
+    Head,
+    Inputs,
+    NescioError,
+    Prediction,
+    derive,
+    generator,
+    head_of_members,
+    joint_head,
+)
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
@@ -24,6 +33,7 @@ from nescio.nets import (
     called,
     columns_of,
     entering,
+    found,
     is_scripted,
     reads_tokens,
     refusing_shapes,
@@ -65,7 +75,8 @@ def mc_dropout(
         return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
         raise NescioError("a model has its own head; leave head= out, or give its network")
-    return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
+    own = joint_head([member.head for member in members])
+    return MCDropout(inner=net, head=own, passes=passes, seed=seed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,8 +102,13 @@ class MCDropout:
     def networks(self) -> list[Member]:
         """Each network once for each pass, with the masks of the pass."""
         return [
-            Member(net=net, head=self.head, masks=(self.seed, t), template=self.nets[0])
-            for net in self.nets
+            Member(
+                net=net,
+                head=head_of_members(self.head, [index]),
+                masks=(self.seed, t),
+                template=self.nets[0],
+            )
+            for index, net in enumerate(self.nets)
             for t in range(self.passes)
         ]
 
@@ -133,7 +149,7 @@ class MCDropout:
 
     @torch.no_grad()
     def outputs(self, x: Any) -> Tensor:
-        """Raw outputs `(M x T, N, O)`."""
+        """Raw outputs `(M x T, N, *axes, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
         columns = columns_of(self.nets[0])
@@ -148,7 +164,7 @@ class MCDropout:
         return torch.cat(parts).to(x.device)
 
     def _passes(self, net: nn.Module, x: Inputs, together: int) -> Tensor:
-        """Outputs `(T, N, O)` of all passes, some of them together."""
+        """Outputs `(T, N, *axes, O)` of all passes, some of them together."""
         starts = range(0, self.passes, together)
         runs = [range(t, min(t + together, self.passes)) for t in starts]
         return torch.cat([self._run(net, x, run)[0] for run in runs])
@@ -192,11 +208,11 @@ class MCDropout:
         return mode.widest if _close(together, truth) else None
 
     def _run(self, net: nn.Module, x: Inputs, passes: range) -> tuple[Tensor, MaskPerPass]:
-        """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
+        """Outputs `(T, N, *axes, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
             result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
-        outputs: Tensor = mode.expanded(selected(result))
+        outputs: Tensor = selected(mode.expanded(found(result)))
         return outputs.unflatten(0, (len(passes), len(x))), mode
 
 

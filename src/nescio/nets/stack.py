@@ -1,10 +1,11 @@
-"""M networks as one: weights `(M, ...)`, outputs `(M, N, O)` from one call.
+"""M networks as one: weights `(M, ...)`, outputs `(M, N, *axes, O)` from one call.
 
 Sequences of linear layers run as batched products with features before samples, `(M, F, N)`: the
 products and the gradients of the weights then come out contiguous. Every other network runs member
 by member with the same result, images in the order that is fastest on a processor.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ ELEMENTWISE = (
     nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.Sigmoid, nn.ELU, nn.Softplus, nn.Hardtanh,
     nn.ReLU6, nn.Identity,
 )  # fmt: skip
-PIECE = 128  # images
+PIECE, PIXELS = 128, 1 << 20  # images at a time, and their pixels: maps keep them all
 DRAWING = (  # layers of torch that draw random numbers by themselves, where no mode sees them
     nn.RNNBase, nn.MultiheadAttention, nn.RReLU, nn.AlphaDropout, nn.FeatureAlphaDropout,
     nn.FractionalMaxPool2d, nn.FractionalMaxPool3d,
@@ -92,6 +93,14 @@ class Stack:
         """Whether all members run in one product rather than in a loop."""
         return self._layers is not None
 
+    @property
+    def draws(self) -> bool:
+        """Whether a layer draws random numbers in training, a number for each sample."""
+        return any(
+            isinstance(module, (VariationalLinear, *DRAWING)) or getattr(module, "p", 0) > 0
+            for module in self.net.modules()
+        )
+
     def takes(self, features: Sequence[int]) -> bool:
         """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
         flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
@@ -99,7 +108,7 @@ class Stack:
         return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
 
     def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
-        """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
+        """Outputs `(M, N, *axes, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
         if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
         if not x.numel():  # products of nothing refuse nothing
@@ -133,7 +142,7 @@ class Stack:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
         whole = not _are_images(x) or net.training or torch.is_grad_enabled()
         answers = []
-        for part in [x] if whole else x.split(PIECE):
+        for part in [x] if whole else x.split(_piece(x)):
             args, keywords = arguments(net, self._laid_out(part, training=net.training))
             answers.append(selected(self._call(net, weights, args, keywords)))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
@@ -159,6 +168,12 @@ class Stack:
         if isinstance(x, Bundle) or not self._last or x.ndim != 4 or x.shape[1] == 1:
             return x
         return x.contiguous(memory_format=torch.channels_last)
+
+
+def _piece(images: Inputs) -> int:
+    """How many images run at a time."""
+    shape = images.shape[2:] if isinstance(images, Tensor) else ()
+    return max(1, min(PIECE, PIXELS // max(1, math.prod(shape))))
 
 
 def _are_images(x: Inputs) -> bool:
@@ -323,18 +338,31 @@ class Dense:
 
     weights: tuple[str, ...]
     biases: tuple[str, ...]
+    scaling: tuple[str, str] | None = None  # mean and scale of the inputs
 
     @torch.inference_mode()
     def __call__(
-        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope
+        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope, counts: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ..."""
+        """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ...
+
+        counts: `(M, N)` weights of the samples; None: all count alike.
+        """
         hidden = [x.flatten(2).transpose(1, 2)]  # (M, F, N), as in a stack
+        if self.scaling is not None:
+            hidden = [_standardize(*self.scaling, tensors, hidden[0], None)]
         for weight, bias in zip(self.weights, self.biases, strict=True):
             after = torch.baddbmm(tensors[bias][:, :, None], tensors[weight], hidden[-1])
             hidden.append(after if weight == self.weights[-1] else after.clamp_min_(0))
         scores, rise = slope(hidden.pop().transpose(1, 2), y)
-        return scores.mean(1), self._backward(tensors, hidden, rise.transpose(1, 2) / x.shape[1])
+        if counts is None:
+            rise = rise.transpose(1, 2) / x.shape[1]
+            return scores.mean(1), self._backward(tensors, hidden, rise)
+        total = counts.sum(1, keepdim=True)
+        share = counts / torch.where(total > 0, total, 1.0)
+        scores, rise = torch.where(share > 0, scores, 0.0), rise.where(share[..., None] > 0, 0.0)
+        rise = rise.transpose(1, 2) * share[:, None]
+        return (share * scores).sum(1), self._backward(tensors, hidden, rise)
 
     def _backward(self, tensors: Tensors, hidden: list[Tensor], rise: Tensor) -> list[Tensor]:
         slopes: list[Tensor] = []
@@ -346,11 +374,20 @@ class Dense:
         return slopes
 
 
-def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
-    """The network as dense layers for inputs of this shape, or None where it is anything else."""
+def dense(
+    architecture: Stack, features: Sequence[int] = (1,), *, scaled: bool = False
+) -> Dense | None:
+    """The network as dense layers for inputs of this shape, or None where it is anything else.
+
+    scaled: whether the inputs may be standardized first.
+    """
     every = architecture.net.named_modules(remove_duplicate=False)  # a ReLU may occur several times
     leaves = [(name, module) for name, module in every if not list(module.children())]
     layers = [layer for layer in leaves if not isinstance(layer[1], nn.Flatten)]
+    scaling = None
+    if scaled and layers and type(layers[0][1]) is Standardize:
+        name, _ = layers.pop(0)
+        scaling = f"{name}.mean", f"{name}.scale"
     linear, between = layers[::2], layers[1::2]
     if not (
         architecture.takes(features)
@@ -362,4 +399,4 @@ def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
     names = [f"{name}.{part}" for name, _ in linear for part in ("weight", "bias")]
     if tuple(names) != architecture.trained:  # frozen weights: autograd knows how
         return None
-    return Dense(tuple(names[::2]), tuple(names[1::2]))
+    return Dense(tuple(names[::2]), tuple(names[1::2]), scaling)
