@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from nescio.evaluation.audit.findings import Findings
-from nescio.evaluation.regression import RegressionFindings
+from nescio.evaluation import Findings, RegressionFindings
 from nescio.report.audit_report import report_of
 from nescio.report.render import html
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nescio.core.registry import measures
-from nescio.evaluation.audit.findings import Findings
-from nescio.evaluation.regression import RegressionFindings
+from nescio.evaluation import Findings, RegressionFindings
 from nescio.report import audit_words
 from nescio.report.audit_tables import Section, followed, measure_names, ood_names, sections
 from nescio.report.guard_words import guard_sentence, guard_usage

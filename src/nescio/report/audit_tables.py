@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nescio.evaluation import RegressionFindings
 from nescio.evaluation.audit.findings import (
     AuditFindings,
     CalibrationFindings,
@@ -11,7 +12,6 @@ from nescio.evaluation.audit.findings import (
     RayFindings,
     Separation,
 )
-from nescio.evaluation.regression import RegressionFindings
 from nescio.metrics import Interval
 from nescio.report.guard_words import guard_notes
 from nescio.report.render import Cell, Grid, decimal, known

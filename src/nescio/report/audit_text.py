@@ -4,8 +4,7 @@ import sys
 import textwrap
 
 from nescio.core import is_terminal
-from nescio.evaluation.audit.findings import Findings
-from nescio.evaluation.regression import RegressionFindings
+from nescio.evaluation import Findings, RegressionFindings
 from nescio.report.audit_report import report_of
 from nescio.report.audit_tables import Section
 from nescio.report.render import printable, screen_width, table_lines

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from nescio.evaluation.regression import (
+from nescio.evaluation import (
     RegressionFindings,
     RegressionQuality,
     SpreadRays,

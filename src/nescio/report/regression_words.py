@@ -1,6 +1,6 @@
 """The words of the audit of a regression: findings, verdict and advice."""
 
-from nescio.evaluation.regression import (
+from nescio.evaluation import (
     OWN_INTERVALS,
     IntervalQuality,
     RegressionFindings,

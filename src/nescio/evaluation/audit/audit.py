@@ -180,56 +180,69 @@ def audit(
     network without a head whose targets are not whole predicts means alone.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
-    if any(is_regression(one, data, head) for one in bare.values()):
-        return Audit(
-            *audit_regression(
-                bare,
-                data,
-                others={"train": train, "validation": validation, "ood": ood},
-                reading={"head": head, "output": output},
-                alphas=alphas,
-                rays=rays,
-                attack=(attack_steps, attack_radius),
-                thorough=thorough,
-                seed=seed,
-                show=progress,
-            )
-        )
-    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
+    regression = any(is_regression(one, data, head) for one in bare.values())
+    found = (audit_regression if regression else _audit_classes)(
+        bare,
+        data,
+        others={"train": train, "validation": validation, "ood": ood},
+        reading={"head": head, "output": output},
+        alphas=alphas,
+        rays=rays,
+        attack=(attack_steps, attack_radius),
+        thorough=thorough,
+        seed=seed,
+        show=progress,
+    )
+    return Audit(*found)
+
+
+def _audit_classes(
+    bare: Mapping[str, nn.Module | Predictor],
+    data: Any,
+    *,
+    others: Mapping[str, Any],
+    reading: Mapping[str, Any],
+    alphas: Sequence[float],
+    rays: int | None,
+    attack: tuple[int, float | None],
+    thorough: bool,
+    seed: int,
+    show: bool | None,
+) -> tuple[Findings, Guard | None]:
+    """All sections for classifiers, as `audit_regression` for networks that predict numbers."""
+    predictors = {name: _predictor(one, data, **reading) for name, one in bare.items()}
+    ood = others["ood"]
     check_options(predictors, ood, alphas, rays)
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(read_data, tokens=any(map(takes_tokens, predictors.values())), columns=columns)
     x, y = read(data, "test data")
-    trained = (
-        None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
-    )
+    trained = None
+    if others["train"] is not None:
+        trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
-    held = hold((x, y), read_validation(validation, x, read), seed=seed)
+    held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
     ranged = has_range(x)
     job = Job(
         predictors=predictors,
         x=x,
         sets=len(ood or {}),
         alphas=tuple(alphas) if ranged else (),
-        steps=attack_steps if ranged else 0,
+        steps=attack[0] if ranged else 0,
         rays=rays if ranged else 0,
     )
     draws = job.draws(thorough=thorough)
-    check_attack(attack_steps, attack_radius)
-    job.told(draws, show=progress)
-    attack = None
-    if ranged:
-        attack = attack_on(known, attack_steps, attack_radius, count=draws.attack, seed=seed)
-    noisy = [] if attack is None else [attack.data]
+    check_attack(*attack)
+    job.told(draws, show=show)
+    moved = attack_on(known, *attack, count=draws.attack, seed=seed) if ranged else None
+    noisy = [] if moved is None else [moved.data]
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
-    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    how = {**_whole(bare[name], first, reading["output"]), "seed": seed, "progress": show}
     guard = guarded(name, first, held, trained, **how)
-    findings = _examined(job, draws, held, guard, known, given, attack, seed, progress)
-    return Audit(findings, guard.guard)
+    return _examined(job, draws, held, guard, known, given, moved, seed, show), guard.guard
 
 
 def _examined(

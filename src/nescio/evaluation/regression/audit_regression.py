@@ -126,7 +126,7 @@ def audit_regression(
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
     extra, no_detector = _detector(first, known if trained is not None else held.fitting[0], seed)
-    plan = Plan(
+    plan = Questions(
         held=held,
         scale=scale,
         sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}), **given},
@@ -143,7 +143,7 @@ def audit_regression(
 
 
 def _findings(
-    plan: "Plan",
+    plan: "Questions",
     job: Job,
     draws: Draws,
     known: Any,
@@ -176,7 +176,7 @@ def _findings(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Plan:
+class Questions:
     """What every predictor is asked."""
 
     held: Held

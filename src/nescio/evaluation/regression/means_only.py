@@ -8,7 +8,6 @@ from torch import Tensor
 
 from nescio.core import Gaussian, NescioError, Prediction, Regression, answer, asked
 from nescio.models import Member, Predictor, networks
-from nescio.training.loop import Pair
 
 LEAST = 1e-12  # of the variance of the targets: residuals of 0 have no density
 
@@ -38,7 +37,7 @@ class MeansOnly:
 
 
 @torch.no_grad()
-def with_residual_spread(predictor: Predictor, fitting: Pair) -> MeansOnly:
+def with_residual_spread(predictor: Predictor, fitting: tuple[Any, Tensor]) -> MeansOnly:
     """The predictor with the mean squared residual of the fitting samples as its variance."""
     x, y = fitting
     found = predictor(x)

@@ -15,15 +15,14 @@ from nescio.core import DataSet, Inputs, NescioError, Regression, answer, genera
 from nescio.data.ranges import Units, near, units_of
 from nescio.evaluation.audit.findings import Separation
 from nescio.evaluation.regression.regression_findings import (
-    Attacked,
     ErrorAttack,
     Spread,
     SpreadAlongRay,
     SpreadOnSet,
+    UnderAttack,
 )
 from nescio.evaluation.regression.regression_quality import CENTRAL, Scale, predicted
 from nescio.models import Predictor
-from nescio.training.loop import Pair
 
 ADVERSARIAL = "attacked test samples"
 Scores = dict[str, NDArray[Any]]
@@ -91,7 +90,7 @@ def along_ray(
     return found, against(own, seen[-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AttackOnMeans:
     """Test samples, which gradient ascent on the error moves, in units of the data's range."""
 
@@ -130,10 +129,10 @@ class AttackOnMeans:
         )
 
 
-def _attacked(prediction: Regression, y: Tensor, scale: Scale) -> Attacked:
+def _attacked(prediction: Regression, y: Tensor, scale: Scale) -> UnderAttack:
     held = np.abs(2 * metrics.pit(prediction, y) - 1) <= CENTRAL
     error = scale.distance(y - prediction.mixture_mean)
-    return Attacked(
+    return UnderAttack(
         error=error.square().mean().sqrt().item(),
         deviation=told(prediction, scale).spread.deviation or 0.0,
         coverage=float(held.mean()),
@@ -141,7 +140,13 @@ def _attacked(prediction: Regression, y: Tensor, scale: Scale) -> Attacked:
 
 
 def attack_on_means(
-    pair: Pair, known: Tensor, steps: int, radius: float | None, *, count: int, seed: int
+    pair: tuple[Tensor, Tensor],
+    known: Tensor,
+    steps: int,
+    radius: float | None,
+    *,
+    count: int,
+    seed: int,
 ) -> AttackOnMeans | None:
     """The attack on some test samples, drawn; none without steps."""
     if not steps:
@@ -152,7 +157,7 @@ def attack_on_means(
     how = f"radius {reach:g}, {steps} step{'s' if steps > 1 else ''}"
     where = DataSet(name=ADVERSARIAL, kind="adversarial", samples=len(rows), description=how)
     options = {"radius": reach, "steps": steps, "seed": seed}
-    return AttackOnMeans(where, x[rows], y[rows], units_of(known), options)
+    return AttackOnMeans(data=where, x=x[rows], y=y[rows], units=units_of(known), options=options)
 
 
 def look_with(predictor: Predictor, scale: Scale, extra: Extra) -> Look:

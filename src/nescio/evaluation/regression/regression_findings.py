@@ -135,7 +135,7 @@ class SpreadAlongRay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked:
+class UnderAttack:
     """Test samples as they are, or moved to where the error is largest."""
 
     error: float  # root mean squared, in standard deviations of the targets
@@ -148,8 +148,8 @@ class ErrorAttack:
     """An attack on the predicted means, or why there was none."""
 
     samples: int = 0
-    before: Attacked | None = None
-    after: Attacked | None = None
+    before: UnderAttack | None = None
+    after: UnderAttack | None = None
     auroc: Number = None  # of the total variance: attacked samples against the same as they are
     blind: float | None = None  # the share of samples without any gradient
     skipped: str | None = None

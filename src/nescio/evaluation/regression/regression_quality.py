@@ -142,10 +142,11 @@ def scale_of(y: Tensor) -> Scale:
     deviation = y.std(0, correction=0)
     if not (deviation > 0).all():
         which = [int(k) for k in (deviation == 0).nonzero().flatten()]
+        names, value = ", ".join(map(str, which)), y[0, which[0]].item() + 0.0
         raise NescioError(
-            f"target{'s' if len(which) > 1 else ''} {', '.join(map(str, which))} of the test data "
-            f"never var{'y' if len(which) > 1 else 'ies'} (all {y[0, which[0]].item() + 0.0:g}), so no "
-            "error can be judged; give test data with varying targets, or leave that target out"
+            f"target{'s' if len(which) > 1 else ''} {names} of the test data never "
+            f"var{'y' if len(which) > 1 else 'ies'} (all {value:g}), so no error can be judged; "
+            "give test data with varying targets, or leave that target out"
         )
     return Scale(y.mean(0), deviation)
 

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nescio.evaluation.regression import RegressionFindings, RegressorFindings
+from nescio.evaluation import RegressionFindings, RegressorFindings
 from nescio.report import regression_words
 from nescio.report.plots.audit_plots import numbers
 from nescio.report.plots.look import (
