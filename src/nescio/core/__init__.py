@@ -1,5 +1,6 @@
 """What every room stands on: errors, files, randomness, predictions, heads, measures."""
 
+from nescio.core import concentrations as concentrations
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
@@ -7,6 +8,7 @@ from nescio.core.counted import check_axes as check_axes
 from nescio.core.counted import check_counted as check_counted
 from nescio.core.counted import check_ignore_index as check_ignore_index
 from nescio.core.counted import counted as counted
+from nescio.core.counted import mean_per_sample as mean_per_sample
 from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
@@ -93,6 +95,8 @@ from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
 from nescio.core.running import progress as progress
 from nescio.core.running import workers as workers
+from nescio.core.saved_heads import head_from_file as head_from_file
+from nescio.core.saved_heads import head_to_file as head_to_file
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named

@@ -63,6 +63,9 @@ class Beside(Forward):
         self.outputs.append(both[:, x.shape[1] :])
         return both[:, : x.shape[1]]
 
+    def frozen(self) -> Forward:
+        return self.inner.frozen()
+
 
 def with_others(
     base: Loss, forward: Forward, batch: Batch, rng: Rng, others: Tensor

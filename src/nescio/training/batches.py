@@ -19,7 +19,7 @@ from nescio.data.augmentation import augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
 
-PIECE = 1024  # validation samples of a member at a time
+PIECE, LABELS = 1024, 1 << 20  # validation samples of a member at a time, and labels of maps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,8 @@ def validation_pieces(
     if plan.validation_rows is None:
         assert plan.validation is not None
         x, y = plan.validation
-        for inputs, targets in zip(x.split(PIECE), y.split(PIECE), strict=True):
+        piece = _piece(y)
+        for inputs, targets in zip(x.split(piece), y.split(piece), strict=True):
             both = as_batch(inputs, plan.dtype), as_labels(targets)
             wide, own = (part.expand(len(members), *part.shape) for part in both)
             yield wide, plan.in_units(own, members), None
@@ -172,9 +173,14 @@ def validation_pieces(
     x, y = plan.data
     rows: Rows = tuple(plan.validation_rows[index] for index in members)
     counts = torch.tensor([len(own) for own in rows], device=x.device)[:, None]
-    every = _padded(rows)
-    for start in range(0, every.shape[1], PIECE):
-        index = every[:, start : start + PIECE]
+    every, piece = _padded(rows), _piece(y)
+    for start in range(0, every.shape[1], piece):
+        index = every[:, start : start + piece]
         real = torch.arange(start, start + index.shape[1], device=x.device) < counts
         targets = plan.in_units(as_labels(y[index]), members)
         yield as_batch(x[index], plan.dtype), targets, None if real.all() else real
+
+
+def _piece(targets: Tensor) -> int:
+    """How many validation samples are judged at a time."""
+    return max(1, min(PIECE, LABELS // max(1, targets[0].numel())))
