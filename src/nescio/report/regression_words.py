@@ -25,7 +25,7 @@ def regression_headline(found: RegressionFindings) -> str:
 def calibration_sentence(one: RegressorFindings) -> str:
     """Overconfident, too cautious, or as the samples cannot tell otherwise."""
     share = one.test.coverage["0.9"]
-    held = f"its 90 % intervals hold {percent(share.value)} of held-out values"
+    held = f"its 90 % intervals hold {percent(share.value)} of the test values"
     ends = f"({percent(share.low)} to {percent(share.high)})"
     if share.high < 0.9:
         return f"Overconfident: {held} {ends}{_factor(one)}."

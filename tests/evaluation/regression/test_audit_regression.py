@@ -105,7 +105,7 @@ def test_every_regression_head_is_audited(test, head, outputs):
     one = found.predictors["network"]
     assert one.head == head.partition(",")[0]
     assert one.far_field.rays
-    assert found.baseline_from == "held-out"
+    assert found.baseline_from == "calibration"
 
 
 def test_a_network_of_means_gets_the_spread_of_its_residuals(test):

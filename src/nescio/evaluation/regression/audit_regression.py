@@ -168,7 +168,7 @@ def _findings(
         range=None if known is x or not ranged else out_of_range(x, known),
         predictors=plan.run(job.predictors, show),
         baseline=quality(constant(base, len(y)), y, seed=plan.seed),
-        baseline_from="held-out" if targets is None else "training",
+        baseline_from="calibration" if targets is None else "training",
         attack=None if plan.attack is None else plan.attack.options,
         cost=job.found(draws),
         not_applicable=left_out,
