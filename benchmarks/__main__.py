@@ -17,6 +17,7 @@ NAMES = (
     "regression_ensemble",
     "spiral_ensemble",
     "many_networks",
+    "uci_stack",
     "mc_dropout",
     "geometry",
     "noise",

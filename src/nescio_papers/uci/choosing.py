@@ -21,9 +21,9 @@ Tried = dict[Choice, dict[str, float]]  # scores on the validation rows of a spl
 def search(work: Work, method: str) -> list[Tried]:
     """What each split tried with the best learning rate: dropout, then the number of epochs."""
     budget = work.budget
-    dropouts, given = (0.0,), budget.rates
-    if method == MC_DROPOUT:
-        dropouts, given = budget.dropouts, budget.dropout_rates
+    drops = method == MC_DROPOUT
+    dropouts = budget.dropouts if drops else (0.0,)
+    given = budget.dropout_rates if drops else budget.rates
     middle = dropouts[len(dropouts) // 2]
     rates = [Choice(rate, name, work.epochs, middle) for name, rate in given]
     seen: list[Tried] = [{} for _ in range(len(work.splits))]
