@@ -281,6 +281,8 @@ NAN[3, 1] = torch.nan
         (lambda: stepper(small, loss=losses.nll), "call it: losses.nll"),
         (lambda: stepper(small, loss=losses.nll(), head="gaussian"), "leave head= out"),
         (lambda: stepper(lambda: nn.Linear(3, 1)), "one output"),
+        (lambda: stepper(lambda: nn.Sequential(nn.Embedding(4, 2))), "read tokens"),
+        (lambda: stepper(Images).step(IMAGES[:1], KINDS[:1]), "BatchNorm needs two samples"),
         (lambda: stepper(small).step(X[:, :2], Y), "3"),
         (lambda: stepper(small).step(X[:0], Y[:0]), "inputs must have shape"),
         (lambda: stepper(small).step(X[:, 0], Y), "a single feature needs an axis"),

@@ -36,6 +36,7 @@ from nescio.models import (
     same_head,
     saved_head,
 )
+from nescio.nets import reads_tokens
 from nescio.nets.stack import Dense, Stack, dense, stack
 from nescio.training.optimizers import Optimizer, restored
 from nescio.training.optimizers import optimizer as fresh
@@ -79,6 +80,8 @@ def stepper(
     if not numbers or len(set(numbers)) < len(numbers):
         raise NescioError("members must be positive: a number, or different member numbers")
     nets = make_members(make_net, numbers, whole("seed", seed))
+    if reads_tokens(nets[0]):
+        raise NescioError("a stepper does not train networks that read tokens (an embedding) yet")
     weights = stack(nets)
     trained = [weights[name] for name, p in nets[0].named_parameters() if p.requires_grad]
     if not trained:
@@ -224,7 +227,7 @@ class Stepper:
 
     def _begin(self, x: Any) -> StepInputs:
         self.reading = StepInputs.of(self.net, self.loss, x, len(self.members), self._first)
-        if not self.learner.together:  # as in `nescio.train`: equal rounding for any M
+        if not self._learner.together:  # as in `nescio.train`: equal rounding for any M
             self.optimizer.apart = True
         return self.reading
 
@@ -233,7 +236,7 @@ class Stepper:
         return next(t for t in self.weights.values() if t.is_floating_point())
 
     @cached_property
-    def learner(self) -> _Learner:
+    def _learner(self) -> _Learner:
         """What updates read; known after the first inputs."""
         architecture, shape = Stack(self.net), self.reading.shape if self.reading else ()
         return _Learner(
@@ -245,10 +248,16 @@ class Stepper:
         )
 
     @cached_property
+    def _needs_two(self) -> bool:
+        return any(
+            isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.net.modules()
+        )
+
+    @cached_property
     def _work(self) -> int:
         """Multiply-adds for one sample of what runs in one go, roughly."""
         size = sum(prod(t.shape[1:]) for t in self.weights.values())
-        return size * (len(self.members) if self.learner.together else 1)
+        return size * (len(self.members) if self._learner.together else 1)
 
     def _move(
         self,
@@ -261,6 +270,8 @@ class Stepper:
         number, steps, points = place
         reading = self.reading
         assert reading is not None
+        if x.shape[1] == 1 and self._needs_two:
+            raise NescioError("BatchNorm needs two samples or more in a step, got one")
         batch = Batch(
             x=x,
             y=y,
@@ -285,7 +296,7 @@ class Stepper:
 
     def _with(self, loss: Loss | Step | None, weight: Any) -> _Learner:
         """What an update reads, with another loss where one is given."""
-        learner = self.learner
+        learner = self._learner
         if loss is not None:
             head = self.loss.head
             other = loss if isinstance(loss, Loss) else as_loss(loss, head)
