@@ -261,6 +261,10 @@ def started(**options):
     return state
 
 
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+
+
 def own(forward, batch, _):
     return forward(batch.x).square().sum((1, 2))
 
@@ -282,7 +286,10 @@ NAN[3, 1] = torch.nan
         (lambda: stepper(small, loss=losses.nll(), head="gaussian"), "leave head= out"),
         (lambda: stepper(lambda: nn.Linear(3, 1)), "one output"),
         (lambda: stepper(lambda: nn.Sequential(nn.Embedding(4, 2))), "read tokens"),
-        (lambda: stepper(Images).step(IMAGES[:1], KINDS[:1]), "BatchNorm needs two samples"),
+        (
+            lambda: stepper(normed).step(X[:1], Y[:1]),
+            "the network refuses a batch of 1: .*more than",
+        ),
         (lambda: stepper(small).step(X[:, :2], Y), "3"),
         (lambda: stepper(small).step(X[:0], Y[:0]), "inputs must have shape"),
         (lambda: stepper(small).step(X[:, 0], Y), "a single feature needs an axis"),

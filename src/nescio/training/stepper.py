@@ -248,12 +248,6 @@ class Stepper:
         )
 
     @cached_property
-    def _needs_two(self) -> bool:
-        return any(
-            isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.net.modules()
-        )
-
-    @cached_property
     def _work(self) -> int:
         """Multiply-adds for one sample of what runs in one go, roughly."""
         size = sum(prod(t.shape[1:]) for t in self.weights.values())
@@ -270,8 +264,6 @@ class Stepper:
         number, steps, points = place
         reading = self.reading
         assert reading is not None
-        if x.shape[1] == 1 and self._needs_two:
-            raise NescioError("BatchNorm needs two samples or more in a step, got one")
         batch = Batch(
             x=x,
             y=y,
@@ -286,10 +278,14 @@ class Stepper:
         )
         rng = Rng(self.seed, self.members, (self.rounds, number))
         alone = runs_alone(self._work * x.shape[1], together=learner.together)
+        rule = self.optimizer, batch, rng, self.learning_rate, Team()
         with one_thread() if alone else nullcontext():
-            losses = advance(
-                learner, self.weights, self.optimizer, batch, rng, self.learning_rate, Team()
-            )
+            try:
+                losses = advance(learner, self.weights, *rule)
+            except NescioError:
+                raise
+            except ValueError as error:  # of the network: BatchNorm, for one, wants two numbers
+                raise NescioError(f"the network refuses a batch of {x.shape[1]}: {error}") from None
         if not losses.isfinite().all():
             self._lost(losses, f"the loss at step {self.steps}")
         return losses
