@@ -176,7 +176,7 @@ def test_weights_by_member_are_the_weighted_mean() -> None:
     weight = torch.rand(2, 40, generator=DRAW).double()
     found = state.step(X, Y, weight)
     fresh = stepper(small, members=2)
-    outputs = fresh._view.outputs(X)
+    outputs = fresh.live.outputs(X)
     scores = heads.categorical().nll(outputs, Y.expand(2, 40))
     torch.testing.assert_close(found, (weight * scores).sum(1) / weight.sum(1))
 
