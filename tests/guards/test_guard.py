@@ -15,8 +15,9 @@ from torch import nn
 import nescio
 from nescio import Activations, NescioError, detectors, nets
 from nescio.core import RepeatedInputsWarning
+from nescio.detectors.default import watched_layers
 from nescio.guards import DECISIONS, RULES, about
-from nescio.guards.guard import default_failure, watched_layers
+from nescio.guards.default_failure import default_failure
 from nescio.guards.rules import rate_interval
 
 CLASSES, WIDTH = 3, 4

@@ -11,7 +11,8 @@ have made the difference, and a threshold lies that much above the failure score
 inputs that come again and again stay on one side, alone or in a batch.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -76,9 +77,19 @@ class Rule:
 
 
 def fit_rule(
-    group: str, samples: Scored, *, false_alarm: float, risk: float, confidence: float
+    group: str,
+    samples: Scored,
+    *,
+    false_alarm: float,
+    risk: float,
+    confidence: float,
+    most: float = math.inf,
 ) -> Rule:
-    """The rules from calibration samples, none of which fitted what scores them."""
+    """The rules from calibration samples, none of which fitted what scores them.
+
+    most: failure scores above it are never answered, a wish that was fixed beforehand. Given their
+    number, the samples below it are independent draws of such inputs, so the bound is exact, too.
+    """
     ood = allowed(len(samples), false_alarm)
     if not ood:
         where = f" in group {group}" if group else ""
@@ -89,7 +100,8 @@ def fit_rule(
         )
     scores = samples.score.sort().values
     limit = float(scores[-ood])
-    in_dist = samples[samples.score + rounding(samples.score) < limit]  # by more than rounding
+    wanted = samples.score + rounding(samples.score) < limit  # by more than rounding
+    in_dist = samples[wanted & (samples.failure_score <= most)]
     if not len(in_dist):
         return Rule(group, scores, limit, NOTHING)
     coverage = largest_coverage(
@@ -99,6 +111,7 @@ def fit_rule(
         confidence=confidence,
         room=rounding(in_dist.failure_score),
     )
+    coverage = replace(coverage, threshold=min(coverage.threshold, most))
     return Rule(group, scores, limit, coverage)
 
 
