@@ -15,7 +15,7 @@ from nescio.data.ood import another, paper_noise
 from nescio.data.ranges import noise, units_of
 from nescio.losses.with_ood import positions
 from nescio.models import plain
-from nescio.training.recipes import _ood
+from nescio.training.recipe import ood_of
 
 
 def images(count, classes=3):
@@ -98,7 +98,7 @@ def test_noise_of_images_in_other_units_is_in_the_units_of_the_attack():
     assert (found.amin(), found.amax()) == (0.0, 1.0)
     recipe = recipes.ceda(ood=paper_noise)
     assert "paper_noise" in recipe.loss_for(255 * x).description
-    made = _ood(paper_noise, 255 * x, units_of(255 * x)).take(50)
+    made = ood_of(paper_noise, 255 * x, units_of(255 * x)).take(50)
     assert made.amax() == 1.0
 
 

@@ -125,7 +125,7 @@ def test_fits_are_repeatable_and_do_not_see_the_scale_of_precision(name):
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_half_precision_is_widened_first(name, kind):
     (x, y), model = data(), predictor("ensemble")
-    for made in (model(x), nescio.Dirichlet(model(x).logits.exp() + 0.1)):
+    for made in (model(x), nescio.Dirichlet.from_alpha(model(x).logits.exp() + 0.1)):
         half = made.to(kind)
         found = calibration.fit(name, half, y)
         wide = found(half.to(torch.float32)).probs
@@ -151,7 +151,7 @@ def test_logits_probabilities_and_predictions_say_the_same(name):
 @pytest.mark.parametrize("name", calibrators)
 def test_predictions_of_dirichlet_networks_are_calibrated_too(name):
     x, y = data()
-    prediction = nescio.Dirichlet(predictor("ensemble")(x).logits.exp() + 0.1)
+    prediction = nescio.Dirichlet.from_alpha(predictor("ensemble")(x).logits.exp() + 0.1)
     found = calibration.fit(name, prediction, y)(prediction)
     assert found.log_prob(y).mean() >= prediction.log_prob(y).mean() - 1e-12
 

@@ -31,7 +31,7 @@ KINDS = {
     "with_score": Categorical,
 }
 OUTPUTS = {"binary": 1}  # of the heads in these tests; otherwise 4
-WITH_OPTIONS = [name for name in registry if registry[name]().options]
+WITH_OPTIONS = [name for name in registry if registry[name]().options and name != "dirichlet"]
 
 
 def outputs(*shape, seed=0, scale=2.0):
@@ -150,7 +150,29 @@ def test_readings_by_hand():
     assert heads.gaussian()(raw).mean.item() == 1.0
     assert heads.fixed_variance(variance=0.3)(raw).variance.tolist() == [[[0.3, 0.3]]]
     expected = [math.log1p(math.exp(v)) + 1 for v in (1.0, -2.0)]
-    assert heads.dirichlet()(raw).alpha[0, 0].tolist() == pytest.approx(expected)
+    softplus = heads.dirichlet(activation="softplus")
+    assert softplus(raw).alpha[0, 0].tolist() == pytest.approx(expected)
+    assert torch.equal(heads.dirichlet()(raw).log_alpha, raw)
+    more = heads.dirichlet(activation="exp", floor=0.5)(raw).alpha[0, 0].tolist()
+    assert more == pytest.approx([math.exp(1) + 0.5, math.exp(-2) + 0.5])
+
+
+def test_the_prior_network_predicts_by_softmax_exactly():
+    raw = outputs(2, 5, 4, scale=30.0)
+    head = heads.dirichlet()
+    torch.testing.assert_close(head(raw).member_probs, raw.softmax(-1), rtol=1e-12, atol=0)
+    assert head.logits(raw) is raw
+
+
+def test_a_head_of_an_earlier_file_is_read_as_it_was_written():
+    """Then the only activation was softplus, and the only option, always written, a floor."""
+    assert heads.dirichlet(floor=1.0).options == {"activation": "softplus", "floor": 1.0}
+
+
+def test_softplus_of_a_far_output_is_an_exponential():
+    raw = torch.tensor([[[-1000.0, -40.0, 1000.0]]])
+    found = heads.dirichlet(activation="softplus", floor=0.0)(raw).log_alpha
+    torch.testing.assert_close(found[0, 0], torch.tensor([-1000.0, -40.0, math.log(1000.0)]))
 
 
 def test_means_come_first_then_spreads():
@@ -165,15 +187,15 @@ def test_means_come_first_then_spreads():
 def test_the_floor_holds_for_outputs_far_below_zero(name, floor):
     raw = torch.full((1, 3, 2), -1000.0)
     prediction = registry[name](floor=floor)(raw)
-    spread = prediction._tensors()[-1]
+    spread = prediction.alpha if name == "dirichlet" else prediction._tensors()[-1]
     torch.testing.assert_close(spread, torch.full_like(spread, floor))
-    assert registry[name](floor=floor).options == {"floor": floor}
+    assert registry[name](floor=floor).options["floor"] == floor
 
 
 def test_large_outputs_do_not_overflow():
     raw = torch.full((1, 3, 2), 1e4)
     assert heads.gaussian()(raw).variance.isfinite().all()
-    assert heads.dirichlet()(raw).alpha.isfinite().all()
+    assert heads.dirichlet()(raw).log_precision.isfinite().all()
     assert (
         heads.categorical()
         .nll(raw * torch.tensor([1, -1]), torch.ones(1, 3).long())
@@ -190,6 +212,14 @@ def test_options_must_be_positive(name, value):
         registry[name](**{option: value})
 
 
+def test_options_of_a_dirichlet_that_make_no_sense_are_refused():
+    for floor in (-1.0, math.nan, math.inf):
+        with pytest.raises(NescioError, match="floor must be finite and not negative"):
+            heads.dirichlet(floor=floor)
+    with pytest.raises(NescioError, match="activation must be 'exp' or 'softplus', got 'relu'"):
+        heads.dirichlet(activation="relu")
+
+
 @pytest.mark.parametrize("make", [heads.gaussian, heads.double_exponential])
 def test_an_odd_number_of_outputs_cannot_be_split(make):
     with pytest.raises(NescioError, match="two outputs per target"):
@@ -198,7 +228,8 @@ def test_an_odd_number_of_outputs_cannot_be_split(make):
 
 @pytest.mark.parametrize("name", registry)
 def test_a_head_can_be_made_again_from_its_name_and_options(name):
-    head = registry[name](**dict.fromkeys(registry[name]().options, 0.25))
+    numbers = [key for key, value in registry[name]().options.items() if value != "exp"]
+    head = registry[name](**dict.fromkeys(numbers, 0.25))
     again = registry[head.name](**head.options)
     raw = outputs(1, 3, OUTPUTS.get(name, 4))
     for one, two in zip(head(raw)._tensors(), again(raw)._tensors(), strict=True):

@@ -94,13 +94,26 @@ def test_from_probs_keeps_probabilities_and_zeros():
 
 
 def test_dirichlet_mean_and_precision():
-    prediction = Dirichlet(torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
+    prediction = Dirichlet.from_alpha(torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
     torch.testing.assert_close(
         prediction.member_probs, torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
     )
     torch.testing.assert_close(prediction.probs, torch.tensor([[0.5, 0.5]]))
-    assert prediction.member_precision.tolist() == [[4.0], [8.0]]
-    assert prediction.precision.tolist() == [6.0]
+    assert prediction.member_log_precision.exp().tolist() == [[4.0], [8.0]]
+    assert prediction.precision.tolist() == pytest.approx([6.0])
+    assert prediction.log_precision.tolist() == pytest.approx([math.log(6.0)])
+    torch.testing.assert_close(prediction.alpha, torch.tensor([[[1.0, 3.0]], [[6.0, 2.0]]]))
+
+
+def test_concentrations_that_overflow_are_refused_and_their_logarithms_are_not():
+    large = Dirichlet(torch.tensor([[[1000.0, 999.0]]]))
+    assert large.log_precision.item() == pytest.approx(1000 + math.log1p(math.exp(-1)))
+    assert large.probs[0, 0].item() == pytest.approx(1 / (1 + math.exp(-1)))
+    for name, instead in (("alpha", "log_alpha"), ("precision", "log_precision")):
+        with pytest.raises(NescioError, match=rf"overflow.* 1000.*float32 .*use \.{instead}"):
+            getattr(large, name)
+    with pytest.raises(NescioError, match=r"from_alpha: .* finite; .*Dirichlet\(log_alpha\)"):
+        Dirichlet.from_alpha(torch.full((1, 1, 3), 3e38))
 
 
 @pytest.mark.parametrize("kind", [Gaussian, DoubleExponential])
@@ -267,7 +280,7 @@ NAN, INF = torch.full_like(ONE, math.nan), torch.full_like(ONE, math.inf)
     [
         (lambda: Categorical(NAN), "logits contains NaN"),
         (lambda: Gaussian(ONE, NAN), "variance contains NaN"),
-        (lambda: Dirichlet(NAN), "alpha contains NaN"),
+        (lambda: Dirichlet(NAN), "log_alpha contains NaN"),
         (lambda: Categorical(INF), "below"),
         (lambda: Categorical(-INF), "not all -inf"),
         (lambda: Gaussian(ONE, -ONE), "must not be negative"),
@@ -275,8 +288,8 @@ NAN, INF = torch.full_like(ONE, math.nan), torch.full_like(ONE, math.inf)
         (lambda: Gaussian(ONE, INF), "finite"),
         (lambda: DoubleExponential(ONE, -ONE), "must not be negative"),
         (lambda: DoubleExponential(-INF, ONE), "finite"),
-        (lambda: Dirichlet(-ONE), "positive"),
-        (lambda: Dirichlet(0 * ONE), "positive"),
+        (lambda: Dirichlet.from_alpha(-ONE), "positive"),
+        (lambda: Dirichlet.from_alpha(0 * ONE), "positive"),
         (lambda: Dirichlet(INF), "finite"),
         (lambda: Categorical(ONE[0]), "member axis"),
         (lambda: Categorical(torch.ones(0, 2, 3)), "members"),

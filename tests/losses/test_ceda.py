@@ -75,11 +75,12 @@ def test_the_other_form_is_the_divergence_from_uniform_and_a_constant():
 def test_both_forms_have_their_minimum_at_the_uniform_answer():
     outputs = torch.zeros(1, 1, CLASSES, dtype=torch.float64, requires_grad=True)
     for form, lowest in (("max", -math.log(CLASSES)), ("uniform", math.log(CLASSES))):
-        value = with_ood.confidence_term(outputs, form)
+        value = with_ood.confidence_term(heads.categorical(), outputs, form)
         assert value.item() == pytest.approx(lowest)
         (slope,) = torch.autograd.grad(value.sum(), outputs)
         assert slope.abs().max() < 1e-15
-        other = with_ood.confidence_term(torch.randn(1, 100, CLASSES).double(), form)
+        others = torch.randn(1, 100, CLASSES).double()
+        other = with_ood.confidence_term(heads.categorical(), others, form)
         assert other.item() > lowest
 
 
@@ -245,13 +246,13 @@ def test_noise_becomes_unsure_and_the_data_stay_right():
         ({"weight": -1.0}, "weight must be a number from 0 up, got -1"),
         ({"weight": math.nan}, "weight must be a number from 0 up"),
         ({"share": 0.0}, "share must be positive"),
-        ({"form": "mean"}, "form must be 'max' or 'uniform', got 'mean'"),
+        ({"form": "mean"}, "form must be one of max, uniform, flat, got 'mean'"),
         ({"pool": 0}, "pool must be a whole number from 1 up, or None, got 0"),
         ({"pool": 2.5}, "pool must be a whole number"),
         ({"ood": torch.rand(4, 3)}, r"must be an OOD source, .* got Tensor; .*another"),
         ({"ood": another(torch.rand(9, 3), "few"), "pool": 10}, "pool is 10, but 'few' has"),
         ({"base": losses.nll(heads.gaussian())}, "reads class logits; the gaussian head"),
-        ({"base": losses.nll(heads.dirichlet())}, "reads class logits; the dirichlet head"),
+        ({"form": "flat"}, "flat form reads concentrations, and the categorical head gives none"),
     ],
 )
 def test_bad_options_are_refused(options, said):

@@ -1,6 +1,7 @@
 """What every loss keeps: one finite number a member, gradients everywhere, members apart."""
 
 import inspect
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -26,11 +27,18 @@ OOD = uniform((FEATURES,))
 def build(name):
     """The loss with its defaults, around the likelihood, beside noise, where it takes them."""
     make = registry[name]
-    given = {"base": losses.nll(), "ood": OOD}
+    base = losses.reverse_kl() if name == "prior_exposure" else losses.nll()
+    given = {"base": base, "ood": OOD}
     return make(**{key: given[key] for key in inspect.signature(make).parameters if key in given})
 
 
 COMPOSED = {
+    "ceda of a prior network": lambda: losses.ceda(losses.reverse_kl(), OOD),
+    "acet of a prior network": lambda: losses.acet(losses.reverse_kl(), OOD, form="flat"),
+    "exposure of a prior network": lambda: losses.outlier_exposure(losses.forward_kl(), OOD),
+    "evidential by cross-entropy": lambda: losses.evidential(form="cross_entropy"),
+    "evidential beside noise": lambda: losses.prior_exposure(losses.evidential(), OOD),
+    "attacked prior network": lambda: losses.adversarial_training(losses.dirichlet_elbo()),
     "adversarial of virtual": lambda: losses.adversarial(losses.virtual_adversarial(losses.nll())),
     "virtual of adversarial": lambda: losses.virtual_adversarial(losses.adversarial(losses.nll())),
     "anchored of adversarial": lambda: losses.anchored(losses.adversarial(losses.nll())),
@@ -76,7 +84,11 @@ def network(dropout, linear=nn.Linear):
 
 def layer_for(loss):
     """The elbo reads distributions over weights; every other loss reads weights."""
-    return partial(VariationalLinear, spread=0.1) if "elbo" in loss.description else nn.Linear
+    return (
+        partial(VariationalLinear, spread=0.1)
+        if re.search(r"\belbo\(", loss.description)
+        else nn.Linear
+    )
 
 
 def situation(loss, members, dropout=False):

@@ -171,16 +171,19 @@ def test_a_dirichlet_model_is_read_through_its_head():
     make = lambda: nets.mlp(2, 3, widths=(8,))  # noqa: E731
     model = nescio.train(make, blobs(300, 0), loss=loss, epochs=5, progress=False)
     found = nescio.observe(model, (x, y), progress=False)
-    truth = model(x).member_log_probs
-    assert torch.allclose(found.logits, truth, atol=1e-6)
+    assert torch.allclose(found.logits, model(x).log_alpha, atol=1e-6)
     msp = nescio.detectors.msp()
     assert torch.allclose(msp(found), measures.log_odds(model(x)), atol=1e-6)
     assert torch.allclose(nescio.scorer(model, msp)(x), msp(found))
-    assert found.weight is None  # no linear layer gives these numbers
+    assert found.weight is not None
     assert found.last is not None
     nescio.detectors.knn(found, k=3)
-    with pytest.raises(NescioError, match="energy is 0 for every input"):
-        nescio.detectors.energy()(found)
+    energy = nescio.detectors.energy()(found)
+    assert torch.allclose(energy, -model(x).log_precision, atol=1e-5)
+    information = nescio.detectors.measured("mutual_information", head="dirichlet")(found)
+    assert torch.allclose(information, measures.mutual_information(model(x)), rtol=1e-5)
+    precision = nescio.detectors.measured("negative_log_precision", head="dirichlet")(found)
+    assert torch.allclose(precision, energy, atol=1e-5)
     made = nescio.guard(model, (x, y), train=blobs(300, 0), risk=0.9, calibration_map=None,
                         false_alarm=0.05)  # fmt: skip
     assert torch.allclose(made(x).probability, model(x).probs.amax(-1).double(), atol=1e-5)

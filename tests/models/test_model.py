@@ -125,11 +125,11 @@ def test_buffers_that_are_not_saved_with_a_network_belong_to_the_member(data) ->
     torch.testing.assert_close(model.member(1)(data[0]), model.outputs(data[0])[1])
 
 
-def test_probabilities_and_maps_are_not_taken_for_logits(data) -> None:
+def test_probabilities_are_not_taken_for_logits(data) -> None:
     with pytest.raises(NescioError, match="softmax at its end"):
         plain(nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)))(data[0])
-    with pytest.raises(NescioError, match="must return"):
-        plain(nn.Conv2d(1, 2, 1))(torch.rand(4, 1, 5, 5))
+    with pytest.raises(NescioError, match="softmax at its end"):
+        plain(nn.Sequential(nn.Conv2d(1, 2, 1), nn.Softmax(1)))(torch.rand(4, 1, 5, 5))
 
 
 def test_a_damaged_manifest_is_refused(model: Model, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import nescio
 from nescio import geometry
 from nescio.core import NescioError, generator
 from nescio.models import ensemble, mc_dropout, plain
+from nescio.nets import selected
 from nescio.nets.copies import sharing
 from nescio.nets.modes import MaskPerPass, QuickImages
 from nescio.nets.stack import Stack, dense, stack
@@ -243,7 +244,7 @@ def stacked(chance):
         return architecture(weights, x.expand(len(nets), *x.shape))
 
     def theirs(x):
-        return torch.stack([one(x.clone()) for one in nets])
+        return torch.stack([selected(one(x.clone())) for one in nets])
 
     if chance.random() < 0.5:
         found, expected = (outcome(lambda f=f: with_gradients(f, x)) for f in (ours, theirs))
@@ -263,7 +264,7 @@ def predictors(chance):
         call = lambda x: nescio.observe(nets[0], x, layers=[]).logits  # noqa: E731
     ready = x.to(kind) / 255 if x.dtype == torch.uint8 else x.to(kind)
     with torch.no_grad():
-        expected = outcome(lambda: [torch.stack([one(ready.clone()) for one in nets])])
+        expected = outcome(lambda: [torch.stack([selected(one(ready.clone())) for one in nets])])
         odd = x.dtype == torch.uint8 and x.ndim != 4  # refused: nobody says what they mean
         found = outcome(lambda: [call(x)])
     if odd:
@@ -292,7 +293,7 @@ def dropout(chance):
         passes, copy = [], sharing(net)
         for t in range(3):
             with torch.no_grad(), MaskPerPass([generator(0, "pass", t)], len(x)):
-                passes.append(copy(x.clone()))
+                passes.append(selected(copy(x.clone())))
         return [torch.stack(passes)]
 
     found = outcome(lambda: [mc_dropout(net, passes=3).outputs(x)])

@@ -29,7 +29,7 @@ from nescio.data.readers.stream import first_of
 from nescio.guards import Guard, RegressionGuard
 from nescio.models import encoding_of, innermost
 from nescio.training.loop import Pair
-from nescio.training.recipes import Source
+from nescio.training.recipe import Source
 
 
 def dataset_named(text: str, **options: Any) -> Dataset:

@@ -37,7 +37,7 @@ from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded
 from nescio.nets.factory import needed_by
 from nescio.training.loop import Pair
-from nescio.training.recipes import Recipe
+from nescio.training.recipe import Recipe
 from nescio.training.train import train as train_model
 
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn

@@ -3,9 +3,15 @@
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
+from nescio.core.counted import check_axes as check_axes
+from nescio.core.counted import check_counted as check_counted
+from nescio.core.counted import check_ignore_index as check_ignore_index
+from nescio.core.counted import counted as counted
+from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
+from nescio.core.dirichlet import Dirichlet as Dirichlet
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -56,7 +62,6 @@ from nescio.core.multilabel import two_logits as two_logits
 from nescio.core.multilabel import zero_one as zero_one
 from nescio.core.prediction import Categorical as Categorical
 from nescio.core.prediction import Classification as Classification
-from nescio.core.prediction import Dirichlet as Dirichlet
 from nescio.core.prediction import Prediction as Prediction
 from nescio.core.prediction import answer as answer
 from nescio.core.prediction import check_labels as check_labels
@@ -98,6 +103,7 @@ from nescio.core.tensors import Shape as Shape
 from nescio.core.tensors import as_batch as as_batch
 from nescio.core.tensors import as_image_bytes as as_image_bytes
 from nescio.core.tensors import as_inputs as as_inputs
+from nescio.core.tensors import as_labels as as_labels
 from nescio.core.tensors import as_targets as as_targets
 from nescio.core.tensors import as_tensor as as_tensor
 from nescio.core.tensors import check_level as check_level

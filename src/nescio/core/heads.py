@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core.densities import DoubleExponential, Gaussian
+from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
 from nescio.core.multilabel import MultiLabel, two_logits
-from nescio.core.prediction import Categorical, Dirichlet, Prediction
+from nescio.core.prediction import Categorical, Prediction
 from nescio.core.registry import heads
 from nescio.core.student_t import (
     StudentT,
@@ -34,7 +35,7 @@ class Head:
     """A reading of raw outputs; calling it gives a prediction."""
 
     name: str
-    options: Mapping[str, float]
+    options: Mapping[str, Any]
     task: str  # "classification", "multilabel" or "regression"
     width: int  # network outputs for each class, label or target
     read: Callable[[Tensor], Prediction]
@@ -44,6 +45,7 @@ class Head:
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
     gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
     expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
+    log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
 
     def __call__(self, outputs: Tensor) -> Prediction:
         return self.read(outputs)
@@ -52,6 +54,8 @@ class Head:
         """What detectors read: class logits, or where a head has none, log probabilities."""
         if self.gives_logits:
             return outputs
+        if self.log_concentrations is not None:  # their softmax is the mean
+            return self.log_concentrations(outputs)
         return self.center(outputs) if self.expand is None else self.expand(outputs)
 
     def __reduce__(self) -> Any:
@@ -210,25 +214,46 @@ def classes_of(outputs: Tensor) -> Tensor:
 
 
 @heads.register
-def dirichlet(*, floor: float = 1.0) -> Head:
-    """Concentrations softplus(output) + floor of a Dirichlet over C class probabilities."""
-    _positive(floor, "floor")
-    logs = partial(_dirichlet_logs, floor)
+def dirichlet(*, activation: str | None = None, floor: float | None = None) -> Head:
+    """Concentrations of a Dirichlet over C class probabilities: exp(output), or softplus + floor.
+
+    activation: "exp" (the prior network's: the mean is the softmax of the outputs), or "softplus",
+    which is the default only if a floor is given, as files of earlier versions give it.
+    floor: what is added to each concentration, from 0 up; 0 by default for exp, 1 for softplus
+    (then the activation is the evidence of evidential networks).
+    """
+    kind = activation or ("exp" if floor is None else "softplus")
+    if kind not in ("exp", "softplus"):
+        raise NescioError(f"activation must be 'exp' or 'softplus', got {activation!r}")
+    least = float(kind == "softplus") if floor is None else float(floor)
+    if not (math.isfinite(least) and least >= 0):
+        raise NescioError(f"floor must be finite and not negative, got {floor}")
+    logs = partial(_log_concentrations, kind, least)
+    plain = kind == "exp" and not least  # outputs are log concentrations
     return Head(
         "dirichlet",
-        {"floor": floor},
+        {"activation": kind, "floor": least},
         "classification",
         1,
-        lambda outputs: Dirichlet(F.softplus(outputs) + floor),
-        logs,
-        lambda outputs, y: -logs(outputs).gather(-1, y[..., None])[..., 0],
+        lambda outputs: Dirichlet(logs(outputs)),
+        lambda outputs: logs(outputs).log_softmax(-1),
+        lambda outputs, y: cross_entropy(logs(outputs), y),
         lambda p, q: _kl_categorical(logs(p), logs(q)),
+        _categorical_slope if plain else None,
+        gives_logits=plain,
+        log_concentrations=logs,
     )
 
 
-def _dirichlet_logs(floor: float, outputs: Tensor) -> Tensor:
-    alpha = F.softplus(outputs) + floor
-    return alpha.log() - alpha.sum(-1, keepdim=True).log()
+SMALL = -30.0  # outputs below which softplus is exp, to the last digit
+
+
+def _log_concentrations(activation: str, floor: float, outputs: Tensor) -> Tensor:
+    """Log of activation + floor; softplus is its own argument, or exp, where that is exact."""
+    if activation == "softplus":
+        direct = F.softplus(outputs.clamp_min(SMALL)).log()
+        outputs = torch.where(outputs < SMALL, outputs, direct)
+    return outputs.logaddexp(outputs.new_tensor(math.log(floor))) if floor else outputs
 
 
 @heads.register

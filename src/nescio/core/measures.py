@@ -13,19 +13,14 @@ from typing import Any, TypeVar, cast, get_type_hints
 import torch
 from torch import Tensor
 
+from nescio.core import concentrations
 from nescio.core.densities import Regression
+from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
-from nescio.core.prediction import Classification, Dirichlet, Prediction
+from nescio.core.prediction import Classification, Prediction
 from nescio.core.registry import measures
 
 M = TypeVar("M", bound=Callable[..., Tensor])
-
-# For large a: lgamma(a) = (a - 1/2) log(a) - a + log(2 pi) / 2 + sum of LOG_GAMMA[k] / a^(2k+1),
-# digamma(a) = log(a) - 1 / (2 a) - sum of DIGAMMA[k] / a^(2k+2).
-SERIES = 20.0  # from here on the series are exact to the last digit
-LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
-HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def measure(function: M) -> M:
@@ -74,44 +69,22 @@ def class_variance(prediction: Classification) -> Tensor:
     probs = prediction.member_probs
     variance = (probs - probs.mean(0)).square().mean(0)
     if isinstance(prediction, Dirichlet):  # law of total variance
-        precision = prediction.member_precision[..., None]
-        variance = variance + (probs * (1 - probs) / (precision + 1)).mean(0)
+        variance = variance + _variance_within(prediction.log_alpha.double()).to(probs.dtype)
     return variance.mean(-1)
+
+
+def _variance_within(logs: Tensor) -> Tensor:
+    """p (1 - p) / (precision + 1), averaged over members, `(*batch, C)`."""
+    total = concentrations.log_total(logs)
+    product = concentrations.log_shares(logs) + concentrations.log_rest(logs) - total
+    return (product.exp() * torch.sigmoid(-total)).mean(0)
 
 
 @measure
 def differential_entropy(prediction: Dirichlet) -> Tensor:
     """Differential entropy, averaged over members; negative without bound when sharp."""
-    # The concentrations, which cancel, are taken out of each term: no digit is lost at 1e12.
-    alpha = prediction.alpha.double()
-    value = _log_gamma_less(alpha, 1).sum(-1) - _log_gamma_less(alpha.sum(-1), alpha.shape[-1])
-    return value.mean(0).to(prediction.alpha.dtype)
-
-
-def _log_gamma_less(a: Tensor, shift: int) -> Tensor:
-    """`lgamma(a) - (a - shift) digamma(a) + a`, by Stirling's series where `a` is large."""
-    large = a.clamp_min(SERIES)
-    tail = _series(large, LOG_GAMMA) + (large - shift) * _series(large, DIGAMMA) / large
-    far = (shift - 0.5) * large.log() + HALF_LOG_TWO_PI + 0.5 * (1 - shift / large) + tail
-    near = a.clamp_max(SERIES)
-    direct = torch.lgamma(near) - (near - shift) * torch.digamma(near) + near
-    return torch.where(a > SERIES, far, direct)
-
-
-def _excess(a: Tensor) -> Tensor:
-    """`digamma(a + 1) - log(a)`, about 1 / (2 a): by its series where `a` is large."""
-    large, near = a.clamp_min(SERIES), a.clamp_max(SERIES)
-    far = (0.5 - _series(large, DIGAMMA)) / large
-    return torch.where(a > SERIES, far, torch.digamma(near + 1) - near.log())
-
-
-def _series(a: Tensor, weights: tuple[float, ...]) -> Tensor:
-    """The sum of `weights[k] / a ** (2 k + 1)`."""
-    inverse = a.reciprocal()
-    value = torch.zeros_like(a)
-    for weight in reversed(weights):
-        value = value * inverse.square() + weight
-    return value * inverse
+    value = concentrations.differential_entropy(prediction.log_alpha.double())
+    return value.mean(0).to(prediction.log_alpha.dtype)
 
 
 @measure
@@ -123,6 +96,9 @@ def epistemic_variance(prediction: Regression) -> Tensor:
 @measure
 def predictive_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalized form."""
+    if isinstance(prediction, Dirichlet):
+        exact = entropy(prediction.to(torch.float64).log_probs)
+        return exact.to(prediction.log_alpha.dtype) / logarithm(base)
     return entropy(prediction.log_probs) / logarithm(base)
 
 
@@ -136,15 +112,16 @@ def entropy(log_probs: Tensor) -> Tensor:
 def expected_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Mean entropy of the members (data uncertainty); for a Dirichlet the mean over its draws."""
     if isinstance(prediction, Dirichlet):
-        return _dirichlet(prediction) / logarithm(base)
+        return _mean_gap(prediction, 0) / logarithm(base)
     return entropy(prediction.member_log_probs).mean(0) / logarithm(base)
 
 
-def _dirichlet(prediction: Dirichlet) -> Tensor:
-    alpha = prediction.alpha.double()  # digamma differences cancel in float32
-    total = alpha.sum(-1, keepdim=True)
-    terms = alpha / total * (torch.digamma(alpha + 1) - torch.digamma(total + 1))
-    return -terms.sum(-1).mean(0).to(prediction.alpha.dtype)
+def _mean_gap(prediction: Dirichlet, which: int) -> Tensor:
+    """The mean over classes and members of `rise` (0) or `fall` (1), as concentrations has them."""
+    logs = prediction.log_alpha.double()
+    probs = concentrations.log_shares(logs).exp()
+    gap = torch.where(probs > 0, probs * concentrations.gaps(logs)[which], 0.0)
+    return gap.sum(-1).mean(0).to(prediction.log_alpha.dtype)
 
 
 @measure
@@ -154,10 +131,10 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     probs = prediction.member_probs.double()
     within = torch.zeros_like(probs[0, ..., 0])
     if isinstance(prediction, Dirichlet):  # pairs of draws; the covariance may then be negative
-        alpha = prediction.alpha.double()
-        total = alpha.sum(-1, keepdim=True)
-        logs = torch.digamma(alpha) - torch.digamma(total)
-        within = ((prediction.classes - 1) / total[..., 0]).mean(0)
+        alpha = prediction.log_alpha.double()
+        total = concentrations.log_total(alpha)
+        logs = alpha + concentrations.lack(alpha) - total - concentrations.lack(total)
+        within = ((prediction.classes - 1) * (-total[..., 0]).exp()).mean(0)
     else:
         logs = prediction.member_log_probs.double()
     terms = ((probs - probs.mean(0)) * (logs - logs.mean(0))).mean(0)
@@ -184,19 +161,24 @@ def log_odds(prediction: Classification) -> Tensor:
 @measure
 def mutual_information(prediction: Classification, *, base: float = math.e) -> Tensor:
     """Total minus data uncertainty: how much the members disagree; at most log min(C, M)."""
+    if isinstance(prediction, Dirichlet):
+        return (_between(prediction) + _mean_gap(prediction, 1)) / logarithm(base)
     probs, logs = prediction.member_probs, prediction.member_log_probs
     gaps = torch.where(probs > 0, probs * (logs - prediction.log_probs), 0.0)
-    information = gaps.sum(-1).mean(0).clamp_min(0)
-    if isinstance(prediction, Dirichlet):
-        information = information + _within(prediction)
-    return information / logarithm(base)
+    return gaps.sum(-1).mean(0).clamp_min(0) / logarithm(base)
 
 
-def _within(prediction: Dirichlet) -> Tensor:
-    alpha = prediction.alpha.double()
-    total = alpha.sum(-1, keepdim=True)
-    within = (alpha / total * (_excess(alpha) - _excess(total))).sum(-1)
-    return within.mean(0).to(prediction.alpha.dtype)
+def _between(prediction: Dirichlet) -> Tensor:
+    """The mean divergence of the members' means from the mean of all."""
+    exact = prediction.to(torch.float64)
+    gaps = concentrations.categorical_divergence(exact.member_log_probs, exact.log_probs)
+    return gaps.mean(0).to(prediction.log_alpha.dtype)
+
+
+@measure
+def negative_log_precision(prediction: Dirichlet) -> Tensor:
+    """Minus the log of the precision: how little evidence there is, whatever its classes."""
+    return -prediction.log_precision
 
 
 @measure

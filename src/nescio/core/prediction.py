@@ -267,33 +267,6 @@ class Categorical(Classification):
         return self.logits.log_softmax(-1)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Dirichlet(Classification):
-    """A distribution over class probabilities with concentrations `alpha` `(M, *batch, C)`."""
-
-    alpha: Tensor
-
-    def _check(self) -> None:
-        if not (self.alpha > 0).all() or not self.member_precision.isfinite().all():
-            raise NescioError(
-                "Dirichlet: concentrations must be positive, and they and their sum finite"
-            )
-
-    @cached_property
-    def member_log_probs(self) -> Tensor:
-        return self.alpha.log() - self.member_precision.log()[..., None]
-
-    @cached_property
-    def member_precision(self) -> Tensor:
-        """Sum of the concentrations of each member, `(M, *batch)`."""
-        return self.alpha.sum(-1)
-
-    @property
-    def precision(self) -> Tensor:
-        """Sum of the concentrations, averaged over members, `(*batch,)`: the evidence."""
-        return self.member_precision.mean(0)
-
-
 def answer(predictor: object, x: Tensor) -> Prediction:
     """The prediction with gradients with respect to the inputs, of a predictor that has them."""
     if not callable(getattr(predictor, "answer", None)):

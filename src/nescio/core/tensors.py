@@ -94,10 +94,19 @@ def as_batch(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return x.to(dtype).div_(255) if x.dtype == torch.uint8 else x.to(dtype)
 
 
+def as_labels(y: Tensor) -> Tensor:
+    """Checked targets as losses read them: bytes, as `as_targets` leaves label maps, as int64."""
+    return y.long() if y.dtype == torch.uint8 else y
+
+
 def as_targets(
-    value: Any, samples: int, *, task: str, dtype: torch.dtype = torch.float32
+    value: Any, samples: int, *, task: str, dtype: torch.dtype = torch.float32, maps: bool = False
 ) -> Tensor:
-    """Class labels `(N,)` as int64, several labels `(N, K)` so, or targets `(N, D)` as floats."""
+    """Class labels `(N,)` as int64, several labels `(N, K)` so, or targets `(N, D)` as floats.
+
+    maps: class labels may have more axes, `(N, H, W)`; those of uint8 then stay bytes, to be
+    converted a batch at a time.
+    """
     y = as_tensor(value, "targets")
     if y.ndim == 0 or len(y) != samples:
         raise NescioError(f"{samples} inputs but targets of shape {tuple(y.shape)}; one per sample")
@@ -105,6 +114,8 @@ def as_targets(
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if y.is_floating_point() and bool(((y == 0) | (y == 1)).all()):
             y = y.long()  # as torch.nn.BCEWithLogitsLoss wants them
+        if maps and y.ndim > 1 and not y.is_floating_point():
+            return y if y.dtype == torch.uint8 else y.long()
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
                 f"class labels must be integers of shape (samples,), got {y.dtype} "

@@ -1,69 +1,115 @@
 """Random changes of training images that keep their class: crops and mirrors.
 
-Each member draws from the generator of (seed, member, epoch, step), as everything does.
+Label maps move with their images. Each member draws from the generator of (seed, member, epoch,
+step), as everything does.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, Rng
+from nescio.core import NescioError, Rng, as_labels
+
+MoveLabels = Callable[[Tensor, torch.Generator, int], Tensor]
 
 
 @dataclass(frozen=True)
 class Augment:
-    """A random change of a batch of images `(B, C, H, W)`, floats or bytes."""
+    """A random change of a batch of images `(B, C, H, W)`, floats or bytes.
+
+    move_labels: the same change of label maps `(B, H, W)`, from a generator in the same state and
+    with the label for pixels that come in at the edges; None: not known. `still` for changes of
+    colors, which move nothing.
+    """
 
     description: str
     change: Callable[[Tensor, torch.Generator], Tensor]
     least: int = 1  # pixels an image must have each way
+    move_labels: MoveLabels | None = field(default=None, kw_only=True)
+    fills: bool = field(default=False, kw_only=True)  # whether pixels come in at the edges
+
+
+def still(labels: Tensor, _: torch.Generator, __: int) -> Tensor:
+    """Label maps as they are: for augmentations that move no pixel."""
+    return labels
 
 
 def crops(pad: int = 4) -> Augment:
-    """Shift each image by up to `pad` pixels each way; zeros come in at the edges."""
+    """Shift each image by up to `pad` pixels each way; zeros come in at the edges.
+
+    In label maps the ignore index comes in.
+    """
     if isinstance(pad, bool) or not isinstance(pad, int) or pad < 1:
         raise NescioError(f"pad must be a whole number from 1 up, got {pad!r}")
 
-    def change(x: Tensor, source: torch.Generator) -> Tensor:
-        samples, _, height, width = x.shape
-        corner = torch.randint(2 * pad + 1, (2, samples), generator=source).to(x.device)
+    def shift(x: Tensor, source: torch.Generator, fill: int = 0) -> Tensor:
+        height, width = x.shape[-2:]
+        corner = torch.randint(2 * pad + 1, (2, len(x)), generator=source).to(x.device)
         # Every window is a view; choosing one for each image is one copy of the batch.
-        windows = F.pad(x, (pad, pad, pad, pad)).unfold(2, height, 1).unfold(3, width, 1)
-        return windows[torch.arange(samples, device=x.device), :, corner[0], corner[1]]
+        padded = F.pad(x, (pad, pad, pad, pad), value=fill)
+        windows = padded.unfold(-2, height, 1).unfold(-2, width, 1).movedim((-4, -3), (1, 2))
+        return windows[torch.arange(len(x), device=x.device), corner[0], corner[1]]
 
-    return Augment(f"crops({pad})", change, least=pad + 1)
+    return Augment(f"crops({pad})", shift, least=pad + 1, move_labels=shift, fills=True)
 
 
 def mirrors() -> Augment:
     """Swap left and right in about half of the images."""
 
-    def change(x: Tensor, source: torch.Generator) -> Tensor:
+    def flip(x: Tensor, source: torch.Generator, _: int = 0) -> Tensor:
         chosen = torch.randint(2, (len(x),), generator=source).to(x.device).bool()
-        return torch.where(chosen[:, None, None, None], x.flip(3), x)
+        return torch.where(chosen.reshape(-1, *(1,) * (x.ndim - 1)), x.flip(-1), x)
 
-    return Augment("mirrors()", change)
+    return Augment("mirrors()", flip, move_labels=flip)
 
 
 def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
     """Each member's images `(M, B, C, H, W)`, changed by every step in turn."""
-    moved = []
-    for images, source in zip(x.unbind(0), rng.generators("augment"), strict=True):
+    return augment_pairs(steps, x, x.new_empty(x.shape[:2]), rng)[0]
+
+
+def augment_pairs(
+    steps: Sequence[Augment], x: Tensor, y: Tensor, rng: Rng, ignore_index: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The images as `augment` changes them, and label maps `(M, B, H, W)` moved along with them.
+
+    Other targets stay as they are.
+    """
+    moved, labels, maps = [], [], y.ndim == 4
+    y = as_labels(y) if maps else y  # so that it holds any ignore index
+    for images, own, source in zip(
+        x.unbind(0), y.unbind(0), rng.generators("augment"), strict=True
+    ):
         for step in steps:
+            twin = torch.Generator().set_state(source.get_state()) if maps else source
             was, images = images, step.change(images, source)
-            if images.shape != was.shape or images.dtype != was.dtype:
-                raise NescioError(
-                    f"{step.description} made {images.dtype} {tuple(images.shape)} of {was.dtype} "
-                    f"{tuple(was.shape)}; an augmentation keeps type and shape (bytes stay bytes)"
-                )
+            _check_kept(step, was, images)
+            if maps and step.move_labels is not None:
+                before, own = own, step.move_labels(own, twin, ignore_index or 0)
+                _check_kept(step, before, own)
         moved.append(images)
-    return torch.stack(moved)
+        labels.append(own)
+    return torch.stack(moved), torch.stack(labels) if maps else y
 
 
-def check_augments(steps: object, features: Sequence[int]) -> tuple[Augment, ...]:
-    """The steps as a tuple, if they fit inputs of this shape."""
+def _check_kept(step: Augment, was: Tensor, images: Tensor) -> None:
+    if images.shape != was.shape or images.dtype != was.dtype:
+        raise NescioError(
+            f"{step.description} made {images.dtype} {tuple(images.shape)} of {was.dtype} "
+            f"{tuple(was.shape)}; an augmentation keeps type and shape (bytes stay bytes)"
+        )
+
+
+def check_augments(
+    steps: object,
+    features: Sequence[int],
+    targets: Sequence[int] = (),
+    ignore_index: int | None = None,
+) -> tuple[Augment, ...]:
+    """The steps as a tuple, if they fit inputs and targets of these shapes."""
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
         raise NescioError("augment takes crops(), mirrors(), or a list of them")
@@ -77,4 +123,27 @@ def check_augments(steps: object, features: Sequence[int]) -> tuple[Augment, ...
                 f"{step.description} would push images of {features[1]} x {features[2]} pixels "
                 "out of sight; use a smaller one"
             )
+        if len(targets) > 1:
+            _check_maps(step, tuple(features[1:]), tuple(targets), ignore_index)
     return tuple(chosen)
+
+
+def _check_maps(
+    step: Augment, image: tuple[int, ...], labels: tuple[int, ...], ignore_index: int | None
+) -> None:
+    """Refuse label maps that a step cannot move along with the images."""
+    if labels != image:
+        raise NescioError(
+            f"{step.description} moves label maps of the size of the images, {image}; these are "
+            f"{labels}"
+        )
+    if step.move_labels is None:
+        raise NescioError(
+            f"it is not known how {step.description} moves label maps; give it "
+            "Augment(..., move_labels=...), nescio.data.augmentation.still if it moves none"
+        )
+    if step.fills and ignore_index is None:
+        raise NescioError(
+            f"{step.description} brings pixels without a label into the maps; give an "
+            "ignore_index for them, one that is not a class"
+        )

@@ -88,8 +88,8 @@ def _energy(view: View, _: State, *, temperature: float) -> Tensor:
     energies = free_energy(view.logits, temperature)
     if temperature == 1.0 and len(energies) > 1 and bool((energies[:FEW].abs() < NONE).all()):
         raise NescioError(
-            "the logits are logarithms of probabilities (a log-softmax at the end, or a Dirichlet "
-            "head), so their energy is 0 for every input; use msp or entropy"
+            "the logits are logarithms of probabilities (a log-softmax at the end), so their "
+            "energy is 0 for every input; use msp or entropy"
         )
     return energies
 
@@ -181,7 +181,7 @@ def measured(
     measure: str,
     *,
     head: str = "categorical",
-    head_options: Mapping[str, float] | None = None,
+    head_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Detector:
     """An uncertainty measure of all networks' answers together, such as mutual information.
@@ -203,7 +203,7 @@ def measured(
 
 @joint.named("measured")
 def _measured(
-    logits: Tensor, *, measure: str, head: str, head_options: Mapping[str, float], options: Options
+    logits: Tensor, *, measure: str, head: str, head_options: Mapping[str, Any], options: Options
 ) -> Tensor:
     read, value = heads[head](**head_options), measures[measure]
     size = max(1, NUMBERS // (logits.shape[0] * logits.shape[2]))

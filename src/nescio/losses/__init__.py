@@ -6,6 +6,7 @@ from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
 from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
+from nescio.losses.evidential import evidential as evidential
 from nescio.losses.evidential_regression import (
     evidential_regression as evidential_regression,
 )
@@ -23,3 +24,8 @@ from nescio.losses.loss import squared_error as squared_error
 from nescio.losses.penalties import anchored as anchored
 from nescio.losses.penalties import elbo as elbo
 from nescio.losses.penalties import weight_decay as weight_decay
+from nescio.losses.prior_networks import belief_matching as belief_matching
+from nescio.losses.prior_networks import dirichlet_elbo as dirichlet_elbo
+from nescio.losses.prior_networks import forward_kl as forward_kl
+from nescio.losses.prior_networks import prior_exposure as prior_exposure
+from nescio.losses.prior_networks import reverse_kl as reverse_kl

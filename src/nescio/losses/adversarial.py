@@ -52,9 +52,14 @@ def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: flo
         if still == batch.x.shape[1]:
             return base(forward, batch, rng)
         center, labels = batch.x[:, still:], batch.y[:, still:]
+        weight = None if batch.weight is None else batch.weight[:, still:]
         ascent.check(center, lead=2, what="training inputs", advice=ADVICE)
         start = random_start(ascent, center, rng)
-        moved, _ = ascent(lambda x: label_odds(frozen(x), labels), center, start=start, lead=2)
+
+        def objective(x: Tensor) -> Tensor:
+            return label_odds(base.head.logits(frozen(x)), labels, weight)
+
+        moved, _ = ascent(objective, center, start=start, lead=2)
         x = torch.cat([batch.x[:, :still], moved], 1)
         return base(forward, replace(batch, x=x), rng)
 
@@ -82,7 +87,7 @@ def virtual_adversarial(
 
         def gap(offset: Tensor) -> Tensor:  # mean divergence of each member, (M,)
             moved = forward(batch.x + (batch.high - batch.low) * offset)
-            return base.head.divergence(outputs, moved).flatten(1).mean(1)
+            return batch.mean(base.head.divergence(outputs, moved))
 
         draw = rng.normal(batch.x.shape[1:], "virtual", like=batch.x)
         direction = _unit(draw, draw)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent, linf
-from nescio.core import NescioError, Rng, derive
+from nescio.core import Head, NescioError, Rng, derive
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
@@ -51,8 +51,9 @@ def ceda(
 
     ood: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
     nothing from noise in [0, 1].
-    form: "max", the largest log-probability (equation 3), or "uniform", the cross-entropy to the
-    uniform distribution. share: OOD inputs per training sample.
+    form: "max", the largest log-probability (equation 3), "uniform", the cross-entropy to the
+    uniform distribution, or, for concentrations, "flat", the divergence from the flat Dirichlet.
+    share: OOD inputs per training sample.
     pool: the number of OOD inputs that take turns; None: new ones in every step.
     """
     check(base, ood, weight, form, share, pool)
@@ -60,7 +61,7 @@ def ceda(
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         index = numbers(ood, batch, rng, share, pool)
         in_dist, outputs = with_others(base, forward, batch, rng, draw(ood, index, batch))
-        return in_dist + weight * confidence_term(outputs, form)
+        return in_dist + weight * confidence_term(base.head, outputs, form)
 
     text = f"ceda({base.description}, {ood.description}, {weight=}, {form=}, {share=}, {pool=})"
     return base.with_step(text, step)
@@ -139,7 +140,7 @@ def acet(
             start = nearest(center + warm.recall(position))
         else:
             start = random_start(ascent, center, rng, scale)
-        result = _searched(ascent, forward, center, start, scale)
+        result = _searched(ascent, base.head, forward, center, start, scale)
         if keep:
             warm.store(position, result - center)
         if free:
@@ -151,19 +152,23 @@ def acet(
 
             batch.wanted.append((result, go_on))
         in_dist, outputs = with_others(base, forward, batch, rng, result)
-        return in_dist + weight * confidence_term(outputs, form)
+        return in_dist + weight * confidence_term(base.head, outputs, form)
 
     return base.with_step(text, step)
 
 
 def _searched(
-    ascent: Ascent, forward: Forward, center: Tensor, start: Tensor, scale: float
+    ascent: Ascent, head: Head, forward: Forward, center: Tensor, start: Tensor, scale: float
 ) -> Tensor:
     """The surest points that the attack reaches from `start`; without steps, `start`."""
     if not ascent.steps:
         return start
     frozen = forward.frozen()
-    return ascent(lambda x: top_odds(frozen(x)), center, start=start, lead=2, scale=scale)[0]
+
+    def objective(x: Tensor) -> Tensor:
+        return top_odds(head.logits(frozen(x)))
+
+    return ascent(objective, center, start=start, lead=2, scale=scale)[0]
 
 
 def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:

@@ -26,7 +26,9 @@ STEP = 1.01
 
 
 @losses.register
-def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
+def learned_confidence(
+    *, budget: float = 0.3, share: float = 0.5, ignore_index: int | None = None
+) -> Loss:
     """Likelihood with hints where the network is unsure, and a price for asking.
 
     The network has one output more than there are classes. Its prediction is of the classes alone;
@@ -34,6 +36,7 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
 
     budget: the mean of -log c that the price is adapted to, by 1 % a step.
     share: the share of the samples in a batch that may get hints; the others teach the classes.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     if not (math.isfinite(budget) and budget > 0):
         raise NescioError(f"budget must be positive and finite, got {budget}")
@@ -48,18 +51,22 @@ def learned_confidence(*, budget: float = 0.3, share: float = 0.5) -> Loss:
         hinted = (sure + own).logaddexp(unsure)  # log(c p_y + 1 - c)
         draws = [torch.rand(batch.x.shape[1], generator=g) for g in rng.generators("hints")]
         asked = (torch.stack(draws) < share).to(batch.x.device)  # who may get hints, (M, B)
-        cost = -sure.mean(1)
+        asked = asked.reshape(*asked.shape, *(1,) * (own.ndim - 2))  # all labels of a map, or none
+        cost = -batch.mean(sure)
         price = batch.memory.setdefault(PRICE, outputs.new_full((len(outputs),), FIRST))
-        loss = -torch.where(asked, hinted, own).mean(1) + price.clone() * cost
+        loss = -batch.mean(torch.where(asked, hinted, own)) + price.clone() * cost
         price *= torch.where(cost.detach() > budget, STEP, 1 / STEP)
         return loss
 
     text = f"learned_confidence({head.name}(), {budget=}, {share=})"
-    return Loss(description=text, head=head, score=head.nll, step=step)
+    loss = Loss(description=text, head=head, score=head.nll, step=step)
+    return loss.ignoring(ignore_index)
 
 
 @losses.register
-def reject_class(*, payoff: float = 4.0, free: float = 0.2) -> Loss:
+def reject_class(
+    *, payoff: float = 4.0, free: float = 0.2, ignore_index: int | None = None
+) -> Loss:
     """Negative log of what a bet on the classes pays; the last output is the reject class.
 
     The network has one output more than there are classes. Its prediction is of the classes alone;
@@ -68,6 +75,7 @@ def reject_class(*, payoff: float = 4.0, free: float = 0.2) -> Loss:
     payoff: from 1 (rejecting is free) to C (betting at chance is fair); smaller rejects more.
     free: share of the run, at its start, in which the payoff is at least C, so that rejecting
     gains nothing; without it the network may learn to reject all.
+    ignore_index: the label of what is left out, one that is not a class.
     """
     if not (math.isfinite(payoff) and payoff > 1):
         raise NescioError(f"payoff must be a number above 1, got {payoff}")
@@ -82,10 +90,10 @@ def reject_class(*, payoff: float = 4.0, free: float = 0.2) -> Loss:
         outputs = forward(batch.x)
         early = batch.step < free * batch.total
         fair = max(payoff, outputs.shape[-1] - 1.0)
-        return _bet(outputs, batch.y, fair if early else payoff).mean(1)
+        return batch.mean(_bet(outputs, batch.y, fair if early else payoff))
 
     text = f"reject_class({head.name}(), {payoff=}, {free=})"
-    return Loss(description=text, head=head, score=score, step=step)
+    return Loss(description=text, head=head, score=score, step=step).ignoring(ignore_index)
 
 
 def _bet(outputs: Tensor, y: Tensor, payoff: float) -> Tensor:

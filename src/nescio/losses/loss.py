@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -14,8 +15,10 @@ from nescio.core import (
     Rng,
     Slope,
     categorical,
+    check_ignore_index,
     fixed_variance,
     only_tensor,
+    without_ignored,
 )
 from nescio.core.registry import losses
 from nescio.data.ranges import Units
@@ -31,7 +34,8 @@ class Batch:
     """One training batch of every member, and what losses ask about the training set."""
 
     x: Tensor  # (M, B, ...)
-    y: Tensor  # (M, B) labels or (M, B, D) targets
+    y: Tensor  # (M, B) labels, (M, B, H, W) label maps, or (M, B, D) targets
+    weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
     points: int  # size of the training set
     low: Tensor  # smallest and largest training value of each feature
     high: Tensor
@@ -44,21 +48,84 @@ class Batch:
     def members(self, part: slice) -> "Batch":
         """The batch of some members."""
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
-        return replace(self, x=self.x[part], y=self.y[part], memory=memory, wanted=[])
+        weight = None if self.weight is None else self.weight[part]
+        own = {"x": self.x[part], "y": self.y[part], "weight": weight}
+        return replace(self, **own, memory=memory, wanted=[])  # type: ignore[arg-type]
+
+    def counting(self, ignore_index: int | None) -> "Batch":
+        """The same with ignored labels as class 0 of weight 0."""
+        y, counts = without_ignored(self.y, ignore_index)
+        if counts is None:
+            return self
+        weight = counts.to(self.x.dtype)
+        return replace(self, y=y, weight=weight if self.weight is None else self._spread(weight))
+
+    def _spread(self, values: Tensor) -> Tensor:
+        """Values `(M, B, ...)` times the weights, of samples or of labels."""
+        if self.weight is None:
+            return values
+        return values * self.weight.reshape(
+            *self.weight.shape, *(1,) * (values.ndim - self.weight.ndim)
+        )
+
+    def mean(self, scores: Tensor) -> Tensor:
+        """The weighted mean `(M,)` of scores `(M, B, ...)`, of a member without weights 0.
+
+        All losses average by it, so that samples and labels without weight count in none.
+        """
+        if self.weight is None:
+            return scores.flatten(1).mean(1)
+        weights = self._spread(torch.ones_like(scores))
+        scores = torch.where(weights > 0, scores, 0.0) * weights
+        total = weights.flatten(1).sum(1)
+        return scores.flatten(1).sum(1) / torch.where(total > 0, total, 1.0)
+
+    def total_weight(self) -> Tensor:
+        """How much the batch counts for each member, `(M,)`: the number of labels by default."""
+        return self._spread(torch.ones_like(self.y, dtype=self.x.dtype)).flatten(1).sum(1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A training objective; `score` is its data term for each sample, also used for validation."""
+    """A training objective; `score` is its data term for each label, also used for validation.
+
+    Labels that equal `ignore_index` are left out, before they come to `step` or `score`.
+    """
 
     description: str
     head: Head
     score: Score
     step: Step
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
+    ignore_index: int | None = None  # a label that is not a class; None: all labels count
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        return self.step(forward, batch, rng)
+        return self.step(forward, batch.counting(self.ignore_index), rng)
+
+    def totals(self, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of the scores of the labels that count, and their number, `(M,)` each."""
+        y, counts = without_ignored(y, self.ignore_index)
+        scores = self.score(outputs, y)
+        if counts is None:
+            counts = torch.ones_like(scores, dtype=torch.bool)
+        kept = torch.where(counts, scores, 0.0)
+        return kept.flatten(1).sum(1), counts.flatten(1).sum(1)
+
+    def ignoring(self, ignore_index: int | None) -> "Loss":
+        """The same loss without the labels that equal `ignore_index`; None: as it is."""
+        index = check_ignore_index(ignore_index)
+        if index is None or index == self.ignore_index:
+            return self
+        if self.ignore_index is not None:
+            raise NescioError(
+                f"the loss ignores label {self.ignore_index} already, and now {index}; say it once"
+            )
+        if self.head.task != "classification":
+            raise NescioError(
+                f"ignore_index is a class label to leave out; the {self.head.name} head has none"
+            )
+        text = f"{self.description} ignoring {index}"
+        return replace(self, description=text, slope=None, ignore_index=index)
 
     def with_step(self, description: str, step: Step) -> "Loss":
         """Another objective with this data term."""
@@ -82,10 +149,10 @@ def as_loss(loss: object) -> Loss:
 
 
 def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
-    """A loss that is the mean of a score over the samples of the batch."""
+    """A loss that is the mean of a score over the samples, or labels, of the batch."""
 
     def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
-        return score(forward(batch.x), batch.y).flatten(1).mean(1)
+        return batch.mean(score(forward(batch.x), batch.y))
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     text = f"{name}({head.name}({options}))"
@@ -130,8 +197,11 @@ def absolute_error(head: Head | None = None) -> Loss:
 
 
 @losses.register
-def brier(head: Head | None = None) -> Loss:
-    """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes."""
+def brier(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
+    """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes.
+
+    ignore_index: the label of what is left out, one that is not a class.
+    """
     head = head or categorical()
     if head.task != "classification":
         raise NescioError(f"the Brier score needs class probabilities, the head is {head.name}")
@@ -140,14 +210,17 @@ def brier(head: Head | None = None) -> Loss:
         probs = head.center(outputs).exp()
         return (probs - F.one_hot(labels, probs.shape[-1])).square().sum(-1)
 
-    return pointwise("brier", head, score)
+    return pointwise("brier", head, score).ignoring(ignore_index)
 
 
 @losses.register
-def nll(head: Head | None = None) -> Loss:
-    """Negative log-likelihood in nats, summed over targets and averaged over samples."""
+def nll(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
+    """Negative log-likelihood in nats, summed over targets and averaged over samples.
+
+    ignore_index: the label of what is left out, one that is not a class.
+    """
     head = head or categorical()
-    return pointwise("nll", head, head.nll, head.nll_slope)
+    return pointwise("nll", head, head.nll, head.nll_slope).ignoring(ignore_index)
 
 
 def in_units(units: Units, loss: Loss) -> Loss:

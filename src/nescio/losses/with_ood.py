@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent
-from nescio.core import NescioError, Rng, derive, generator
+from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.data import OODSource
+from nescio.losses.divergences import differentiable, from_flat
 from nescio.losses.loss import Batch, Loss
 from nescio.nets.stack import Forward
 
@@ -19,14 +20,20 @@ ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=...,
 def top_odds(outputs: Tensor) -> Tensor:
     """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1."""
     top, label = outputs.max(-1, keepdim=True)
-    return top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    odds = top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    return odds.flatten(2).mean(2) if odds.ndim > 2 else odds
 
 
-def label_odds(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Log-odds against the labels `(M, B)`."""
+def label_odds(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Log-odds against the labels, `(M, B)`; of label maps the mean over those with a weight."""
     label = labels[..., None]
     others = outputs.scatter(-1, label, -math.inf).logsumexp(-1)
-    return others - outputs.gather(-1, label)[..., 0]
+    odds = others - outputs.gather(-1, label)[..., 0]
+    if odds.ndim == 2:
+        return odds
+    if weight is not None and weight.shape == odds.shape:
+        odds = odds * weight
+    return odds.flatten(2).mean(2)
 
 
 def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -> Tensor:
@@ -36,7 +43,7 @@ def random_start(ascent: Ascent, center: Tensor, rng: Rng, scale: float = 1.0) -
     return ascent.start(center, torch.cat(draws).to(center), scale=scale)
 
 
-Form = Literal["max", "uniform"]
+Form = Literal["max", "uniform", "flat"]
 APART = 1 << 40  # numbers of an endless OOD source between two members
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -111,12 +118,15 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
     return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.x)
 
 
-def confidence_term(outputs: Tensor, form: Form) -> Tensor:
-    """The confidence of outputs `(M, B', C)`, `(M,)`: largest log-probability, or cross-entropy."""
-    total = outputs.logsumexp(-1)
-    if form == "max":
-        return (outputs.amax(-1) - total).mean(1)
-    return (total - outputs.mean(-1)).mean(1)
+def confidence_term(head: Head, outputs: Tensor, form: Form) -> Tensor:
+    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: see `ceda` for its forms."""
+    logits = head.logits(outputs)
+    if form == "flat":
+        each = differentiable(from_flat)(logits)
+    else:
+        total = logits.logsumexp(-1)
+        each = logits.amax(-1) - total if form == "max" else total - logits.mean(-1)
+    return each.flatten(1).mean(1)
 
 
 def check(
@@ -133,8 +143,13 @@ def check(
         raise NescioError(f"weight must be a number from 0 up, got {weight}")
     if not 0 < share < math.inf:
         raise NescioError(f"share must be positive, got {share}")
-    if form not in ("max", "uniform"):
-        raise NescioError(f"form must be 'max' or 'uniform', got {form!r}")
+    if form not in get_args(Form):
+        raise NescioError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
+    if form == "flat" and base.head.log_concentrations is None:
+        raise NescioError(
+            f"the flat form reads concentrations, and the {base.head.name} head gives none; use a "
+            "loss with heads.dirichlet(), such as losses.reverse_kl()"
+        )
     if pool is not None and (isinstance(pool, bool) or not isinstance(pool, int) or pool < 1):
         raise NescioError(f"pool must be a whole number from 1 up, or None, got {pool!r}")
     if pool is not None and ood.size is not None and pool > ood.size:
@@ -142,8 +157,8 @@ def check(
 
 
 def check_logits_head(base: Loss) -> None:
-    """Refuse a loss whose outputs are not class logits."""
-    if base.head.name != "categorical":
+    """Refuse a loss whose outputs are neither class logits nor concentrations."""
+    if base.head.name != "categorical" and base.head.log_concentrations is None:
         raise NescioError(f"this loss reads class logits; the {base.head.name} head has none")
 
 

@@ -24,6 +24,7 @@ from nescio.nets import (
     called,
     columns_of,
     entering,
+    found,
     is_scripted,
     reads_tokens,
     refusing_shapes,
@@ -133,7 +134,7 @@ class MCDropout:
 
     @torch.no_grad()
     def outputs(self, x: Any) -> Tensor:
-        """Raw outputs `(M x T, N, O)`."""
+        """Raw outputs `(M x T, N, *axes, O)`."""
         first = next(self.nets[0].parameters())
         tokens = reads_tokens(self.nets[0])
         columns = columns_of(self.nets[0])
@@ -148,7 +149,7 @@ class MCDropout:
         return torch.cat(parts).to(x.device)
 
     def _passes(self, net: nn.Module, x: Inputs, together: int) -> Tensor:
-        """Outputs `(T, N, O)` of all passes, some of them together."""
+        """Outputs `(T, N, *axes, O)` of all passes, some of them together."""
         starts = range(0, self.passes, together)
         runs = [range(t, min(t + together, self.passes)) for t in starts]
         return torch.cat([self._run(net, x, run)[0] for run in runs])
@@ -192,11 +193,11 @@ class MCDropout:
         return mode.widest if _close(together, truth) else None
 
     def _run(self, net: nn.Module, x: Inputs, passes: range) -> tuple[Tensor, MaskPerPass]:
-        """Outputs `(T, N, O)` of some passes over one chunk of inputs."""
+        """Outputs `(T, N, *axes, O)` of some passes over one chunk of inputs."""
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
             result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
-        outputs: Tensor = mode.expanded(selected(result))
+        outputs: Tensor = selected(mode.expanded(found(result)))
         return outputs.unflatten(0, (len(passes), len(x))), mode
 
 

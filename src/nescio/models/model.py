@@ -157,7 +157,7 @@ class Model:
 
     @torch.no_grad()
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
-        """Raw outputs `(M, N, O)`, computed `batch_size` samples at a time, where `x` lives.
+        """Raw outputs `(M, N, *axes, O)`, `batch_size` samples at a time, where `x` lives.
 
         x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
         `(N, C, H, W)` are converted a batch at a time; 255 is 1.
@@ -170,7 +170,7 @@ class Model:
         return torch.cat(chunks, dim=1).contiguous()
 
     def _forward(self, x: Inputs) -> Tensor:
-        """Raw outputs `(M, N, O)` in one go."""
+        """Raw outputs `(M, N, *axes, O)` in one go."""
         x = entering(x, self.device, self.dtype, tokens=reads_tokens(self.net))
 
         def repeated(part: Tensor) -> Tensor:
@@ -323,11 +323,7 @@ def with_encoding(manifest: Mapping[str, Any], net: nn.Module) -> nn.Module:
 
 
 def check_logits(outputs: Tensor, head: Head) -> None:
-    """Refuse maps, and probabilities where logits are expected."""
-    if outputs.ndim != 3:
-        raise NescioError(
-            f"a network must return (samples, outputs), it returned {tuple(outputs.shape[1:])}"
-        )
+    """Refuse probabilities where logits are expected, and one logit where several are."""
     if head.name == "categorical" and outputs.shape[-1] < 2:
         raise NescioError(f"the network has one output, not one logit for each class; {asked()}")
     if head.name in ("binary", "multilabel"):

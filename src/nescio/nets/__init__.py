@@ -22,7 +22,9 @@ from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf
 from nescio.nets.reading import Output as Output
 from nescio.nets.reading import called as called
+from nescio.nets.reading import classes_last as classes_last
 from nescio.nets.reading import entering as entering
+from nescio.nets.reading import found as found
 from nescio.nets.reading import located as located
 from nescio.nets.reading import reads_tokens as reads_tokens
 from nescio.nets.reading import refusing_shapes as refusing_shapes

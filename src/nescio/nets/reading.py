@@ -88,22 +88,59 @@ def located(result: Any) -> Output:
 
 
 def selected(result: Any, output: Output = None) -> Tensor:
-    """The logits in what a network returns: named by `output`, or where they are found."""
-    if output is None and not isinstance(result, Tensor):
-        output = located(result)
+    """The logits in what a network returns, `(N, C)` or for maps and sequences `(N, *axes, C)`.
+
+    A network returns the classes on axis 1, `(N, C, *axes)`, as torch's cross_entropy reads them.
+    This is the one place where they become the last axis.
+    """
+    logits = found(result, output)
+    return logits.movedim(1, -1) if logits.ndim > 2 else logits
+
+
+def found(result: Any, output: Output = None) -> Tensor:
+    """The logits as the network returns them: named by `output`, or where they are found."""
+    place = located(result) if output is None and not isinstance(result, Tensor) else output
     try:
-        chosen = result if output is None else _pick(result, output)
+        chosen = result if place is None else _pick(result, place)
     except (KeyError, IndexError, AttributeError, TypeError) as error:
         raise NescioError(
-            f"output={output!r} does not fit what the network returns, {_what(result)}"
+            f"output={place!r} does not fit what the network returns, {_what(result)}"
         ) from error
     if not isinstance(chosen, Tensor):
-        which = "" if output is None else f", and output={output!r} is {_what(chosen)}"
+        which = "" if place is None else f", and output={place!r} is {_what(chosen)}"
         raise NescioError(
             f"the network returns {_what(result)}{which}; say which tensor holds the logits: "
             "output= takes an index, a key or a function of what it returns"
         )
+    if chosen.ndim == 3 and place is not None and not callable(place):
+        raise NescioError(
+            f"output={place!r} is {_what(chosen)}, and it is not known which axis has the classes; "
+            "give a function that returns (samples, classes, steps): for classes on the last axis "
+            f"output=lambda result: {_taken(result, place)}.movedim(-1, 1)"
+        )
     return chosen[:, None] if chosen.ndim == 1 else chosen  # one number a sample is one output
+
+
+def _taken(result: Any, place: Any) -> str:
+    """How a part of what a network returns is written."""
+    named = isinstance(place, str) and not isinstance(result, Mapping)
+    return f"result.{place}" if named else f"result[{place!r}]"
+
+
+class ClassesSecond(nn.Module):
+    """Outputs `(N, *axes, C)` as `(N, C, *axes)`."""
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        return outputs.movedim(-1, 1)
+
+
+def classes_last(net: nn.Module) -> nn.Sequential:
+    """A network whose classes are on the last axis, `(N, T, C)`, as one that returns `(N, C, T)`.
+
+    A linear layer on every step of a sequence gives such outputs; nescio, as torch's
+    cross_entropy, reads classes on axis 1.
+    """
+    return nn.Sequential(net, ClassesSecond())
 
 
 def returning(net: nn.Module, output: Output) -> nn.Module:
@@ -117,7 +154,7 @@ def returning(net: nn.Module, output: Output) -> nn.Module:
 
 
 def _only_logits(output: Output, _: nn.Module, __: Any, result: Any) -> Tensor:
-    return selected(result, output)
+    return found(result, output)
 
 
 def _pick(result: Any, output: Any) -> Any:

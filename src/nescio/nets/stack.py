@@ -1,10 +1,11 @@
-"""M networks as one: weights `(M, ...)`, outputs `(M, N, O)` from one call.
+"""M networks as one: weights `(M, ...)`, outputs `(M, N, *axes, O)` from one call.
 
 Sequences of linear layers run as batched products with features before samples, `(M, F, N)`: the
 products and the gradients of the weights then come out contiguous. Every other network runs member
 by member with the same result, images in the order that is fastest on a processor.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ ELEMENTWISE = (
     nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.Sigmoid, nn.ELU, nn.Softplus, nn.Hardtanh,
     nn.ReLU6, nn.Identity,
 )  # fmt: skip
-PIECE = 128  # images
+PIECE, PIXELS = 128, 1 << 20  # images at a time, and their pixels: maps keep them all
 DRAWING = (  # layers of torch that draw random numbers by themselves, where no mode sees them
     nn.RNNBase, nn.MultiheadAttention, nn.RReLU, nn.AlphaDropout, nn.FeatureAlphaDropout,
     nn.FractionalMaxPool2d, nn.FractionalMaxPool3d,
@@ -99,7 +100,7 @@ class Stack:
         return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
 
     def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
-        """Outputs `(M, N, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
+        """Outputs `(M, N, *axes, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
         if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
         if not x.numel():  # products of nothing refuse nothing
@@ -133,7 +134,7 @@ class Stack:
         """The outputs of one network; images without gradients in pieces that fit the cache."""
         whole = not _are_images(x) or net.training or torch.is_grad_enabled()
         answers = []
-        for part in [x] if whole else x.split(PIECE):
+        for part in [x] if whole else x.split(_piece(x)):
             args, keywords = arguments(net, self._laid_out(part, training=net.training))
             answers.append(selected(self._call(net, weights, args, keywords)))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
@@ -159,6 +160,12 @@ class Stack:
         if isinstance(x, Bundle) or not self._last or x.ndim != 4 or x.shape[1] == 1:
             return x
         return x.contiguous(memory_format=torch.channels_last)
+
+
+def _piece(images: Inputs) -> int:
+    """How many images run at a time."""
+    shape = images.shape[2:] if isinstance(images, Tensor) else ()
+    return max(1, min(PIECE, PIXELS // max(1, math.prod(shape))))
 
 
 def _are_images(x: Inputs) -> bool:

@@ -18,9 +18,10 @@ from nescio.core import (
     Rng,
     Schedule,
     as_batch,
+    as_labels,
     progress,
 )
-from nescio.data.augmentation import Augment, augment
+from nescio.data.augmentation import Augment, augment_pairs
 from nescio.losses import Batch, Loss
 from nescio.nets.stack import Dense, Forward, Stack
 from nescio.training.state import State
@@ -160,13 +161,14 @@ def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: T
         start, last = state.step * plan.batch_size, state.step == plan.steps - 1
         index = orders[:, start : None if last else start + plan.batch_size]
         chosen = x[index], y[index]
-    images, targets = chosen
     if plan.augments:
         ids = tuple(plan.members[i] for i in state.active)
-        images = augment(plan.augments, images, Rng(plan.seed, ids, (state.epoch, state.step)))
+        rng = Rng(plan.seed, ids, (state.epoch, state.step))
+        chosen = augment_pairs(plan.augments, *chosen, rng, plan.loss.ignore_index)
+    images, targets = chosen
     return Batch(
         x=as_batch(images, low.dtype),
-        y=targets,
+        y=as_labels(targets),
         points=len(x),
         low=low,
         high=high,
@@ -246,7 +248,9 @@ def _validation_score(
 ) -> Tensor:
     """Mean score of each member on validation data, in evaluation mode, in bounded pieces."""
     total = torch.zeros(members, dtype=dtype, device=data[0].device)
+    labels = torch.zeros(members, dtype=torch.long, device=data[0].device)
     for x, y in zip(data[0].split(1024), data[1].split(1024), strict=True):
         outputs = forward(as_batch(x, dtype).expand(members, *x.shape))
-        total += loss.score(outputs, y.expand(members, *y.shape)).flatten(1).sum(1)
-    return total / len(data[0])
+        scores, counted = loss.totals(outputs, as_labels(y).expand(members, *y.shape))
+        total, labels = total + scores, labels + counted
+    return total / labels

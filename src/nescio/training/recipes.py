@@ -1,53 +1,29 @@
 """Named methods as combinations: a loss, a number of members, and where members come from."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
 from torch import Tensor
 
 from nescio import losses
 from nescio.attacks import Ascent
 from nescio.core import Head, NescioError, fixed_variance
-from nescio.core.registry import predictors, recipes
-from nescio.data import OODSource
-from nescio.data.ranges import Units, near, noise, units_of
-from nescio.losses.loss import in_units
-from nescio.models import Predictor
-from nescio.models.model import Model
+from nescio.core.registry import recipes
+from nescio.data.ranges import Units, near
+from nescio.training.recipe import (
+    BEYOND,
+    Recipe,
+    Source,
+    concentrations,
+    decayed,
+    of_inputs,
+    ood_of,
+)
 
-Source = OODSource | Callable[[Tensor], OODSource]  # an OOD source, or one made of the inputs
-BEYOND = 0.5  # of its range that noise goes past each end of a feature
 FAR = 1e6  # ranges: where the ball alone bounds an attack
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """What a named method trains, and how it predicts."""
-
-    loss: losses.Loss | Callable[[Tensor], losses.Loss]  # or a function of the training inputs
-    members: int = 1
-    dropout: float = 0.0  # of the network
-    net: str | None = None  # the network it needs; None: any
-    sampler: str | None = None  # the predictor that draws members from the model, if any
-    sampling: dict[str, Any] = field(default_factory=dict)  # its options
-
-    def loss_for(self, x: Tensor) -> losses.Loss:
-        """The loss for training inputs `(N, ...)`: some make their noise of them."""
-        return self.loss if isinstance(self.loss, losses.Loss) else self.loss(x)
-
-    def predictor(self, model: Model) -> Predictor:
-        """The predictor of a model that was trained with this recipe."""
-        if self.sampler is None:
-            return model
-        drawn: Predictor = predictors[self.sampler](model, **self.sampling)
-        return drawn
 
 
 @recipes.register
 def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
     """One network, maximum likelihood."""
-    return Recipe(loss=_decayed(losses.nll(head), weight_decay))
+    return Recipe(loss=decayed(losses.nll(head), weight_decay))
 
 
 @recipes.register
@@ -56,7 +32,7 @@ def dropout(
 ) -> Recipe:
     """One network with dropout, sampled at prediction (MC dropout)."""
     sampling = {"passes": passes, "seed": 0}
-    loss = _decayed(losses.nll(head), weight_decay)
+    loss = decayed(losses.nll(head), weight_decay)
     return Recipe(loss=loss, dropout=dropout, sampler="mc_dropout", sampling=sampling)
 
 
@@ -65,7 +41,7 @@ def deep_ensemble(
     head: Head | None = None, *, members: int = 5, weight_decay: float = 0.0
 ) -> Recipe:
     """Networks from different starts and batch orders, averaged."""
-    return Recipe(loss=_decayed(losses.nll(head), weight_decay), members=members)
+    return Recipe(loss=decayed(losses.nll(head), weight_decay), members=members)
 
 
 @recipes.register
@@ -74,7 +50,7 @@ def adversarial_ensemble(
 ) -> Recipe:
     """A deep ensemble with fast-gradient-sign adversarial training."""
     loss = losses.adversarial(losses.nll(head), share=share)
-    return Recipe(loss=_decayed(loss, weight_decay), members=members)
+    return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -88,7 +64,7 @@ def virtual_adversarial_ensemble(
 ) -> Recipe:
     """A deep ensemble smoothed by virtual adversarial training, which reads no labels."""
     loss = losses.virtual_adversarial(losses.nll(head), radius=radius, weight=weight)
-    return Recipe(loss=_decayed(loss, weight_decay), members=members)
+    return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -137,7 +113,7 @@ def evidential_regression(
         raise NescioError("evidential_regression is for targets; for classes there is `evidential`")
     own = head if head is not None and head.name == "normal_inverse_gamma" else None
     loss = losses.evidential_regression(own, weight=weight)
-    return Recipe(loss=_decayed(loss, weight_decay), members=members)
+    return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -156,9 +132,9 @@ def ceda(
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
-        return losses.ceda(losses.nll(head), _ood(ood, x, units), weight=weight)
+        return losses.ceda(losses.nll(head), ood_of(ood, x, units), weight=weight)
 
-    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -192,7 +168,7 @@ def acet(
         attack = Ascent(radius=reach, steps=steps, step=size, best=not keep, low=low, high=high)
         return losses.acet(
             losses.nll(head),
-            _ood(ood, x, units),
+            ood_of(ood, x, units),
             weight=weight,
             attack=attack,
             keep=keep,
@@ -200,7 +176,7 @@ def acet(
             ramp=0.3 * keep if ramp is None else ramp,
         )
 
-    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -220,9 +196,9 @@ def outlier_exposure(
         )
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
-        return losses.outlier_exposure(losses.nll(head), _ood(ood, x, units), weight=weight)
+        return losses.outlier_exposure(losses.nll(head), ood_of(ood, x, units), weight=weight)
 
-    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)
 
 
 @recipes.register
@@ -245,35 +221,86 @@ def adversarial_training(
         attack = Ascent(radius=near(radius, x), steps=steps, best=False)
         return losses.adversarial_training(losses.nll(head), attack=attack, clean=clean)
 
-    return Recipe(loss=_of_inputs(loss, weight_decay), members=members)
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)
 
 
-def _of_inputs(
-    loss: Callable[[Tensor, Units], losses.Loss], strength: float
-) -> Callable[[Tensor], losses.Loss]:
-    """A loss made of the training inputs, in their units, with weight decay."""
+@recipes.register
+def dirichlet(
+    head: Head | None = None,
+    *,
+    prior_weight: float = 0.01,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """A network that answers with a Dirichlet over probabilities (prior network).
 
-    def of(x: Tensor) -> losses.Loss:
-        units = units_of(x)
-        return _decayed(in_units(units, loss(x, units)), strength)
-
-    return of
-
-
-def _ood(source: Source | None, x: Tensor, units: Units) -> OODSource:
-    """The OOD source of a recipe, in the units of the training inputs."""
-    if source is None:
-        return noise(x, seed=0, beyond=BEYOND, shuffled=True)
-    # A function gets the inputs in these units, and what it makes of them is in them too.
-    ood = units.ood(source) if isinstance(source, OODSource) else source(units.shares(x))
-    if ood.shape != x.shape[1:]:
-        raise NescioError(
-            f"the OOD set {ood.name!r} has inputs of shape {ood.shape}, the training inputs "
-            f"{tuple(x.shape[1:])}; images are changed by data.gray, color, crop and pad, on the "
-            "command line by NAME:gray:crop=28"
-        )
-    return ood
+    prior_weight: the target concentration of the label is 1 + 1 / prior_weight, of others 1.
+    """
+    loss = losses.reverse_kl(concentrations(head), prior_weight=prior_weight)
+    return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
-def _decayed(base: losses.Loss, strength: float) -> losses.Loss:
-    return losses.weight_decay(base, strength=strength) if strength else base
+@recipes.register
+def dirichlet_ood(
+    head: Head | None = None,
+    *,
+    ood: Source | None = None,
+    prior_weight: float = 0.01,
+    ood_weight: float = 1.0,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """A prior network that learns a flat Dirichlet on noise or on other data.
+
+    ood: as in `ceda`. prior_weight: as in `dirichlet`.
+    ood_weight: how much an OOD input counts beside a sample.
+    """
+    base = losses.reverse_kl(concentrations(head), prior_weight=prior_weight)
+
+    def loss(x: Tensor, units: Units) -> losses.Loss:
+        weight = prior_weight * ood_weight
+        return losses.prior_exposure(base, ood_of(ood, x, units), weight=weight)
+
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)
+
+
+@recipes.register
+def evidential(
+    head: Head | None = None,
+    *,
+    form: str = "squared_error",
+    annealing: float = 10.0,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """A network whose outputs are evidence for the classes (evidential classification).
+
+    form: "squared_error" or "cross_entropy". annealing: the epochs in which the penalty of evidence
+    for wrong classes grows.
+    """
+    loss = losses.evidential(concentrations(head), form=form, annealing=annealing)
+    return Recipe(loss=decayed(loss, weight_decay), members=members)
+
+
+@recipes.register
+def evidential_ood(
+    head: Head | None = None,
+    *,
+    ood: Source | None = None,
+    form: str = "squared_error",
+    annealing: float = 10.0,
+    ood_weight: float = 0.1,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """An evidential network that learns to have no evidence on noise or on other data.
+
+    ood: as in `ceda`. form, annealing: as in `evidential`.
+    ood_weight: of the divergence from the flat Dirichlet on OOD inputs.
+    """
+    base = losses.evidential(concentrations(head), form=form, annealing=annealing)
+
+    def loss(x: Tensor, units: Units) -> losses.Loss:
+        return losses.prior_exposure(base, ood_of(ood, x, units), weight=ood_weight)
+
+    return Recipe(loss=of_inputs(loss, weight_decay), members=members)

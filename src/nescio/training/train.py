@@ -17,8 +17,8 @@ from nescio.core import (
     as_batch,
     as_targets,
     as_tensor,
-    categorical,
-    check_labels,
+    check_axes,
+    check_counted,
     check_same_run,
     digest,
     hash_inputs,
@@ -31,6 +31,7 @@ from nescio.core import (
     owned,
     schedule_named,
     seeded,
+    without_ignored,
     write_json,
 )
 from nescio.data import door, is_frame, learn_columns
@@ -73,6 +74,7 @@ def train(
     standardize: bool = False,
     bootstrap: bool = False,
     augment: Augment | Sequence[Augment] = (),
+    ignore_index: int | None = None,
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -87,7 +89,8 @@ def train(
     data, validation: `(x, y)`, where x may be a table of pandas, Arrow or nescio, a torch Dataset
     or DataLoader, or other batches of such pairs, read into memory at the start. Labels are
     integers, regression targets floats. Images `(N, C, H, W)` of uint8 stay bytes until the
-    batch; 255 is 1.
+    batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
+    have any other axes after the samples, as for torch's cross_entropy.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
@@ -96,6 +99,7 @@ def train(
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
+    ignore_index: the label of what is left out, in training, validation and history; not a class.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
     rule = schedule_named(schedule)
@@ -116,15 +120,16 @@ def train(
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
     nets = [named_columns(net, data) for net in nets]
-    loss = nll(_head(nets[0], x, y)) if loss is None else as_loss(loss)
+    loss = nll(_head(nets[0], x, y, ignore_index)) if loss is None else as_loss(loss)
+    loss = loss.ignoring(ignore_index)
     config = {"loss": loss.description, **config}
     y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
         held = _arrays(validation, nets[0], "validation data", x.device)
         test = held[0], _targets(held[1], held[0], loss.head, nets[0])
-    nets = _fitting(nets, (x, y), test, loss.head, standardize)
-    augments = check_augments(augment, x.shape[1:])
+    nets = _fitting(nets, (x, y), test, loss, standardize)
+    augments = check_augments(augment, x.shape[1:], y.shape[1:], loss.ignore_index)
     config["augment"] = [step.description for step in augments]
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(x, y)}
@@ -263,13 +268,15 @@ def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = 
 
 
 def _targets(y: Tensor, x: Tensor, head: Head, net: nn.Module) -> Tensor:
-    return as_targets(y, len(x), task=head.task, dtype=_dtype(net)).to(x.device)
+    return as_targets(y, len(x), task=head.task, dtype=_dtype(net), maps=True).to(x.device)
 
 
-def _head(net: nn.Module, x: Tensor, y: Tensor) -> Head:
+def _head(net: nn.Module, x: Tensor, y: Tensor, ignore_index: int | None) -> Head:
     """Class logits, or where one output has labels 0 and 1, a binary logit."""
     outputs = _outputs(net, x)
-    return known_head(outputs.shape[1], y) if outputs.ndim == 2 else categorical()
+    if outputs.ndim > 2:  # a label for each pixel or step
+        y = y.flatten()
+    return known_head(outputs.shape[-1], without_ignored(y, ignore_index)[0])
 
 
 def _dtype(net: nn.Module) -> torch.dtype:
@@ -278,7 +285,7 @@ def _dtype(net: nn.Module) -> torch.dtype:
 
 @one_thread()
 def _fitting(
-    nets: list[nn.Module], data: Pair, validation: Pair | None, head: Head, standardize: bool
+    nets: list[nn.Module], data: Pair, validation: Pair | None, loss: Loss, standardize: bool
 ) -> list[nn.Module]:
     """The networks on the device of the data, behind their scaling, if their outputs fit."""
     x = data[0]
@@ -286,28 +293,32 @@ def _fitting(
         floats = as_batch(x, _dtype(nets[0]))
         nets = [standardized(net, floats) for net in nets]
     nets = [net.to(x.device) for net in nets]
-    _check_outputs(nets[0], data, validation, head)
+    _check_outputs(nets[0], data, validation, loss)
     return nets
 
 
 @torch.no_grad()
-def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, head: Head) -> None:
+def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Loss) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
-    x, y = data
+    (x, y), head = data, loss.head
     if validation is not None and validation[0].shape[1:] != x.shape[1:]:
         raise NescioError(
             f"validation inputs have shape {tuple(validation[0].shape[1:])} per sample, training "
             f"inputs {tuple(x.shape[1:])}"
         )
-    if head.task == "classification" and (y == y[0]).all():
-        raise NescioError(f"all training labels are {int(y[0])}; a classifier needs two classes")
     outputs = _outputs(net, x)
-    if outputs.ndim != 2 or len(outputs) != len(x[:2]):
+    if len(outputs) != len(x[:2]) or (outputs.ndim != 2 and head.task != "classification"):
         shape = tuple(outputs.shape)
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
     for _, targets in (data, validation or data):
         if head.task == "classification":
-            check_labels(targets, head.logits(outputs).shape[1], targets.shape)
+            check_axes(targets, outputs)
+            classes = head.logits(outputs).shape[-1]
+            counts = check_counted(targets, classes, targets.shape, loss.ignore_index)
+            if targets is y and len(only := y[counts].unique()) == 1:
+                raise NescioError(
+                    f"all training labels are {int(only)}; a classifier needs two classes"
+                )
         elif outputs.shape[1] != head.width * targets.shape[1]:
             raise NescioError(
                 f"{targets.shape[1]} target(s) with the {head.name} head need "

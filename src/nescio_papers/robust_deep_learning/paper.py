@@ -5,6 +5,7 @@ from nescio_papers.kit import Experiment, Part
 from nescio_papers.robust_deep_learning import (
     all_detectors,
     calibrating,
+    dirichlet,
     failure,
     mc_dropout,
     ood,
@@ -17,13 +18,14 @@ PARTS = {
     "calibration": ("Calibration: reliability before and after", calibrating.run),
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
+    "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
 
 @experiments.register
 def robust_deep_learning() -> Experiment:
-    """Detectors, outlier exposure, calibration, failure prediction and MC dropout on images."""
+    """Detectors, outlier exposure, calibration, failure prediction, MC dropout, Dirichlets."""
     return Experiment(
         name="robust-deep-learning",
         title="Robust deep learning: calibration, failure prediction, what a network does not know",

@@ -77,5 +77,5 @@ def test_a_class_that_nobody_expects_adds_nothing():
 @pytest.mark.parametrize("precision", [0.5, 10.0, 1e4])
 def test_pairwise_divergence_of_one_dirichlet(precision):
     shares = torch.tensor([0.1, 0.3, 0.6], dtype=torch.float64)
-    prediction = Dirichlet((precision * shares)[None, None])
+    prediction = Dirichlet.from_alpha((precision * shares)[None, None])
     assert expected_pairwise_kl(prediction).item() == pytest.approx(2 / precision, rel=1e-9)

@@ -68,7 +68,7 @@ def test_shape_type_and_range(measure, kind, shape, dtype):
     assert score.dtype == dtype
     assert score.isfinite().all()
     assert (score <= highest(measure.__name__, shape[0], shape[-1]) + 1e-6).all()
-    if measure.__name__ not in ("log_odds", "differential_entropy"):
+    if measure.__name__ not in ("log_odds", "differential_entropy", "negative_log_precision"):
         assert (score >= 0).all()
 
 
@@ -102,7 +102,8 @@ def surer(kind):
     if kind is Categorical:  # members agree on class 0; members disagree, softly
         return sharp[[0, 0, 0], None], vague[[0, 1, 2], None]
     if kind is Dirichlet:
-        return 50 + 900 * sharp[[0, 0, 0], None], 1 + 0.2 * vague[[0, 1, 2], None]
+        sure, unsure = 50 + 900 * sharp[[0, 0, 0], None], 1 + 0.2 * vague[[0, 1, 2], None]
+        return sure.log(), unsure.log()
     near, far = (
         torch.zeros(3, 1, 2).double(),
         torch.arange(3.0).double()[:, None, None].expand(3, 1, 2),

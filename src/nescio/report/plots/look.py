@@ -76,9 +76,11 @@ def across(count: int) -> int:
     return 2 if count == 4 else min(count, ACROSS)
 
 
-def panels(count: int, *, height: float, title: str) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels, at most three beside each other, under a title."""
-    columns = across(count)
+def panels(
+    count: int, *, height: float, title: str, columns: int | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels, at most three or `columns` beside each other, under a title."""
+    columns = min(count, columns or across(count))
     rows = -(-count // columns)
     figure = Figure(figsize=(WIDTH, height * rows + 0.9), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
