@@ -419,14 +419,6 @@ def test_nan_logits_are_refused_with_their_number(model):
         nescio.guard(net, blobs(500, 1))
 
 
-def test_a_regression_model_is_refused():
-    x = torch.randn(50, 2)
-    loss = nescio.losses.nll(nescio.heads.gaussian())
-    made = nescio.train(lambda: nets.mlp(2, 2), (x, x[:, :1]), loss=loss, epochs=1, progress=False)
-    with pytest.raises(NescioError, match=r"the head 'gaussian'.*intervals of nescio.conformal"):
-        nescio.guard(made, (x, torch.zeros(50).long()))
-
-
 def test_the_guard_is_a_copy(guard, model, decisions):
     net = model.member(0)
     made = nescio.guard(net, blobs(800, 1), train=blobs(600, 0), risk=0.1)

@@ -17,7 +17,12 @@ from nescio.detectors.activations import Activations
 from nescio.detectors.observe.network import kept, networks
 from nescio.guards.decide import scores_of
 from nescio.guards.guarantees import warn_about
-from nescio.guards.largest_coverage import check_shares
+from nescio.guards.largest_coverage import (
+    Coverage,
+    all_or_none,
+    check_shares,
+    whole_or_largest,
+)
 from nescio.guards.observing import (
     Fitted,
     both_detectors,
@@ -27,7 +32,7 @@ from nescio.guards.observing import (
     rows_of,
 )
 from nescio.guards.regression_guard import RAW, RegressionGuard, predicted
-from nescio.guards.rules import Rule, Scored, fit_rule
+from nescio.guards.rules import Rule, Scored, Search, fit_rule
 from nescio.guards.splitting import Split, split, unknown_to
 from nescio.guards.watching import learn_range
 from nescio.models import MCDropout, Member
@@ -56,7 +61,7 @@ def guard_regression(
     progress: bool | None,
 ) -> RegressionGuard:
     """A guard of networks that predict numbers; the options are those of `nescio.guard`."""
-    wish = {"false_alarm": false_alarm, "risk": RISK if risk is None else risk}
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": RISK if risk is None else risk}
     wish |= {"confidence": confidence, "miscoverage": miscoverage or MISCOVERAGE}
     check_shares(**wish)
     source, head, passes = _without_dropout(source, head)
@@ -69,26 +74,24 @@ def guard_regression(
         new = unknown_to(samples.hashes, known(trained, source, (detector,)))
         samples = rows_of(samples, new)
     targets = _targets(samples)
-    fitting = trained is None and not isinstance(detector, Detector)
-    parts = _split(samples.samples, fitting, wish, targets.shape[1], seed)
-    base = trained if trained is not None else samples[parts.fitting]
-    fitted, _ = both_detectors(detector, None, base, None, (raw, reading))
-    output = kept(fitted.about, "output", None) if reading["output"] is None else reading["output"]
-    how = {"nets": tuple(member.net for member in members), "output": output, **passes}
+    asked = _of_targets(targets, max_width, names)
+    how: dict[str, Any] = {"nets": tuple(member.net for member in members), **passes}
     how |= {"heads": tuple(member.head for member in members)}
+    how |= {"output": kept(samples.about, "output", None) or reading["output"]}
     said = predicted(samples, **how)
     _check_targets(said, targets)
-    bands_of = calibrated(said, targets, parts.tuning, intervals, wish["miscoverage"], seed)
-    widest = _max_width(max_width, targets.shape[1])
+    fitting = trained is None and not isinstance(detector, Detector)
+    parts = _split(samples.samples, fitting, wish, targets.shape[1], seed)
+    base = with_last(trained if trained is not None else samples[parts.fitting])
+    fitted, _ = both_detectors(detector, None, base, None, (raw, reading))
     made = RegressionGuard(
         detector=fitted,
-        intervals=bands_of,
+        intervals=_calibrated(said, targets, parts.tuning, intervals, wish["miscoverage"], seed),
         rules=(),
         **how,
         **wish,
-        max_width=widest,
-        unit=_unit(targets[parts.tuning], widest),
-        names=_names(names, targets.shape[1]),
+        **asked,
+        unit=_unit(targets[parts.tuning], asked["max_width"]),
         range=None if samples.inputs is None else learn_range(samples.inputs),
         hashes=None if samples.hashes is None else samples.hashes.sort().values,
         batch_size=reading["batch_size"],
@@ -156,8 +159,8 @@ def _split(
     samples: int, fitting: bool, wish: Mapping[str, float], targets: int, seed: int
 ) -> Split:
     """Parts that fit the detector, calibrate the intervals, and show the guarantees."""
-    rates = {"false_alarm": wish["false_alarm"], "seed": seed}
-    parts = split(samples, fitting=fitting, tuning=INTERVALS, most=MOST, **rates)  # type: ignore[arg-type]
+    rates: Any = {"false_alarm": wish["false_alarm"], "seed": seed}
+    parts = split(samples, fitting=fitting, tuning=INTERVALS, most=MOST, **rates)
     least = needed(wish["miscoverage"] / targets)
     if len(parts.tuning) < least:
         raise NescioError(
@@ -169,7 +172,7 @@ def _split(
     return parts
 
 
-def calibrated(
+def _calibrated(
     said: Regression,
     targets: Tensor,
     rows: Tensor,
@@ -183,7 +186,8 @@ def calibrated(
         return narrowest(said[rows], targets[rows], miscoverage=each, seed=seed)
     if parse(kind)[0] not in bands:
         raise NescioError(unknown("kind of prediction interval", kind, bands))
-    return conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
+    made: Intervals = conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
+    return made
 
 
 def _rule(made: RegressionGuard, shown: Activations, said: Regression, targets: Tensor) -> Rule:
@@ -191,8 +195,33 @@ def _rule(made: RegressionGuard, shown: Activations, said: Regression, targets: 
     y = targets.to(low.device)
     missed = ~((low <= y) & (y <= high)).all(1)
     samples = Scored(scores_of(made.detector, shown), made.widths(low, high), missed)
-    options = {name: getattr(made, name) for name in ("false_alarm", "risk", "confidence")}
-    return fit_rule("", samples, **options, most=made.widest)
+    options: Any = {name: getattr(made, name) for name in ("false_alarm", "risk", "confidence")}
+    search: Search = whole_or_largest
+    if made.intervals.name == "residual":  # one width for all inputs: there is nothing to choose
+        search = _all_or_none
+    return fit_rule("", samples, **options, most=made.widest, search=search)
+
+
+def _all_or_none(_: Tensor, wrong: Tensor, *, room: Tensor, **wish: Any) -> Coverage:
+    del room  # all are answered or none, so there is no threshold that rounding could reach
+    return all_or_none(wrong, **wish)
+
+
+def with_last(base: Activations) -> Activations:
+    """Activations with a layer that detectors read by default.
+
+    Of a network that joins its means and variances from two layers, none enters "the" last one: the
+    layer that was called last is taken.
+    """
+    if base.last is not None or not base.features:
+        return base
+    return replace(base, last=list(base.features)[-1])
+
+
+def _of_targets(targets: Tensor, max_width: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    """What was asked for each target, checked."""
+    count = targets.shape[1]
+    return {"max_width": _max_width(max_width, count), "names": _names(names, count)}
 
 
 def _unit(targets: Tensor, max_width: tuple[float, ...] | None) -> Tensor:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from nescio.guards.decide import Guard
     from nescio.guards.regression_guard import RegressionGuard
 
-    Guarded = Guard | RegressionGuard
-
 SHIFT = (
     "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
     "(another camera, another hospital, a later year), nor for inputs made to fool the network, "
@@ -34,7 +32,7 @@ def guarantees(guard: "Guard") -> tuple[str, ...]:
     return (*said, *strength_words(guard), SHIFT)
 
 
-def warn_about(guard: "Guarded") -> None:
+def warn_about(guard: "Guard | RegressionGuard") -> None:
     """Warn where a new guard was calibrated on copies, or will abstain on every input."""
     for text in dropped_words(guard):
         warn(text, RepeatedInputsWarning, stacklevel=3)
@@ -47,7 +45,7 @@ def warn_about(guard: "Guarded") -> None:
         warn(text, FewSamplesWarning, stacklevel=3)
 
 
-def ood_words(guard: "Guarded") -> str:
+def ood_words(guard: "Guard | RegressionGuard") -> str:
     """How often inputs like the calibration data are called OOD."""
     samples = [len(rule.scores) for rule in guard.rules]
     alike = {"class": " with the same predicted class", "groups": " of the same group"}
@@ -87,7 +85,7 @@ def _unsure(guard: "Guard") -> str:
     )
 
 
-def strength_words(guard: "Guarded") -> list[str]:
+def strength_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What the chosen detector found of the outliers that it was chosen by."""
     if not (record := guard.detector.chosen):
         return []
@@ -106,7 +104,7 @@ def strength_words(guard: "Guarded") -> list[str]:
     ]
 
 
-def dropped_words(guard: "Guarded") -> list[str]:
+def dropped_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What the training samples among the calibration data mean."""
     if not (count := guard.notes.get("dropped", 0)):
         return []
@@ -117,7 +115,7 @@ def dropped_words(guard: "Guarded") -> list[str]:
     ]
 
 
-def repeated_words(guard: "Guarded") -> list[str]:
+def repeated_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What equal inputs mean for the guarantees."""
     if guard.notes.get("repeats"):
         return [

@@ -28,7 +28,6 @@ from nescio.guards.fit_regression import guard_regression
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
 from nescio.guards.observing import Fitted, both_detectors, copies_of, known, read_data, rows_of
-from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import TUNING, Split, split, unknown_to
 from nescio.guards.watching import learn_range
@@ -64,7 +63,7 @@ def guard(
     seed: int = 0,
     batch_size: int = 256,
     progress: bool | None = None,
-) -> Guard | RegressionGuard:
+) -> Any:
     """A guard that decides for every input: answer, or abstain as unsure or OOD.
 
     A `Guard` of classes, or where the head is of a regression, a `RegressionGuard`, which also
@@ -128,7 +127,7 @@ def _guard_classes(
     train: Any,
     detector: Fitted | None,
     failure: Fitted | None,
-    wish: Mapping[str, float],
+    wish: Mapping[str, Any],
     calibration_map: str | None,
     sets: float | None,
     by: Any,
@@ -288,7 +287,11 @@ def _rules(
 ) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
     """The numbers of the groups, and the rules of each."""
     samples = read_samples(bare, activations, labels)
-    options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
+    options: Any = {
+        "risk": bare.risk,
+        "confidence": bare.confidence,
+        "false_alarm": bare.false_alarm,
+    }
     if bare.by is None:
         return (0,), (fit_rule("", samples, **options),)
     groups = bare.predictions(activations)[0].labels if groups is None else groups

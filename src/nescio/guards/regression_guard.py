@@ -12,8 +12,10 @@ the input; whether a sample's interval misses its target is a coin of its own, a
 that was not fitted on it. That is the situation of `largest_coverage` with the width as the failure
 score and a miss as the error, and its proof holds word for word: with probability at least
 `confidence` over these samples, at most the share `risk` of the answered inputs is missed, whatever
-the relation of widths and misses. The limit of the detector's score comes from the same samples,
-which `rules` shows to be allowed; a limit of the width, `max_width`, is fixed beforehand.
+the relation of widths and misses. As widths often say little about misses, the answer to all inputs
+is tested first, and the probability 1 - `confidence` of a wrong bound is shared by the two tests.
+The limit of the detector's score comes from the same samples, which `rules` shows to be allowed; a
+limit of the width, `max_width`, is fixed beforehand.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

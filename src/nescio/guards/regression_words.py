@@ -30,16 +30,15 @@ def regression_guarantees(guard: "RegressionGuard") -> tuple[str, ...]:
 
 
 def _interval(guard: "RegressionGuard") -> str:
-    all_targets = ""
+    target = "the target of an input"
     if guard.targets > 1:
-        all_targets = (
-            f" all {guard.targets} targets of it at once ({percent(guard.miscoverage)} / "
+        target = (
+            f"all {guard.targets} targets of an input at once ({percent(guard.miscoverage)} / "
             f"{guard.targets} for each)"
         )
-    target = "the target of an input" if guard.targets == 1 else "an input:"
     samples = guard.intervals.options["samples"]
     return (
-        f"Intervals: the intervals ({guard.intervals.name}) hold {target}{all_targets} with "
+        f"Intervals: the intervals ({guard.intervals.name}) hold {target} with "
         f"probability at least {percent(1 - guard.miscoverage)}, on average over calibration sets "
         f"({samples:,} samples), for any network, if the input and the samples are exchangeable."
     )

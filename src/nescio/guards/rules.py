@@ -12,6 +12,7 @@ inputs that come again and again stay on one side, alone or in a batch.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,7 +22,13 @@ from nescio.conformal import needed
 from nescio.conformal.score_limits import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
-from nescio.guards.largest_coverage import NOTHING, Coverage, largest_coverage
+from nescio.guards.largest_coverage import (
+    NOTHING,
+    Coverage,
+    largest_coverage,
+)
+
+Search = Callable[..., Coverage]  # as `largest_coverage`
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +91,11 @@ def fit_rule(
     risk: float,
     confidence: float,
     most: float = math.inf,
+    search: Search = largest_coverage,
 ) -> Rule:
     """The rules from calibration samples, none of which fitted what scores them.
 
+    search: what finds the threshold of the failure score, and shows its risk.
     most: failure scores above it are never answered, a wish that was fixed beforehand. Given their
     number, the samples below it are independent draws of such inputs, so the bound is exact, too.
     """
@@ -104,13 +113,9 @@ def fit_rule(
     in_dist = samples[wanted & (samples.failure_score <= most)]
     if not len(in_dist):
         return Rule(group, scores, limit, NOTHING)
-    coverage = largest_coverage(
-        in_dist.failure_score,
-        in_dist.wrong,
-        risk=risk,
-        confidence=confidence,
-        room=rounding(in_dist.failure_score),
-    )
+    wish = {"risk": risk, "confidence": confidence}
+    room, failure_score = rounding(in_dist.failure_score), in_dist.failure_score
+    coverage = search(failure_score, in_dist.wrong, **wish, room=room)
     coverage = replace(coverage, threshold=min(coverage.threshold, most))
     return Rule(group, scores, limit, coverage)
 
