@@ -6,7 +6,15 @@ from torch import nn
 
 from nescio import NescioError, train
 from nescio.core import Rng
-from nescio.data.augmentation import Augment, augment, check_augments, crops, mirrors
+from nescio.data.augmentation import (
+    Augment,
+    augment,
+    augment_pairs,
+    check_augments,
+    crops,
+    mirrors,
+    still,
+)
 
 IMAGES = (40, 2, 5, 6)
 
@@ -141,3 +149,42 @@ def test_steps_come_alone_or_in_a_list_and_nothing_is_none():
     assert check_augments(None, (3,)) == ()
     own = Augment("darker", lambda x, source: x * 0.5)
     assert check_augments(own, (1, 5, 5)) == (own,)
+
+
+def test_label_maps_move_with_their_images():
+    """Each pixel of the images holds its label, so they agree wherever both go."""
+    labels = torch.randint(1, 200, (3, 40, 5, 6))
+    x = labels[:, :, None].repeat(1, 1, 2, 1, 1).to(torch.uint8)
+    rng = Rng(1, (0, 4, 7), (2, 3))
+    images, maps = augment_pairs([crops(2), mirrors(), crops(1)], x, labels, rng, -100)
+    filled = maps == -100
+    assert torch.equal(images[:, :, 0], torch.where(filled, 0, maps).to(torch.uint8))
+    assert torch.equal(images[:, :, 0] == 0, filled)
+    assert 0 < filled.double().mean() < 0.8
+    assert not torch.equal(maps, labels)
+    assert torch.equal(images, augment([crops(2), mirrors(), crops(1)], x, rng))
+
+
+def test_other_targets_stay():
+    x, y = torch.rand(2, 4, 1, 5, 5), torch.rand(2, 4, 3)
+    rng = Rng(1, (0, 1), (2, 3))
+    assert augment_pairs([crops(1)], x, y, rng)[1] is y
+    moved = augment_pairs(
+        [Augment("darker", lambda x, _: x / 2, move_labels=still)], x, x[:, :, 0], rng
+    )
+    assert torch.equal(moved[1], x[:, :, 0])
+
+
+@pytest.mark.parametrize(
+    ("step", "targets", "index", "said"),
+    [
+        (crops(1), (5, 5), None, "give an ignore_index"),
+        (mirrors(), (5, 4), 255, r"label maps of the size of the images, \(5, 5\)"),
+        (Augment("own", lambda x, _: x), (5, 5), 255, "not known how own moves label maps"),
+    ],
+    ids=["no ignore index", "size", "own"],
+)
+def test_maps_that_cannot_move_along_are_refused(step, targets, index, said):
+    with pytest.raises(NescioError, match=said):
+        check_augments(step, (1, 5, 5), targets, index)
+    assert check_augments(mirrors(), (1, 5, 5), (5, 5))

@@ -273,3 +273,54 @@ def test_images_and_several_targets(name):
     tensors = {f"1.{key}": value for key, value in forward.tensors.items()}
     values = loss(Forward(Stack(net), tensors, rng), image, rng)
     torch.testing.assert_close(values, loss(forward, batch, rng))
+
+
+LABELED = [name for name in ALL if ALL[name]().head.task == "classification"]
+
+
+@pytest.mark.parametrize("name", LABELED)
+def test_a_sample_whose_label_is_ignored_changes_nothing(name):
+    """Whatever its input is, the loss and its gradients are the same: no loss averages past it."""
+    loss = ALL[name]().ignoring(-100)
+    forward, batch, rng = situation(loss, 2)
+    batch.y[:, 2::3] = -100
+    x = batch.x.clone()
+    x[:, 2::3] = x[:, 2::3].flip(-1)
+    found = []
+    for inputs in (batch.x, x):
+        value = loss(forward, replace(batch, x=inputs, memory={}, wanted=[]), rng)
+        slopes = torch.autograd.grad(value.sum(), list(forward.parameters.values()))
+        found.append([value, *slopes])
+    for first, second in zip(*found, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LABELED)
+def test_a_batch_without_labels_gives_finite_numbers(name):
+    loss = ALL[name]().ignoring(255)
+    forward, batch, rng = situation(loss, 2)
+    value = loss(forward, replace(batch, y=torch.full_like(batch.y, 255)), rng)
+    slopes = torch.autograd.grad(value.sum(), list(forward.parameters.values()), allow_unused=True)
+    assert all(part is None or part.isfinite().all() for part in (value, *slopes))
+
+
+class Mapped(Forward):
+    """The same networks with two axes of length 1 more."""
+
+    def __call__(self, x):
+        return super().__call__(x)[:, :, None, None]
+
+    def frozen(self):
+        still = super().frozen()
+        return Mapped(still.architecture, still.tensors)
+
+
+@pytest.mark.parametrize("name", LABELED)
+def test_label_maps_of_one_pixel_are_labels(name):
+    """Outputs (M, B, 1, 1, C) and labels (M, B, 1, 1) give what they give without the axes."""
+    loss = ALL[name]()
+    forward, batch, rng = situation(loss, 2)
+    expected = loss(forward, batch, rng)
+    mapped = Mapped(forward.architecture, forward.tensors, forward.rng)
+    maps = replace(batch, y=batch.y[..., None, None], memory={}, wanted=[])
+    torch.testing.assert_close(loss(mapped, maps, rng), expected, rtol=1e-10, atol=1e-12)

@@ -116,7 +116,7 @@ def test_bad_values_are_found_in_any_block(monkeypatch):
         ([0.5, 1.5], [1, 1], 15, "got 0.5 to 1.5; use the largest probability"),
         ([-0.5, 0.5], [1, 1], 15, "got -0.5 to 0.5"),
         ([0.5, 0.5], [1, 2], 15, "True/False or 1/0"),
-        ([0.5, 0.5], [1], 15, "got 2 and 1"),
+        ([0.5, 0.5], [1], 15, "not of the same samples"),
         ([], [], 15, "`confidence` is empty"),
         ([[0.5]], [1], 15, "`confidence` must be one-dimensional"),
         ([0.5], [1], 0, "`bins` must be a whole number from 1 up, got 0"),

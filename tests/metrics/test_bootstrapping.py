@@ -101,10 +101,13 @@ def test_an_error_within_chance_has_a_lower_bound_of_0():
 
 def test_truths_are_drawn_by_the_probabilities():
     probs = np.tile(np.float32([0.5, 0.0, 0.2, 0.3, 0.0]), (40_000, 1))
-    found = np.bincount(_truth(probs, np.random.default_rng(0)), minlength=5) / 40_000
+    found = (
+        np.bincount(_truth(probs, np.zeros(40_000), None, np.random.default_rng(0)), minlength=5)
+        / 40_000
+    )
     np.testing.assert_allclose(found, probs[0], atol=4 * 0.0025)
     assert found[[1, 4]].tolist() == [0, 0]
-    right = _truth(np.full(40_000, 0.2), np.random.default_rng(0))
+    right = _truth(np.full(40_000, 0.2), np.zeros(40_000), None, np.random.default_rng(0))
     assert right.mean() == pytest.approx(0.2, abs=4 * 0.002)
 
 

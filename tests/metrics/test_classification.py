@@ -103,7 +103,7 @@ def test_bad_probabilities_are_refused(probs, message):
     [
         ([0.0, 1.0], "`labels` must be integers, got float64"),
         ([True, False], "`labels` must be integers, got bool"),
-        ([0], "got 1 labels for 2 rows"),
+        ([0], "not of the same samples"),
         ([0, 2], r"must be in 0..1, the columns of `probs`, got 0..2"),
         ([-1, 0], "got -1..0"),
         ([[0], [1]], "`labels` must be one-dimensional"),

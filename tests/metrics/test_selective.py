@@ -216,7 +216,7 @@ def test_tensors_and_integers_are_taken():
 @pytest.mark.parametrize(
     ("scores", "wrong", "message"),
     [
-        ([1, 2], [1, 0, 1], "2 scores and 3 answers"),
+        ([1, 2], [1, 0, 1], "not of the same samples"),
         ([1.0, np.nan], [1, 0], "holds NaN in 1 of 2"),
         ([1, 2], [0, 2], "true or false"),
         ([1, 2], [0, 0], "all 2 answers are right"),

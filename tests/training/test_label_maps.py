@@ -82,6 +82,15 @@ def test_one_step_is_that_of_torch(maps):
     torch.testing.assert_close(model.tensors["weight"][0], stepped, rtol=0, atol=1e-12)
 
 
+def test_the_history_is_weighted_by_the_labels_that_count(maps):
+    """Batches of one image have between 0 and 28 labels; the mean over labels is that of all."""
+    options = {**OPTIONS, "epochs": 1, "batch_size": 1, "learning_rate": 1e-300}
+    make = lambda: nn.Conv2d(2, CLASSES, 1).double()  # noqa: E731
+    model = nescio.train(make, maps, **options)
+    expected = F.cross_entropy(model.member(0)(maps[0]), maps[1], ignore_index=IGNORED)
+    assert model.history.train[0, 0].item() == pytest.approx(expected.item(), abs=1e-12)
+
+
 def test_bytes_are_the_same_labels(maps):
     x, y = maps
     wide = nescio.train(fully_convolutional, maps, augment=crops(1), **OPTIONS)

@@ -15,8 +15,10 @@ from nescio.core import (
     MultiLabel,
     NescioError,
     as_tensor,
+    check_ignore_index,
     check_label_table,
     save_tensors,
+    without_ignored,
 )
 
 
@@ -86,17 +88,21 @@ def fit_labels(
     labels: Array,
     *,
     shared: bool = False,
+    ignore_index: int | None = None,
     **options: Any,
 ) -> LabelMaps:
     """The calibration of a name for each label, fitted on calibration samples.
 
     prediction: of several labels, or logits `(N, K)`. labels: `(N, K)` of 0 and 1.
     shared: one map for all labels, fitted on all of them together: for few samples or rare labels.
+    ignore_index: what `labels` hold where a label is not known; it is left out.
     """
     if not isinstance(prediction, MultiLabel):
         logits = as_tensor(prediction, "logits")
         prediction = MultiLabel(logits[None] if logits.ndim == 2 else logits)
-    y = check_label_table(as_tensor(labels, "labels"), prediction.count, (len(prediction),))
+    y, index = as_tensor(labels, "labels"), check_ignore_index(ignore_index, 2)
+    check_label_table(without_ignored(y, index)[0], prediction.count, (len(prediction),))
+    y, options = y.long(), {**options, "ignore_index": index}
     parts = [prediction.label(k) for k in range(prediction.count)]
     if shared:
         one = fit(name, Categorical.join(parts), y.T.flatten(), **options)

@@ -25,7 +25,7 @@ from nescio.core import (
     answer,
     as_targets,
     as_tensor,
-    check_labels,
+    counted,
     load,
     readers,
     save_tensors,
@@ -48,7 +48,7 @@ fits = Registry(KIND)  # by name: what is fitted
 maps = Registry(KIND)  # by name: how it is applied
 P = ParamSpec("P")
 Fitted: TypeAlias = Callable[Concatenate[Classification, Tensor, P], State]
-Calibrator: TypeAlias = Callable[Concatenate[Predictor | nn.Module, Any, P], "Calibrated"]
+Calibrator: TypeAlias = Callable[..., "Calibrated"]  # (predictor, data, ignore_index=, options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,12 +143,20 @@ def _from_manifest(manifest: Mapping[str, Any], state: State) -> Any:
 
 
 def fit(
-    name: str, prediction: Prediction | Array, labels: Array, *, probs: bool = False, **options: Any
+    name: str,
+    prediction: Prediction | Array,
+    labels: Array,
+    *,
+    probs: bool = False,
+    ignore_index: int | None = None,
+    **options: Any,
 ) -> Map:
     """The calibration of a name, fitted on the predictions and labels of calibration samples.
 
     prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
-        are probabilities. `(N,)` or `(N, 1)`: of class 1 of two.
+        are probabilities. `(N,)` or `(N, 1)`: of class 1 of two. A prediction of maps has labels
+        `(N, H, W)`, and every pixel is a sample.
+    ignore_index: the label of what is left out; not a class.
     options: of the calibration, such as `bins=20` of `histogram`.
 
     >>> rng = torch.Generator().manual_seed(0)
@@ -158,7 +166,7 @@ def fit(
     4.7
     """
     given = as_classification(prediction, probs=probs)
-    wanted = check_labels(as_tensor(labels, "labels"), given.classes, given.batch_shape)
+    given, wanted = counted(given, as_tensor(labels, "labels"), ignore_index=ignore_index)
     if len(wanted.unique()) < 2:
         raise NescioError(
             f"the {wanted.numel()} calibration labels are of "
@@ -328,36 +336,41 @@ def _read_predictor(saved: Saved, *, net: Any = None) -> Predictor:
     return model if about is None else Calibrated(model, _from_manifest(about, saved.tensors))
 
 
-def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator[P]]:
+def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator]:
     """Register a function that fits a calibration, and how what it fits is applied.
 
     The public function of the same name and options takes a predictor and calibration data.
     """
 
-    def register(fitted: Fitted[P]) -> Calibrator[P]:
+    def register(fitted: Fitted[P]) -> Calibrator:
         name: str = fitted.__name__
 
         @wraps(fitted)
-        def build(
-            predictor: Predictor | nn.Module, data: Any, *args: P.args, **options: P.kwargs
-        ) -> Calibrated:
-            del args  # all options are keywords
+        def build(predictor: Predictor | nn.Module, data: Any, **options: Any) -> Calibrated:
             return calibrated(name, predictor, data, **options)
 
         own = list(inspect.signature(fitted).parameters.values())[2:]
-        first = list(inspect.signature(calibrated).parameters.values())[1:3]
+        first = list(inspect.signature(calibrated).parameters.values())[1:4]
         build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
         fits.named(name)(fitted)
         maps.named(name)(apply)
-        return calibrators.register(build)  # type: ignore[return-value]
+        return calibrators.register(build)
 
     return register
 
 
 def calibrated(
-    name: str, predictor: Predictor | nn.Module, data: Any, **options: Any
+    name: str,
+    predictor: Predictor | nn.Module,
+    data: Any,
+    *,
+    ignore_index: int | None = None,
+    **options: Any,
 ) -> Calibrated:
-    """A predictor with the calibration of a name, fitted on calibration data."""
+    """A predictor with the calibration of a name, fitted on calibration data.
+
+    ignore_index: the label of what is left out; not a class.
+    """
     reads: dict[str, Any] = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
     x, y = door.read(data, name="calibration data", **reads)
     if isinstance(predictor, nn.Module):
@@ -367,10 +380,12 @@ def calibrated(
     if isinstance(given, MultiLabel):
         from nescio.calibration.label_maps import fit_labels
 
-        return Calibrated(predictor, fit_labels(name, given, y, **options))
+        labels = fit_labels(name, given, y, ignore_index=ignore_index, **options)
+        return Calibrated(predictor, labels)
     prediction = as_classification(given)
-    labels = as_targets(y, len(prediction), task="classification")
-    return Calibrated(predictor, fit(name, prediction, labels, **options))
+    truth = as_targets(y, len(prediction), task="classification", maps=True)
+    fitted = fit(name, prediction, truth, ignore_index=ignore_index, **options)
+    return Calibrated(predictor, fitted)
 
 
 def scaled(predictor: Predictor, slope: float, intercept: tuple[float, ...]) -> Calibrated:

@@ -1,5 +1,6 @@
 """What every room stands on: errors, files, randomness, predictions, heads, measures."""
 
+from nescio.core import concentrations as concentrations
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
@@ -7,6 +8,7 @@ from nescio.core.counted import check_axes as check_axes
 from nescio.core.counted import check_counted as check_counted
 from nescio.core.counted import check_ignore_index as check_ignore_index
 from nescio.core.counted import counted as counted
+from nescio.core.counted import mean_per_sample as mean_per_sample
 from nescio.core.counted import without_ignored as without_ignored
 from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
@@ -45,6 +47,10 @@ from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
 from nescio.core.heads import evidence_of as evidence_of
 from nescio.core.heads import fixed_variance as fixed_variance
+from nescio.core.heads import head_from as head_from
+from nescio.core.heads import head_of_members as head_of_members
+from nescio.core.heads import in_target_units as in_target_units
+from nescio.core.heads import joint_head as joint_head
 from nescio.core.heads import known_head as known_head
 from nescio.core.heads import multilabel as multilabel
 from nescio.core.heads import normal_inverse_gamma as normal_inverse_gamma

@@ -90,6 +90,36 @@ def counted(prediction: P, labels: Tensor, *, ignore_index: int | None = None) -
     return prediction[counts.to(prediction.device)], labels[counts].long()
 
 
+def mean_per_sample(
+    values: Tensor, labels: Tensor | None = None, *, ignore_index: int | None = None
+) -> Tensor:
+    """The mean of a measure over the pixels or steps of each sample, `(N,)` from `(N, *axes)`.
+
+    labels: of the same shape; with an ignore index, only those that count are averaged.
+
+    >>> entropy, y = torch.tensor([[1.0, 2.0, 6.0]]), torch.tensor([[0, 1, 255]])
+    >>> mean_per_sample(entropy), mean_per_sample(entropy, y, ignore_index=255)
+    (tensor([3.]), tensor([1.5000]))
+    """
+    if (labels is None) != (ignore_index is None):
+        raise NescioError("give both labels and ignore_index, or neither: pixels to leave out")
+    weight = torch.ones_like(values)
+    if labels is not None:
+        if labels.shape != values.shape:
+            raise NescioError(
+                f"labels have shape {tuple(labels.shape)}, the measure {tuple(values.shape)}; one "
+                "label for each value"
+            )
+        kept = without_ignored(labels, check_ignore_index(ignore_index))[1]
+        weight = weight if kept is None else kept.to(values)
+    counts = weight.flatten(1).sum(1)
+    if (counts == 0).any():
+        raise NescioError(
+            f"sample {int((counts == 0).nonzero()[0])} has no label that counts; leave it out"
+        )
+    return torch.where(weight > 0, values, 0.0).flatten(1).sum(1) / counts
+
+
 def check_axes(labels: Tensor, outputs: Tensor) -> None:
     """Refuse labels `(N, *axes)` that have other axes than the outputs, `(N, *axes, C)`."""
     axes, own = tuple(outputs.shape[1:-1]), tuple(labels.shape[1:])

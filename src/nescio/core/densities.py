@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -29,6 +30,10 @@ class Regression(Prediction, ABC):
     @abstractmethod
     def _member_log_density(self, target: Tensor) -> Tensor:
         """Log density of each target under each member, `(M, *batch, D)`."""
+
+    @abstractmethod
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        """The prediction of `shift + scale * target`; both broadcast with `mean`, scale > 0."""
 
     @property
     def mixture_mean(self) -> Tensor:
@@ -117,6 +122,9 @@ class Gaussian(Regression):
     def member_variance(self) -> Tensor:
         return self.variance
 
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        return type(self)(self.mean * scale + shift, self.variance * scale.square())
+
     def _member_log_density(self, target: Tensor) -> Tensor:
         scaled = (target - self.mean).square() / self.variance
         return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
@@ -142,6 +150,9 @@ class DoubleExponential(Regression):
     @property
     def member_variance(self) -> Tensor:
         return 2 * self.scale.square()
+
+    def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        return type(self)(self.mean * scale + shift, self.scale * scale)
 
     def _member_log_density(self, target: Tensor) -> Tensor:
         return -((2 * self.scale).log() + (target - self.mean).abs() / self.scale)

@@ -4,8 +4,8 @@ The spread is softplus of an output plus a floor. The floor is an option of the 
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core.densities import DoubleExponential, Gaussian
+from nescio.core.densities import DoubleExponential, Gaussian, Regression
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
 from nescio.core.multilabel import MultiLabel, two_logits
@@ -35,7 +35,7 @@ class Head:
     """A reading of raw outputs; calling it gives a prediction."""
 
     name: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # JSON: files keep them
     task: str  # "classification", "multilabel" or "regression"
     width: int  # network outputs for each class, label or target
     read: Callable[[Tensor], Prediction]
@@ -45,6 +45,7 @@ class Head:
     nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
     gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
     expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
+    standardized: "Head | None" = None  # the head that `in_target_units` made this one of
     log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
 
     def __call__(self, outputs: Tensor) -> Prediction:
@@ -59,16 +60,91 @@ class Head:
         return self.center(outputs) if self.expand is None else self.expand(outputs)
 
     def __reduce__(self) -> Any:
-        return _head, (self.name, dict(self.options))
+        return head_from, (self.name, dict(self.options))
 
     def __deepcopy__(self, _: Any) -> "Head":
         return self  # nothing in it changes
 
 
-def _head(name: str, options: Mapping[str, Any]) -> Head:
-    """A head as a pickle names it: its functions are those of this version of nescio."""
-    made: Head = heads[name](**options)
-    return made
+def head_from(name: str, options: Mapping[str, Any]) -> Head:
+    """A head as a file or a pickle names it: its functions are those of this version of nescio."""
+    own = {key: value for key, value in options.items() if key != UNITS}
+    made: Head = heads[name](**own)
+    if UNITS not in options:
+        return made
+    return in_target_units(made, *_statistics(options[UNITS]))
+
+
+UNITS = "units"  # the option of a head that has the statistics of the targets
+
+
+def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
+    """The head in the units of the targets y, of networks that learned (y - mean) / scale.
+
+    mean, scale: `(M, D)`, by member; options of the head, so that files keep them. Outputs may have
+    several members in a row for each of the M, as draws of its dropout masks or weights.
+    """
+    if head.task != "regression":
+        raise NescioError(f"only the targets of a regression have units; the head is {head.name}")
+    both = mean.double().cpu(), scale.double().cpu()
+
+    def fitting(outputs: Tensor) -> tuple[Tensor, Tensor]:  # each (M, 1, ..., D)
+        draws, rest = divmod(len(outputs), len(mean))
+        if rest:
+            raise NescioError(
+                f"the head has target statistics of {len(mean)} member(s), the outputs have "
+                f"{len(outputs)} members; choose members of a model with model.choose(...)"
+            )
+        shape = (len(outputs), *(1 for _ in outputs.shape[1:-1]), -1)
+        shift, width = (t.repeat_interleave(draws, 0).view(shape).to(outputs) for t in both)
+        return shift, width
+
+    def read(outputs: Tensor) -> Prediction:
+        prediction = head.read(outputs)
+        assert isinstance(prediction, Regression)
+        return prediction.rescaled(*fitting(outputs))
+
+    def center(outputs: Tensor) -> Tensor:
+        shift, width = fitting(outputs)
+        return head.center(outputs) * width + shift
+
+    def nll(outputs: Tensor, y: Tensor) -> Tensor:
+        shift, width = fitting(outputs)
+        return head.nll(outputs, (y - shift) / width) + width.log().sum(-1)
+
+    units = {key: t.tolist() for key, t in zip(("mean", "scale"), both, strict=True)}
+    options = {**head.options, UNITS: units}
+    made: dict[str, Any] = {
+        "options": options,
+        "read": read,
+        "center": center,
+        "nll": nll,
+        "nll_slope": None,
+    }
+    return replace(head, **made, standardized=head)  # a divergence has no units
+
+
+def head_of_members(head: Head, members: Sequence[int]) -> Head:
+    """The head of some of the members that it was made for, by index."""
+    units = head.options.get(UNITS)
+    if head.standardized is None or units is None or len(units["mean"]) == 1:
+        return head
+    mean, scale = _statistics(units)
+    return in_target_units(head.standardized, mean[list(members)], scale[list(members)])
+
+
+def joint_head(each: Sequence[Head]) -> Head:
+    """One head for the outputs of several members, from the head of each."""
+    first = each[0].standardized
+    if first is None:
+        return each[0]
+    mean, scale = zip(*(_statistics(head.options[UNITS]) for head in each), strict=True)
+    return in_target_units(first, torch.cat(mean), torch.cat(scale))
+
+
+def _statistics(units: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    mean, scale = (torch.tensor(units[key], dtype=torch.float64) for key in ("mean", "scale"))
+    return mean, scale
 
 
 @heads.register

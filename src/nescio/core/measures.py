@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import concentrations
+from nescio.core.counted import mean_per_sample as mean_per_sample
 from nescio.core.densities import Regression
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError

@@ -13,6 +13,7 @@ from threading import RLock
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 
 def derive(*parts: int | str) -> int:
@@ -87,11 +88,18 @@ class Rng:
         draws = [torch.randn(*shape, generator=g) for g in self.generators(purpose)]
         return torch.stack(draws).to(like)
 
-    def choices(self, points: int) -> Tensor:
-        """Points drawn with replacement for each member, `(M, points)`: a bootstrap sample."""
-        draws = [torch.randint(points, (points,), generator=g) for g in self.generators("choice")]
-        return torch.stack(draws)
+    def choices(self, points: int | Sequence[int]) -> Tensor:
+        """Points drawn with replacement for each member, `(M, points)`: a bootstrap sample.
 
-    def orders(self, points: int) -> Tensor:
-        """A random order of the points for each member, `(M, points)`."""
-        return torch.stack([torch.randperm(points, generator=g) for g in self.generators("order")])
+        points: their number, or the number of each member; shorter samples end in zeros.
+        """
+        each = zip(self._counts(points), self.generators("choice"), strict=True)
+        return pad_sequence([torch.randint(n, (n,), generator=g) for n, g in each], True)
+
+    def orders(self, points: int | Sequence[int]) -> Tensor:
+        """A random order of the points for each member, `(M, points)`; as in `choices`."""
+        each = zip(self._counts(points), self.generators("order"), strict=True)
+        return pad_sequence([torch.randperm(n, generator=g) for n, g in each], True)
+
+    def _counts(self, points: int | Sequence[int]) -> Sequence[int]:
+        return [points] * len(self.members) if isinstance(points, int) else points

@@ -138,8 +138,11 @@ def as_targets(
     return y
 
 
-def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
-    """`values` as an array with `axes` axes and at least one entry; half precision widens."""
+def numbers(name: str, values: Numbers, *, axes: int | None) -> NDArray[Any]:
+    """`values` as an array with `axes` axes and at least one entry; half precision widens.
+
+    axes: None: any number of them.
+    """
     try:
         array = from_torch(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError as error:
@@ -148,7 +151,7 @@ def numbers(name: str, values: Numbers, *, axes: int) -> NDArray[Any]:
         ) from None
     if array.dtype.kind not in "biuf":
         raise NescioError(f"`{name}` must hold real numbers, got {array.dtype}; convert it first")
-    if array.ndim != axes:
+    if axes is not None and array.ndim != axes:
         expected = "one-dimensional" if axes == 1 else f"of {axes} axes"
         raise NescioError(f"`{name}` must be {expected}, got shape {array.shape}; reshape it first")
     if array.size == 0:

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from nescio.calibration import Map
 from nescio.conformal import Sets
-from nescio.core import NescioError, Saved, load_manifest, readers, save_tensors
-from nescio.core.registry import heads
+from nescio.core import NescioError, Saved, head_from, load_manifest, readers, save_tensors
 from nescio.detectors.observe.network import kept
 from nescio.guards.decide import Guard
 from nescio.guards.file_parts import (
@@ -107,7 +106,7 @@ def _guard(saved: Saved, nets: tuple[nn.Module, ...]) -> Guard:
         failure=None if failure is None else detector_of(saved, "failure"),
         map=None if given is None else Map.from_manifest(given, saved.under("map/")),
         groups=tuple(manifest["groups"]),
-        head=heads[head["name"]](**head["options"]),
+        head=head_from(head["name"], head["options"]),
         nets=nets,
         sets=None if sets is None else Sets.from_manifest(sets, saved.under("sets/")),
         **{name: manifest[name] for name in PLAIN},

@@ -6,8 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.conformal import Intervals
-from nescio.core import Saved, save_tensors
-from nescio.core.registry import heads
+from nescio.core import Saved, head_from, save_tensors
 from nescio.guards.file_parts import (
     shared_fields,
     shared_manifest,
@@ -66,7 +65,7 @@ def read_regression(saved: Saved, nets: tuple[nn.Module, ...]) -> RegressionGuar
         **plain,
         max_width=None if widest is None else tuple(widest),
         intervals=Intervals.from_manifest(manifest["intervals"], saved.under("intervals/")),
-        heads=tuple(heads[head["name"]](**head["options"]) for head in manifest["heads"]),
+        heads=tuple(head_from(head["name"], head["options"]) for head in manifest["heads"]),
         unit=saved.tensors["unit"],
         nets=nets,
     )

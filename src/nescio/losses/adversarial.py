@@ -33,7 +33,8 @@ def adversarial(base: Loss, *, share: float = 0.01) -> Loss:
         moved = batch.x + share * (batch.high - batch.low) * slope.sign()
         return 0.5 * (clean + base(forward, replace(batch, x=moved), rng))
 
-    return base.with_step(f"adversarial({base.description}, {share=})", step)
+    text = f"adversarial({base.description}, {share=})"
+    return base.with_step(text, step, weighted=base.weighted)
 
 
 @losses.register

@@ -176,7 +176,7 @@ def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
     if name in batch.memory:
         return batch.memory[name].shape[1]
     least = math.ceil(share * (batch.x.shape[1] + 1))  # a single sample may join the last batch
-    size = max(least, min(POOL, batch.points // 10))
+    size = max(least, min(POOL, batch.size // 10))
     return size if ood.size is None else min(size, ood.size)
 
 

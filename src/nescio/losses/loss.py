@@ -35,10 +35,11 @@ class Batch:
 
     x: Tensor  # (M, B, ...)
     y: Tensor  # (M, B) labels, (M, B, H, W) label maps, or (M, B, D) targets
-    weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
-    points: int  # size of the training set
-    low: Tensor  # smallest and largest training value of each feature
+    points: int | Tensor  # size of the training set; where members differ, of each (M,)
+    low: Tensor  # smallest and largest training value of each feature; with rows, (M, 1, ...)
     high: Tensor
+    weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
+    index: Tensor | None = None  # (M, B) which samples of the training set they are
     steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
     total: int = 1  # steps of the whole run
@@ -48,9 +49,22 @@ class Batch:
     def members(self, part: slice) -> "Batch":
         """The batch of some members."""
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
-        weight = None if self.weight is None else self.weight[part]
-        own = {"x": self.x[part], "y": self.y[part], "weight": weight}
-        return replace(self, **own, memory=memory, wanted=[])  # type: ignore[arg-type]
+        own = {"x": self.x[part], "y": self.y[part], "memory": memory, "wanted": []}
+        own |= {name: getattr(self, name)[part] for name in self._by_member()}
+        return replace(self, **own)  # type: ignore[arg-type]
+
+    @property
+    def size(self) -> int:
+        """The size of the training set, where it is the same for all members."""
+        if isinstance(self.points, Tensor):
+            raise NescioError("members have different numbers of samples; read batch.points")
+        return self.points
+
+    def _by_member(self) -> list[str]:
+        """The fields, beside x and y, that have a member axis here."""
+        optional = [name for name in ("index", "weight") if getattr(self, name) is not None]
+        ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
+        return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 
     def counting(self, ignore_index: int | None) -> "Batch":
         """The same with ignored labels as class 0 of weight 0."""
@@ -97,17 +111,25 @@ class Loss:
     score: Score
     step: Step
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
+    weighted: bool = False  # a sample of weight 0 changes nothing: no loss, no statistic, no draw
     ignore_index: int | None = None  # a label that is not a class; None: all labels count
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch.counting(self.ignore_index), rng)
 
-    def totals(self, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of the scores of the labels that count, and their number, `(M,)` each."""
+    def totals(
+        self, outputs: Tensor, y: Tensor, real: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of the scores of the labels that count, and their number, `(M,)` each.
+
+        real: `(M, B)`, which samples there are; None: all of them.
+        """
         y, counts = without_ignored(y, self.ignore_index)
         scores = self.score(outputs, y)
         if counts is None:
             counts = torch.ones_like(scores, dtype=torch.bool)
+        if real is not None:
+            counts = counts & real.reshape(*real.shape, *(1 for _ in counts.shape[2:]))
         kept = torch.where(counts, scores, 0.0)
         return kept.flatten(1).sum(1), counts.flatten(1).sum(1)
 
@@ -127,9 +149,9 @@ class Loss:
         text = f"{self.description} ignoring {index}"
         return replace(self, description=text, slope=None, ignore_index=index)
 
-    def with_step(self, description: str, step: Step) -> "Loss":
+    def with_step(self, description: str, step: Step, *, weighted: bool = False) -> "Loss":
         """Another objective with this data term."""
-        return replace(self, description=description, step=step, slope=None)
+        return replace(self, description=description, step=step, slope=None, weighted=weighted)
 
 
 def as_loss(loss: object) -> Loss:
@@ -156,16 +178,19 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     text = f"{name}({head.name}({options}))"
-    return Loss(description=text, head=head, score=score, step=step, slope=slope)
+    return Loss(description=text, head=head, score=score, step=step, slope=slope, weighted=True)
 
 
-def plus(base: Loss, description: str, term: Step) -> Loss:
-    """`base` with another term added to it."""
+def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) -> Loss:
+    """`base` with another term added to it.
+
+    of_weights: whether the term depends on the weights of the network alone, not on samples.
+    """
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return base(forward, batch, rng) + term(forward, batch, rng)
 
-    return base.with_step(description, step)
+    return base.with_step(description, step, weighted=base.weighted and of_weights)
 
 
 @losses.register
@@ -233,7 +258,8 @@ def in_units(units: Units, loss: Loss) -> Loss:
         low, high = units.shares(batch.low), units.shares(batch.high)
         return loss(behind, replace(batch, x=units.shares(batch.x), low=low, high=high), rng)
 
-    return loss.with_step(f"{loss.description} in {units.description}", step)
+    text = f"{loss.description} in {units.description}"
+    return loss.with_step(text, step, weighted=loss.weighted)
 
 
 class _Behind(Stack):

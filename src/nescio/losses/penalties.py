@@ -36,7 +36,7 @@ def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
         squares = [weight.flatten(1).square().sum(1) for weight in forward.parameters.values()]
         return strength * torch.stack(squares).sum(0)
 
-    return plus(base, f"weight_decay({base.description}, {strength=})", term)
+    return plus(base, f"weight_decay({base.description}, {strength=})", term, of_weights=True)
 
 
 @losses.register
@@ -66,7 +66,7 @@ def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = 
         return factor / batch.points * total
 
     text = f"anchored({base.description}, prior_variance={prior_variance}, noise={noise})"
-    return plus(base, text, term)
+    return plus(base, text, term, of_weights=True)
 
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -140,7 +140,7 @@ def elbo(
     text = (
         f"elbo({base.description}, {prior_spread=}, {narrow=}, {share=}, {weight=}, {weighting=})"
     )
-    return plus(base, text, term)
+    return plus(base, text, term, of_weights=True)
 
 
 def variational(forward: Forward) -> list[tuple[str, Tensor, Tensor]]:

@@ -63,6 +63,9 @@ class Beside(Forward):
         self.outputs.append(both[:, x.shape[1] :])
         return both[:, : x.shape[1]]
 
+    def frozen(self) -> Forward:
+        return self.inner.frozen()
+
 
 def with_others(
     base: Loss, forward: Forward, batch: Batch, rng: Rng, others: Tensor
@@ -83,8 +86,8 @@ def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | No
     """
     epoch, done = divmod(batch.step, batch.steps)
     samples = batch.x.shape[1]
-    before = batch.points - samples if done == batch.steps - 1 else done * samples
-    first = round(share * (epoch * batch.points + before))
+    before = batch.size - samples if done == batch.steps - 1 else done * samples
+    first = round(share * (epoch * batch.size + before))
     position = first + torch.arange(max(1, round(share * samples)))
     if ood.size is None:
         own = position if pool is None else position % pool

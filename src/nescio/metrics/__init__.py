@@ -1,5 +1,6 @@
 """Numbers that say how good scores and probabilities are."""
 
+from nescio.metrics.aligned import mark_ignored as mark_ignored
 from nescio.metrics.binning import Reliability as Reliability
 from nescio.metrics.binning import ece as ece
 from nescio.metrics.binning import reliability as reliability

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import Floats, NescioError, Numbers, check_level, numbers
+from nescio.core import Floats, NescioError, Numbers, check_level
 from nescio.core.registry import metrics
+from nescio.metrics.aligned import counted_samples
 from nescio.metrics.classification import TOLERANCE
 from nescio.metrics.ranking import in_two
 from nescio.metrics.resampling import lower_bound, upper_bound
@@ -20,12 +21,20 @@ Equal: TypeAlias = Literal["width", "mass"]
 
 
 @metrics.register
-def ece(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
+def ece(
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "width",
+    ignore_index: int | None = None,
+) -> float:
     """Expected calibration error: mean gap of confidence and accuracy over bins.
 
     equal: bins of equal width, or of equal `mass`: as many samples in each, ties stay together.
+    ignore_index: what `correct` holds where a label is ignored; see `mark_ignored`.
     """
-    sure, right = _samples(confidence, correct)
+    sure, right = _samples(confidence, correct, ignore_index)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
     return float(np.abs(gaps).sum()) / len(sure)
 
@@ -73,14 +82,20 @@ class Reliability:
 
 
 def reliability(
-    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width"
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "width",
+    ignore_index: int | None = None,
 ) -> Reliability:
     """Count, mean confidence and accuracy in the bins ((m-1)/M, m/M], or in bins of equal mass.
 
     The first bin holds confidence 0 as well. A confidence on an edge, in its own precision,
     belongs to the bin below it. There are fewer bins of equal mass where confidences are equal.
+    ignore_index: as for `ece`.
     """
-    sure, right = _samples(confidence, correct)
+    sure, right = _samples(confidence, correct, ignore_index)
     edges = _edges(sure, bins, equal)
     count, sums, hits = _summed(sure, right, edges, equal, _table)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
@@ -92,10 +107,15 @@ def reliability(
 
 
 def residuals(
-    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width"
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "width",
+    ignore_index: int | None = None,
 ) -> Floats:
     """Count, mean and mean square of correct - confidence in the bins with samples, (3, bins)."""
-    sure, right = _samples(confidence, correct)
+    sure, right = _samples(confidence, correct, ignore_index)
     result = _summed(sure, right, _edges(sure, bins, equal), equal, _powers)
     result = result[:, result[0] > 0]
     result[1:] /= result[0]
@@ -197,9 +217,11 @@ def _edges(sure: NDArray[Any], bins: int, equal: Equal) -> NDArray[Any]:
     return (np.arange(bins + 1) / bins).astype(sure.dtype)
 
 
-def checked_samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
+def checked_samples(
+    confidence: Numbers, correct: Numbers, ignore_index: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Confidences in [0, 1] and truths, one per sample."""
-    sure, right = _samples(confidence, correct)
+    sure, right = _samples(confidence, correct, ignore_index)
     _check(sure, right, slice(None))
     return sure, right
 
@@ -210,15 +232,12 @@ def check_bins(bins: int) -> None:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
 
-def _samples(confidence: Numbers, correct: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
-    sure, right = numbers("confidence", confidence, axes=1), numbers("correct", correct, axes=1)
+def _samples(
+    confidence: Numbers, correct: Numbers, ignore_index: int | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    sure, right = counted_samples(("confidence", "correct"), confidence, correct, ignore_index)
     if sure.dtype not in (np.float32, np.float64):
         sure = sure.astype(np.float64)
-    if len(sure) != len(right):
-        raise NescioError(
-            f"`confidence` and `correct` must have one entry per sample, got {len(sure)} "
-            f"and {len(right)}"
-        )
     return np.ascontiguousarray(sure), right
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import Counts, Floats, NescioError, Numbers, from_torch
+from nescio.core import Counts, Floats, NescioError, Numbers, from_torch, numbers
+from nescio.metrics.aligned import counted_samples
 from nescio.metrics.binning import ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
 from nescio.metrics.paired import Difference, resampled_differences
@@ -49,7 +50,8 @@ def bootstrap_metric(
 ) -> Interval:
     """A metric of the samples with its interval, the samples drawn again with replacement.
 
-    samples: arrays with one row per sample, as `metric` takes them.
+    samples: arrays with one row per sample, as `metric` takes them. Of maps `(N, H, W)` whole
+        images are drawn: the pixels of one depend on each other.
     part: of what the metric returns, such as `reliability` of a decomposition.
     unbiased: for a metric whose mean over samples is the truth.
     options: of the metric, such as `bins`.
@@ -90,7 +92,8 @@ def bootstrap_metric(
     if low > 0:
         probs, rng = tables[0], stream_of(seed, CHANCE)
         count = max(resamples, math.ceil(2 / (1 - level)))
-        by_chance = (value(probs, _truth(probs, rng)) for _ in range(count))
+        known, ignored = tables[1], options.get("ignore_index")
+        by_chance = (value(probs, _truth(probs, known, ignored, rng)) for _ in range(count))
         if not _rare((other >= whole for other in by_chance), (1 - level) / 2 * (count + 1)):
             low = 0.0
     return Interval(whole, low, high)
@@ -101,16 +104,24 @@ def _rare(larger: Iterable[bool], most: float) -> bool:
     return all(count <= most for count in accumulate(larger, initial=1))
 
 
-def _truth(probs: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Right or wrong by confidences `(N,)`, or labels by probabilities `(N, C)`."""
-    chance = rng.random(len(probs))
-    if probs.ndim == 1:
-        return chance < probs
-    labels = np.empty(len(probs), dtype=np.int64)
+def _truth(
+    probs: NDArray[Any], known: NDArray[Any], ignored: int | None, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Right or wrong by confidences `(N, ...)`, or labels by probabilities `(N, ..., C)`.
+
+    What is ignored in `known` stays so.
+    """
+    chance = rng.random(known.shape)
+    drawn = chance < probs if probs.ndim == known.ndim else _labels(probs, chance)
+    return drawn if ignored is None else np.where(known == ignored, ignored, drawn)
+
+
+def _labels(probs: NDArray[Any], chance: Floats) -> Counts:
+    labels = np.empty(chance.shape, dtype=np.int64)
     for start in range(0, len(probs), BLOCK):
-        upto = probs[start : start + BLOCK].astype(np.float64).cumsum(1)
-        below = upto <= chance[start : start + BLOCK, None] * upto[:, -1:]
-        labels[start : start + BLOCK] = below.sum(1)
+        upto = probs[start : start + BLOCK].astype(np.float64).cumsum(-1)
+        below = upto <= chance[start : start + BLOCK, ..., None] * upto[..., -1:]
+        labels[start : start + BLOCK] = below.sum(-1)
     return labels
 
 
@@ -135,17 +146,21 @@ def bootstrap_selective(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    ignore_index: int | None = None,
 ) -> dict[str, Interval]:
     """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
 
     of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`,
         `excess_aurc`.
     tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
+    ignore_index: what `wrong` holds where a label is ignored. Pixels of one image depend on each
+        other: for maps use `bootstrap_metric`, which draws images.
 
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
     what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    options["ignore_index"] = ignore_index
     (values,), (again,) = resampled({"": score}, wrong, of=of, **options)
     each = zip(of, values.tolist(), again, strict=True)
     return {name: interval(name, value, result, level) for name, value, result in each}
@@ -169,6 +184,7 @@ def selective_test(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    ignore_index: int | None = None,
 ) -> dict[str, Difference]:
     """Do two scores of one network differ? The same samples are drawn for both.
 
@@ -176,6 +192,7 @@ def selective_test(
     data as one more resample.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
+    options["ignore_index"] = ignore_index
     values, again = resampled({"first": first, "second": second}, wrong, of=of, **options)
     return resampled_differences(of, values, again, level)
 
@@ -189,15 +206,18 @@ def resampled(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    ignore_index: int | None = None,
 ) -> tuple[Floats, Floats]:
     """The numbers of K scores for all samples and the resamples: (K, names), (K, names, R)."""
     check(level, resamples, seed)
     least_count(tpr, 1)
     check_names(of, STATISTICS, "metric of failure prediction")
-    groups = [grouped(score, wrong) for score in scores.values()]
+    numbers("wrong", wrong, axes=1)
+    groups = [grouped(score, wrong, ignore_index) for score in scores.values()]
     values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
     blocks = []
-    for counts in _counted(mistaken(wrong), resamples, seed):
+    flags = mistaken(counted_samples(("wrong", "wrong"), wrong, wrong, ignore_index)[1])
+    for counts in _counted(flags, resamples, seed):
         rows = []
         for result in groups:
             drawn = counts[:, result.order]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import Floats, NescioError, Numbers, numbers
+from nescio.core import Floats, NescioError, Numbers
 from nescio.core.registry import metrics
 from nescio.metrics.binning import (
     BLOCK,
@@ -41,19 +41,30 @@ CELLS = 1 << 14  # of [0, 1]; far narrower than any bandwidth that is chosen
 
 
 @metrics.register
-def mce(confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "width") -> float:
+def mce(
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "width",
+    ignore_index: int | None = None,
+) -> float:
     """Maximum calibration error: the largest gap of confidence and accuracy of a bin."""
-    result = reliability(confidence, correct, bins=bins, equal=equal)
+    result = reliability(confidence, correct, bins=bins, equal=equal, ignore_index=ignore_index)
     return float(np.nanmax(np.abs(result.accuracy - result.confidence)))
 
 
 @metrics.register
 def classwise_ece(
-    probs: Numbers, labels: Numbers, *, bins: int = 15, equal: Equal = "width"
+    probs: Numbers,
+    labels: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "width",
+    ignore_index: int | None = None,
 ) -> float:
     """Calibration error of every class's probability, mean over classes (Kull et al., 2019)."""
-    table = numbers("probs", probs, axes=2)
-    wanted = checked_labels(labels, table)
+    table, wanted = checked_labels(probs, labels, ignore_index)
     for _ in checked_blocks(table):
         pass  # every row is a distribution
     each = (
@@ -65,7 +76,13 @@ def classwise_ece(
 
 @metrics.register
 def debiased_ece(
-    confidence: Numbers, correct: Numbers, *, bins: int = 15, equal: Equal = "mass", norm: int = 1
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bins: int = 15,
+    equal: Equal = "mass",
+    norm: int = 1,
+    ignore_index: int | None = None,
 ) -> float:
     """Calibration error less some of what chance alone adds to it (Kumar et al., 2019).
 
@@ -78,13 +95,14 @@ def debiased_ece(
     """
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
+    sure, right = checked_samples(confidence, correct, ignore_index)
     if norm == 1:
-        result = reliability(confidence, correct, bins=bins, equal=equal)
+        result = reliability(sure, right, bins=bins, equal=equal)
         full = result.count > 0
         count, share = result.count[full], result.accuracy[full]
         gap, spread = share - result.confidence[full], np.sqrt(share * (1 - share) / count)
         return float(count @ (2 * np.abs(gap) - _folded(gap, spread))) / int(count.sum())
-    count, gap, square = residuals(confidence, correct, bins=bins, equal=equal)
+    count, gap, square = residuals(sure, right, bins=bins, equal=equal)
     if (lonely := int((count < 2).sum())) > 0:
         raise NescioError(
             f"{lonely} bin(s) hold one sample, whose accuracy has no variance; use fewer bins, or "
@@ -104,7 +122,13 @@ def _folded(mean: Floats, spread: Floats) -> Floats:
 
 
 @metrics.register
-def smooth_ece(confidence: Numbers, correct: Numbers, *, bandwidth: float | None = None) -> float:
+def smooth_ece(
+    confidence: Numbers,
+    correct: Numbers,
+    *,
+    bandwidth: float | None = None,
+    ignore_index: int | None = None,
+) -> float:
     """Calibration error with a reflected normal kernel instead of bins.
 
     Błasiok and Nakkiran (2023). The residuals (correct - confidence) spread over [0, 1] as heat
@@ -116,7 +140,7 @@ def smooth_ece(confidence: Numbers, correct: Numbers, *, bandwidth: float | None
     from scipy.fft import dct
     from scipy.optimize import brentq
 
-    waves = dct(_cell_residuals(confidence, correct), type=2)
+    waves = dct(_cell_residuals(*checked_samples(confidence, correct, ignore_index)), type=2)
     if bandwidth is not None:
         if not 0 < bandwidth < math.inf:
             raise NescioError(f"`bandwidth` must be a number above 0, got {bandwidth!r}")
@@ -137,10 +161,9 @@ def _area(waves: Floats, bandwidth: float) -> float:
     return float(np.abs(idct(waves * fading, type=2)).sum())
 
 
-def _cell_residuals(confidence: Numbers, correct: Numbers) -> Floats:
+def _cell_residuals(sure: NDArray[Any], right: NDArray[Any]) -> Floats:
     """Mean residuals in the cells; each is split between the two cells whose middles are next."""
     total = np.zeros(CELLS)
-    sure, right = checked_samples(confidence, correct)
     for start in range(0, len(sure), BLOCK):
         part = np.minimum(sure[start : start + BLOCK].astype(np.float64), 1.0)
         rest = (right[start : start + BLOCK] - part) / len(sure)
@@ -172,30 +195,34 @@ class Decomposition:
         return self.uncertainty - self.resolution
 
 
-def brier_decomposition(probs: Numbers, labels: Numbers, *, bins: int = 10) -> Decomposition:
+def brier_decomposition(
+    probs: Numbers, labels: Numbers, *, bins: int = 10, ignore_index: int | None = None
+) -> Decomposition:
     """The Brier score in parts, over groups of the predicted class and `bins` of confidence."""
-    score = brier(probs, labels)
-    return _decomposed(probs, labels, bins, score, lambda q: q * (1 - q), lambda q, p: (q - p) ** 2)
+    table, wanted = checked_labels(probs, labels, ignore_index)
+    score = brier(table, wanted)
+    return _decomposed(table, wanted, bins, score, lambda q: q * (1 - q), lambda q, p: (q - p) ** 2)
 
 
-def nll_decomposition(probs: Numbers, labels: Numbers, *, bins: int = 10) -> Decomposition:
+def nll_decomposition(
+    probs: Numbers, labels: Numbers, *, bins: int = 10, ignore_index: int | None = None
+) -> Decomposition:
     """The NLL in parts, over groups of the predicted class and `bins` of confidence."""
     from scipy.special import entr, rel_entr
 
-    return _decomposed(probs, labels, bins, nll(probs, labels), entr, rel_entr)
+    table, wanted = checked_labels(probs, labels, ignore_index)
+    return _decomposed(table, wanted, bins, nll(table, wanted), entr, rel_entr)
 
 
 def _decomposed(
-    probs: Numbers,
-    labels: Numbers,
+    table: NDArray[Any],
+    wanted: NDArray[Any],
     bins: int,
     score: float,
     spread: Callable[[Floats], Floats],
     distance: Callable[[Floats, Floats], Floats],
 ) -> Decomposition:
     check_bins(bins)
-    table = numbers("probs", probs, axes=2)
-    wanted = checked_labels(labels, table)
     weight, mean, share = _groups(table, wanted, bins)
     overall = np.bincount(wanted, minlength=table.shape[1]) / len(table)
     return Decomposition(

@@ -1,6 +1,7 @@
 """Numbers about class probabilities: MMC, accuracy, Brier, NLL.
 
-Sums are in float64, block by block, so large float32 tables are never copied whole.
+Sums are in float64, block by block, so large float32 tables are never copied whole. Of maps, every
+pixel is a sample; labels that equal `ignore_index` are left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from nescio.core import NescioError, Numbers, numbers
 from nescio.core.registry import metrics
+from nescio.metrics.aligned import aligned, counts
 
 TOLERANCE = 1e-4  # on a row's sum: float32 softmax over thousands of classes stays below it
 BLOCK = 1 << 18  # entries of one float64 block
@@ -19,26 +21,27 @@ BLOCK = 1 << 18  # entries of one float64 block
 @metrics.register
 def mean_max_confidence(probs: Numbers) -> float:
     """Mean of the largest probability of each sample (MMC), from 1/C to 1."""
-    table = numbers("probs", probs, axes=2)
+    table = numbers("probs", probs, axes=2 if np.ndim(probs) < 3 else None)
+    table = table.reshape(-1, table.shape[-1])
     return sum(float(block.max(axis=1).sum()) for _, block in checked_blocks(table)) / len(table)
 
 
 @metrics.register
-def accuracy(probs: Numbers, labels: Numbers) -> float:
+def accuracy(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
     """Share of samples whose most probable class is the label; the first class wins a tie."""
-    return _mean(probs, labels, lambda block, wanted: block.argmax(axis=1) == wanted)
+    return _mean(probs, labels, ignore_index, lambda block, own: block.argmax(axis=1) == own)
 
 
 @metrics.register
-def brier(probs: Numbers, labels: Numbers) -> float:
+def brier(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
     """Squared distance from the one-hot label, summed over classes, mean over samples (0 to 2)."""
-    return _mean(probs, labels, _squared_distance)
+    return _mean(probs, labels, ignore_index, _squared_distance)
 
 
 @metrics.register
-def nll(probs: Numbers, labels: Numbers) -> float:
+def nll(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
     """Mean -log probability of the label, in nats; infinite where a label has probability 0."""
-    return _mean(probs, labels, _surprise)
+    return _mean(probs, labels, ignore_index, _surprise)
 
 
 def _squared_distance(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.float64]:
@@ -54,30 +57,42 @@ def _surprise(block: NDArray[np.float64], wanted: NDArray[Any]) -> NDArray[np.fl
 def _mean(
     probs: Numbers,
     labels: Numbers,
+    ignore_index: int | None,
     measure: Callable[[NDArray[np.float64], NDArray[Any]], NDArray[Any]],
 ) -> float:
-    table = numbers("probs", probs, axes=2)
-    wanted = checked_labels(labels, table)
-    total = sum(float(measure(block, wanted[rows]).sum()) for rows, block in checked_blocks(table))
-    return total / len(table)
+    table, wanted, keep = labeled(probs, labels, ignore_index)
+    total, count = 0.0, 0
+    for rows, block in checked_blocks(table):
+        some = slice(None) if isinstance(keep, slice) else keep[rows]  # in blocks: nothing is large
+        values = measure(block[some], wanted[rows][some])
+        total, count = total + float(values.sum()), count + len(values)
+    return total / count
 
 
-def checked_labels(labels: Numbers, table: NDArray[Any]) -> NDArray[Any]:
-    """Class labels, one per row of `table`, each the index of a column."""
-    wanted = numbers("labels", labels, axes=1)
+def labeled(
+    probs: Numbers, labels: Numbers, ignore_index: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """Probabilities `(n, C)`, labels `(n,)` that index their columns, and which of them count."""
+    table, wanted = aligned(("probs", "labels"), probs, labels, width=True)
     if wanted.dtype.kind not in "iu":
         raise NescioError(f"`labels` must be integers, got {wanted.dtype}; convert them first")
-    if len(wanted) != len(table):
-        raise NescioError(
-            f"one label for each row of `probs` is expected, got {len(wanted)} labels "
-            f"for {len(table)} rows"
-        )
-    if wanted.min() < 0 or wanted.max() >= table.shape[1]:
+    keep = counts("labels", wanted, ignore_index, table.shape[1])
+    some = wanted[keep]
+    if some.min() < 0 or some.max() >= table.shape[1]:
         raise NescioError(
             f"`labels` must be in 0..{table.shape[1] - 1}, the columns of `probs`, got "
-            f"{wanted.min()}..{wanted.max()}; renumber the labels"
+            f"{some.min()}..{some.max()}; renumber the labels, or name the one to leave out by "
+            "ignore_index"
         )
-    return wanted
+    return table, wanted, keep
+
+
+def checked_labels(
+    probs: Numbers, labels: Numbers, ignore_index: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Probabilities `(n, C)` and labels `(n,)` of what counts."""
+    table, wanted, keep = labeled(probs, labels, ignore_index)
+    return table[keep], wanted[keep]
 
 
 def checked_blocks(table: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:

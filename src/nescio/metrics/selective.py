@@ -1,7 +1,8 @@
 """How well a score finds a network's errors: precision, and risk against coverage; exact.
 
-Scores are larger when less sure. `wrong` says which answers are errors. The samples are sorted
-once; all numbers are sums over groups of equal scores, so ties are right.
+Scores are larger when less sure. `wrong` says which answers are errors; where it holds the
+`ignore_index` (see `mark_ignored`), they are left out. The samples are sorted once; all numbers are
+sums over groups of equal scores, so ties are right.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,47 +15,48 @@ from numpy.typing import NDArray
 
 from nescio.core import Counts, Floats, NescioError, Numbers, numbers
 from nescio.core.registry import metrics
+from nescio.metrics.aligned import counted_samples
 from nescio.metrics.ranking import least_count, refuse_nan
 
 
 @metrics.register
-def ap_error(score: Numbers, wrong: Numbers) -> float:
+def ap_error(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
     """Average precision (a step sum) of errors, least sure first; chance: their share."""
-    return one_of("ap_error", score, wrong)
+    return one_of("ap_error", score, wrong, ignore_index)
 
 
 @metrics.register
-def ap_success(score: Numbers, wrong: Numbers) -> float:
+def ap_success(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
     """Average precision (a step sum) of correct answers, most confident first; chance: accuracy."""
-    return one_of("ap_success", score, wrong)
+    return one_of("ap_success", score, wrong, ignore_index)
 
 
 @metrics.register
-def aurc(score: Numbers, wrong: Numbers) -> float:
+def aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
     """Mean risk over all coverages k / N, the area under `risk_coverage`; smaller is better."""
-    return one_of("aurc", score, wrong)
+    return one_of("aurc", score, wrong, ignore_index)
 
 
 @metrics.register
-def augrc(score: Numbers, wrong: Numbers) -> float:
+def augrc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
     """Area under the generalized risk, the share of all samples answered wrong; smaller is better.
 
     Traub et al. (2024): the mean over all coverages of the probability that an input is answered
     and wrong. With straight lines between the coverages k / N it is (1 - AUROC) r (1 - r) + r^2 / 2
     exactly, with the error rate r; unlike AURC, the most confident answers do not dominate it.
     """
-    return one_of("augrc", score, wrong)
+    return one_of("augrc", score, wrong, ignore_index)
 
 
 @metrics.register
-def excess_aurc(score: Numbers, wrong: Numbers) -> float:
+def excess_aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
     """AURC less that of a perfect order of the same errors (Geifman et al., 2019).
 
     The perfect order answers all N - E right samples first; its area is exact for the finite
     counts, (E - (N - E) (H(N) - H(N - E))) / N with harmonic numbers H, not the limit r + (1-r)
     log(1-r).
     """
-    return one_of("excess_aurc", score, wrong)
+    return one_of("excess_aurc", score, wrong, ignore_index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,9 @@ class RiskCoverage:
         return float(self.risk.mean())
 
 
-def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
+def risk_coverage(
+    score: Numbers, wrong: Numbers, *, ignore_index: int | None = None
+) -> RiskCoverage:
     """The error rate among the most confident answers, for every number of them.
 
     Where scores are equal, their order is random, and the risk is the expected one.
@@ -78,7 +82,7 @@ def risk_coverage(score: Numbers, wrong: Numbers) -> RiskCoverage:
     >>> risk_coverage([0.1, 0.2, 0.2], [False, True, False]).risk.tolist()
     [0.0, 0.25, 0.3333333333333333]
     """
-    result = grouped(score, wrong)
+    result = grouped(score, wrong, ignore_index)
     samples, errors = result.samples, result.errors
     before = np.repeat(samples.cumsum() - samples, samples)
     mistaken = np.repeat(errors.cumsum() - errors, samples)
@@ -111,14 +115,10 @@ class Groups:
         return np.add.reduceat(self.wrong, self.first, dtype=np.int64)
 
 
-def grouped(score: Numbers, wrong: Numbers) -> Groups:
+def grouped(score: Numbers, wrong: Numbers, ignore_index: int | None = None) -> Groups:
     """Sort the samples once; NaN scores and anything but errors and successes are refused."""
-    scores, mistakes = numbers("score", score, axes=1), mistaken(wrong)
-    if len(scores) != len(mistakes):
-        raise NescioError(
-            f"there are {len(scores)} scores and {len(mistakes)} answers right or wrong; they "
-            "must be of the same samples"
-        )
+    scores, flags = counted_samples(("score", "wrong"), score, wrong, ignore_index)
+    mistakes = mistaken(flags)
     order = np.argsort(scores, kind="stable")
     ordered = scores[order]
     if np.isnan(ordered[-1]):  # NaN sorts last
@@ -248,6 +248,6 @@ def of_all(result: Groups, name: str, tpr: float = 0.95) -> float:
     return float(STATISTICS[name](tallies)[0])
 
 
-def one_of(name: str, score: Any, wrong: Any) -> float:
+def one_of(name: str, score: Any, wrong: Any, ignore_index: int | None = None) -> float:
     """One number of scores and errors."""
-    return of_all(grouped(score, wrong), name)
+    return of_all(grouped(score, wrong, ignore_index), name)

@@ -13,7 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, Prediction, derive, generator
+from nescio.core import (
+    Head,
+    Inputs,
+    NescioError,
+    Prediction,
+    derive,
+    generator,
+    head_of_members,
+    joint_head,
+)
 from nescio.core.registry import predictors
 from nescio.data import door
 from nescio.models.model import Member, check_logits, networks
@@ -66,7 +75,8 @@ def mc_dropout(
         return MCDropout(inner=inner, head=as_head(head, net), passes=passes, seed=seed)
     if head is not None:
         raise NescioError("a model has its own head; leave head= out, or give its network")
-    return MCDropout(inner=net, head=members[0].head, passes=passes, seed=seed)
+    own = joint_head([member.head for member in members])
+    return MCDropout(inner=net, head=own, passes=passes, seed=seed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,8 +102,13 @@ class MCDropout:
     def networks(self) -> list[Member]:
         """Each network once for each pass, with the masks of the pass."""
         return [
-            Member(net=net, head=self.head, masks=(self.seed, t), template=self.nets[0])
-            for net in self.nets
+            Member(
+                net=net,
+                head=head_of_members(self.head, [index]),
+                masks=(self.seed, t),
+                template=self.nets[0],
+            )
+            for index, net in enumerate(self.nets)
             for t in range(self.passes)
         ]
 

@@ -1,6 +1,6 @@
 """A trained model: M networks of one architecture, their stacked weights and their head."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +20,12 @@ from nescio.core import (
     Saved,
     asked,
     categorical,
+    head_from,
+    head_of_members,
     readers,
     save_tensors,
     write_json,
 )
-from nescio.core.registry import heads
 from nescio.data import Columns, door
 from nescio.nets import (
     columns_of,
@@ -117,6 +118,13 @@ class History:
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 
+    def choose(self, members: Sequence[int]) -> "History":
+        """The history of some of the members, by index."""
+        chosen = list(members)
+        validation = None if self.validation is None else self.validation[:, chosen]
+        stopped, best = (tuple(each[m] for m in chosen) for each in (self.stopped, self.best))
+        return History(self.train[:, chosen], validation=validation, stopped=stopped, best=best)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
@@ -206,9 +214,21 @@ class Model:
     def networks(self) -> list[Member]:
         """Its members, as ordinary modules."""
         return [
-            Member(net=self.member(index), head=self.head, template=self.net)
+            Member(
+                net=self.member(index), head=head_of_members(self.head, [index]), template=self.net
+            )
             for index in range(self.members)
         ]
+
+    def choose(self, members: Sequence[int]) -> "Model":
+        """A model of some of the members, by index."""
+        chosen = [range(self.members)[index] for index in members]
+        if not chosen:
+            raise NescioError("choose at least one member")
+        tensors = {name: tensor[chosen] for name, tensor in self.tensors.items()}
+        head = head_of_members(self.head, chosen)
+        history = None if self.history is None else self.history.choose(chosen)
+        return replace(self, tensors=tensors, head=head, history=history)
 
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
         """The same model on another device or in another number type; counters stay integers."""
@@ -257,7 +277,7 @@ def _read(saved: Saved, *, net: Made = None) -> Model:
     """A saved model; a network that is not one of nescio's, or what makes it, is `net`."""
     manifest, weights = saved.manifest, saved.under("weights/")
     whole = rebuilt(manifest, net)
-    head = heads[manifest["head"]["name"]](**manifest["head"]["options"])
+    head = head_from(manifest["head"]["name"], manifest["head"]["options"])
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
     _check_weights(whole, weights, saved.path)
     logs = saved.under("history/")

@@ -93,6 +93,14 @@ class Stack:
         """Whether all members run in one product rather than in a loop."""
         return self._layers is not None
 
+    @property
+    def draws(self) -> bool:
+        """Whether a layer draws random numbers in training, a number for each sample."""
+        return any(
+            isinstance(module, (VariationalLinear, *DRAWING)) or getattr(module, "p", 0) > 0
+            for module in self.net.modules()
+        )
+
     def takes(self, features: Sequence[int]) -> bool:
         """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
         flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
@@ -330,18 +338,31 @@ class Dense:
 
     weights: tuple[str, ...]
     biases: tuple[str, ...]
+    scaling: tuple[str, str] | None = None  # mean and scale of the inputs
 
     @torch.inference_mode()
     def __call__(
-        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope
+        self, tensors: Tensors, x: Tensor, y: Tensor, slope: Slope, counts: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ..."""
+        """Mean scores `(M,)`, and their gradients in the order weight, bias, weight, bias, ...
+
+        counts: `(M, N)` weights of the samples; None: all count alike.
+        """
         hidden = [x.flatten(2).transpose(1, 2)]  # (M, F, N), as in a stack
+        if self.scaling is not None:
+            hidden = [_standardize(*self.scaling, tensors, hidden[0], None)]
         for weight, bias in zip(self.weights, self.biases, strict=True):
             after = torch.baddbmm(tensors[bias][:, :, None], tensors[weight], hidden[-1])
             hidden.append(after if weight == self.weights[-1] else after.clamp_min_(0))
         scores, rise = slope(hidden.pop().transpose(1, 2), y)
-        return scores.mean(1), self._backward(tensors, hidden, rise.transpose(1, 2) / x.shape[1])
+        if counts is None:
+            rise = rise.transpose(1, 2) / x.shape[1]
+            return scores.mean(1), self._backward(tensors, hidden, rise)
+        total = counts.sum(1, keepdim=True)
+        share = counts / torch.where(total > 0, total, 1.0)
+        scores, rise = torch.where(share > 0, scores, 0.0), rise.where(share[..., None] > 0, 0.0)
+        rise = rise.transpose(1, 2) * share[:, None]
+        return (share * scores).sum(1), self._backward(tensors, hidden, rise)
 
     def _backward(self, tensors: Tensors, hidden: list[Tensor], rise: Tensor) -> list[Tensor]:
         slopes: list[Tensor] = []
@@ -353,11 +374,20 @@ class Dense:
         return slopes
 
 
-def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
-    """The network as dense layers for inputs of this shape, or None where it is anything else."""
+def dense(
+    architecture: Stack, features: Sequence[int] = (1,), *, scaled: bool = False
+) -> Dense | None:
+    """The network as dense layers for inputs of this shape, or None where it is anything else.
+
+    scaled: whether the inputs may be standardized first.
+    """
     every = architecture.net.named_modules(remove_duplicate=False)  # a ReLU may occur several times
     leaves = [(name, module) for name, module in every if not list(module.children())]
     layers = [layer for layer in leaves if not isinstance(layer[1], nn.Flatten)]
+    scaling = None
+    if scaled and layers and type(layers[0][1]) is Standardize:
+        name, _ = layers.pop(0)
+        scaling = f"{name}.mean", f"{name}.scale"
     linear, between = layers[::2], layers[1::2]
     if not (
         architecture.takes(features)
@@ -369,4 +399,4 @@ def dense(architecture: Stack, features: Sequence[int] = (1,)) -> Dense | None:
     names = [f"{name}.{part}" for name, _ in linear for part in ("weight", "bias")]
     if tuple(names) != architecture.trained:  # frozen weights: autograd knows how
         return None
-    return Dense(tuple(names[::2]), tuple(names[1::2]))
+    return Dense(tuple(names[::2]), tuple(names[1::2]), scaling)

@@ -4,75 +4,23 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import (
-    NescioError,
-    Rng,
-    Schedule,
-    as_batch,
-    as_labels,
-    progress,
-)
-from nescio.data.augmentation import Augment, augment_pairs
-from nescio.losses import Batch, Loss
-from nescio.nets.stack import Dense, Forward, Stack
+from nescio.core import NescioError, Rng, progress
+from nescio.nets.stack import Forward
+from nescio.training.batches import Cohort, cohorts, make_batch, validation_pieces
+from nescio.training.plan import Pair as Pair
+from nescio.training.plan import Plan as Plan
 from nescio.training.state import State
 from nescio.training.team import Team
 from nescio.training.team import team as team_of
 from nescio.training.update import advance
-
-Pair = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Everything that stays the same while the members train."""
-
-    loss: Loss
-    architecture: Stack
-    by_hand: Dense | None  # gradients in closed form, where network and loss allow it
-    data: Pair  # images may be bytes
-    validation: Pair | None
-    members: tuple[int, ...]
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    schedule: Schedule
-    clip: float | None
-    patience: int | None
-    seed: int
-    bootstrap: bool
-    augments: tuple[Augment, ...] = ()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Number type of the network; bytes are converted to it a batch at a time."""
-        return next((p.dtype for p in self.architecture.net.parameters()), torch.float32)
-
-    @property
-    def steps(self) -> int:
-        """Steps per epoch; a single sample left over joins the last batch (BatchNorm needs two)."""
-        whole, rest = divmod(len(self.data[0]), self.batch_size)
-        return max(1, whole + (rest > 1))
-
-    @property
-    def together(self) -> bool:
-        """Whether all members run in one go, rather than one after the other."""
-        return self.architecture.takes(self.data[0].shape[1:])
-
-    @property
-    def work(self) -> int:
-        """Multiply-adds of what runs in one go, roughly: all members, or one in a loop."""
-        weights = sum(p.numel() for p in self.architecture.net.parameters())
-        return weights * (len(self.members) if self.together else 1) * self.batch_size
 
 
 class Saver:
@@ -119,8 +67,6 @@ def _threads(plan: Plan) -> AbstractContextManager[Team]:
 
 def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
     """Train from where `state` is to the end of `plan`; `state` changes in place."""
-    x = plan.data[0]
-    low, high = as_batch(x.amin(0), plan.dtype), as_batch(x.amax(0), plan.dtype)
     with (
         _threads(plan) as team,
         saver.watching(),
@@ -129,64 +75,47 @@ def run(state: State, plan: Plan, saver: Saver, show: bool | None) -> None:
         bar(state.epoch, str)
         while state.epoch < plan.epochs and state.active:
             rng = Rng(plan.seed, tuple(plan.members[i] for i in state.active))
-            orders = _orders(plan, rng.at(state.epoch))
-            while state.step < plan.steps:
+            groups = cohorts(plan, state.active, rng.at(state.epoch))
+            steps = max(cohort.steps for cohort in groups)
+            while state.step < steps:
                 with team.step(state.epoch * plan.steps + state.step):
-                    _step(state, plan, _batch(state, plan, orders, low, high), rng, team)
-                if state.step < plan.steps:
+                    _step(state, plan, groups, rng.at(state.epoch, state.step), team)
+                if state.step < steps:
                     saver.after_step(state)
             _end_epoch(state, plan, team)
             bar(1, lambda: f"loss {state.train[state.epoch - 1].nanmean():.4g}")
             saver.after_step(state)
 
 
-def _orders(plan: Plan, rng: Rng) -> Tensor | None:
-    """The order of the samples for each member, `(A, N)`; None for the whole set as it is."""
-    x = plan.data[0]
-    if plan.steps == 1 and not plan.bootstrap:
-        return None
-    orders = rng.orders(len(x))
-    if plan.bootstrap:  # a sample with replacement, the same in every epoch
-        orders = rng.at().choices(len(x)).gather(1, orders)
-    return orders.to(x.device)
-
-
-def _batch(state: State, plan: Plan, orders: Tensor | None, low: Tensor, high: Tensor) -> Batch:
-    x, y = plan.data
-    done, total = state.epoch * plan.steps + state.step, plan.epochs * plan.steps
-    if orders is None:
-        members = len(state.active)
-        chosen = x.expand(members, *x.shape), y.expand(members, *y.shape)
-    else:
-        start, last = state.step * plan.batch_size, state.step == plan.steps - 1
-        index = orders[:, start : None if last else start + plan.batch_size]
-        chosen = x[index], y[index]
-    if plan.augments:
-        ids = tuple(plan.members[i] for i in state.active)
-        rng = Rng(plan.seed, ids, (state.epoch, state.step))
-        chosen = augment_pairs(plan.augments, *chosen, rng, plan.loss.ignore_index)
-    images, targets = chosen
-    return Batch(
-        x=as_batch(images, low.dtype),
-        y=as_labels(targets),
-        points=len(x),
-        low=low,
-        high=high,
-        steps=plan.steps,
-        step=done,
-        total=total,
-        memory=state.memory,
-    )
-
-
-def _step(state: State, plan: Plan, batch: Batch, rng: Rng, team: Team) -> None:
-    """One update of every active member."""
-    done = state.epoch * plan.steps + state.step
-    rate = plan.learning_rate * plan.schedule(done, plan.epochs * plan.steps)
-    rng = rng.at(state.epoch, state.step)
-    losses = advance(plan, state.weights, state.optimizer, batch, rng, rate, team)
-    state.sums += losses * (batch.x.shape[1] / batch.points)
+def _step(state: State, plan: Plan, groups: Sequence[Cohort], rng: Rng, team: Team) -> None:
+    """One update of every active member whose epoch is not over."""
+    before, stored = set(state.memory), []
+    for cohort in groups:
+        if state.step >= cohort.steps:
+            continue
+        weights, optimizer, memory = state.part(cohort.part)
+        batch = make_batch(plan, cohort, state.epoch, state.step, memory)
+        optimizer.steps = batch.step
+        rate = plan.learning_rate * plan.schedule(batch.step, batch.total)
+        losses = advance(plan, weights, optimizer, batch, rng.of(cohort.part), rate, team)
+        state.sums[cohort.part] += losses * cohort.share(plan, batch)
+        stored.append({name: memory[name] for name in memory if name not in before})
+    _remember(state, stored, len(groups))
     state.step += 1
+
+
+def _remember(state: State, stored: list[dict[str, Tensor]], groups: int) -> None:
+    """Put together what the loss of each cohort began to store; it changes it in place then."""
+    for name in stored[0]:
+        parts = [part[name] for part in stored if name in part]
+        if len(parts) < groups or len({part.shape[1:] for part in parts}) > 1:
+            raise NescioError(
+                f"the loss stores {name!r}, of another size or at another time for members with "
+                "other numbers of rows; give the members equally many rows, or the loss a fixed "
+                "size (pool=)"
+            )
+        if name not in state.memory:
+            state.memory[name] = torch.cat(parts)
 
 
 @torch.no_grad()
@@ -198,8 +127,8 @@ def _end_epoch(state: State, plan: Plan, team: Team) -> None:
     else:
         state.train[state.epoch, state.active] = state.sums
     state.sums.zero_()
-    if plan.validation is not None:
-        _validate(state, plan, plan.validation, team)
+    if plan.validates:
+        _validate(state, plan, team)
     state.epoch, state.step = state.epoch + 1, 0
 
 
@@ -216,14 +145,14 @@ def diverged(member: int, epoch: int, what: str) -> NescioError:
     )
 
 
-def _validate(state: State, plan: Plan, data: Pair, team: Team) -> None:
+def _validate(state: State, plan: Plan, team: Team) -> None:
     index = torch.tensor(state.active, device=state.sums.device)
 
     @torch.no_grad()  # each thread has its own switch
     def judge(some: list[int]) -> Tensor:
         weights = {n: tensor[some[0] : some[-1] + 1] for n, tensor in state.weights.items()}
         forward = Forward(plan.architecture, weights)
-        return _validation_score(plan.loss, forward, data, len(some), state.sums.dtype)
+        return _validation_score(plan, forward, [state.active[place] for place in some])
 
     score = torch.cat(team.each(judge, len(index)))
     if not score.isfinite().all():
@@ -243,14 +172,11 @@ def _validate(state: State, plan: Plan, data: Pair, team: Team) -> None:
         state.drop(late)
 
 
-def _validation_score(
-    loss: Loss, forward: Forward, data: Pair, members: int, dtype: torch.dtype
-) -> Tensor:
+def _validation_score(plan: Plan, forward: Forward, members: list[int]) -> Tensor:
     """Mean score of each member on validation data, in evaluation mode, in bounded pieces."""
-    total = torch.zeros(members, dtype=dtype, device=data[0].device)
-    labels = torch.zeros(members, dtype=torch.long, device=data[0].device)
-    for x, y in zip(data[0].split(1024), data[1].split(1024), strict=True):
-        outputs = forward(as_batch(x, dtype).expand(members, *x.shape))
-        scores, counted = loss.totals(outputs, as_labels(y).expand(members, *y.shape))
+    total = torch.zeros(len(members), dtype=plan.dtype, device=plan.data[0].device)
+    labels = torch.zeros(len(members), dtype=torch.long, device=total.device)
+    for x, y, real in validation_pieces(plan, members):
+        scores, counted = plan.loss.totals(forward(x), y, real)
         total, labels = total + scores, labels + counted
     return total / labels

@@ -40,6 +40,16 @@ class State:
     epoch: int = 0
     step: int = 0
 
+    def part(self, some: slice) -> tuple[dict[str, Tensor], Optimizer, dict[str, Tensor]]:
+        """Weights, optimizer and memory of some active members, to be changed in place."""
+        if some == slice(0, len(self.active)):
+            return self.weights, self.optimizer, self.memory
+        weights, memory = (
+            {name: tensor[some] for name, tensor in group.items()}
+            for group in (self.weights, self.memory)
+        )
+        return weights, self.optimizer.members(some), memory
+
     def drop(self, leaving: Tensor) -> None:
         """Let members leave the stack; `leaving` is a mask over the active ones."""
         stay = (~leaving).nonzero()[:, 0]

@@ -1,6 +1,5 @@
 """The one training loop: M members at once on stacked weights, resumable to the same bits."""
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from nescio.core import (
     check_same_run,
     digest,
     hash_inputs,
+    in_target_units,
     known_head,
     load,
     load_manifest,
@@ -51,9 +51,11 @@ from nescio.nets import (
 )
 from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
-from nescio.training.loop import Pair, Plan, Saver, diverged
+from nescio.training.loop import Saver, diverged
 from nescio.training.loop import run as run_loop
 from nescio.training.optimizers import optimizer as fresh
+from nescio.training.options import Own, check_options, member_numbers, own_samples, whole
+from nescio.training.plan import Pair, Plan, Rows
 from nescio.training.state import State
 
 
@@ -72,6 +74,10 @@ def train(
     validation: Any = None,
     patience: int | None = None,
     standardize: bool = False,
+    standardize_targets: bool = False,
+    rows: Any = None,
+    validation_rows: Any = None,
+    sample_weight: Any = None,
     bootstrap: bool = False,
     augment: Augment | Sequence[Augment] = (),
     ignore_index: int | None = None,
@@ -97,6 +103,17 @@ def train(
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
+    standardize_targets: learn the targets of a regression scaled by their training mean and
+    deviation; the model has both and answers in the units of the targets. The losses in its
+    history are those of scaled targets.
+    rows: the samples of each member, as indices of the data: `(members, n)`, or a list with an
+    array for each member, such as the training parts of splits or folds. A member trains as if
+    its samples were all the data: the same updates (an epoch of fewer samples has fewer steps),
+    scaling, ranges and orders; an index that occurs twice counts twice. The encoding of a table
+    is learned from all its rows.
+    validation_rows: the same for validation on samples of the data, in place of `validation`.
+    sample_weight: weights of the samples, 0 or more, `(samples,)` or `(members, samples)`; the loss
+    of a batch is the weighted mean. They do not count in validation and in scaling.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
@@ -104,72 +121,96 @@ def train(
     """
     rule = schedule_named(schedule)
     config: dict[str, Any] = {
-        "members": _member_numbers(members),
-        "epochs": _whole("epochs", epochs),
-        "batch_size": None if batch_size is None else _whole("batch_size", batch_size),
+        "members": member_numbers(members),
+        "epochs": whole("epochs", epochs),
+        "batch_size": None if batch_size is None else whole("batch_size", batch_size),
         "optimizer": optimizer,
         "learning_rate": float(learning_rate),
         "schedule": [rule(step, 16) for step in range(16)],  # what it does is what it is
         "clip": None if clip is None else float(clip),
-        "patience": None if patience is None else _whole("patience", patience),
+        "patience": None if patience is None else whole("patience", patience),
         "standardize": standardize,
         "bootstrap": bootstrap,
-        "seed": _whole("seed", seed),
+        "seed": whole("seed", seed),
     }
-    _check_options(config, validation)
+    config |= {"standardize_targets": True} if standardize_targets else {}
+    check_options(config, validated=validation is not None or validation_rows is not None)
+    nets, pair, test, loss = _read(make_net, data, validation, loss, ignore_index, config)
+    config = {"loss": loss.description, **config}
+    asked = {"rows": rows, "validation_rows": validation_rows, "sample_weight": sample_weight}
+    own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
+    nets = [nets[index] for index in own.order]
+    nets = _fitting(nets, pair, test, loss, own.rows, standardize=standardize)
+    shapes = pair[0].shape[1:], pair[1].shape[1:]
+    augments = check_augments(augment, *shapes, loss.ignore_index)
+    config["augment"] = [step.description for step in augments]
+    if run is not None:  # reading all the data is not free, so only where it is needed
+        config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}
+        config |= {"validation": digest(*test) if test else None}
+    plan = _plan(loss, nets[0], pair, test, rule, augments, own, config)
+    return _run(plan, config, nets, own, run, checkpoint_seconds, progress)
+
+
+def _read(
+    make_net: Callable[[], nn.Module],
+    data: Any,
+    validation: Any,
+    loss: Loss | Step | None,
+    ignore_index: int | None,
+    config: Mapping[str, Any],
+) -> tuple[list[nn.Module], Pair, Pair | None, Loss]:
+    """The networks, training and validation data, and the loss."""
     nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
     nets = [named_columns(net, data) for net in nets]
     loss = nll(_head(nets[0], x, y, ignore_index)) if loss is None else as_loss(loss)
     loss = loss.ignoring(ignore_index)
-    config = {"loss": loss.description, **config}
     y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
         held = _arrays(validation, nets[0], "validation data", x.device)
         test = held[0], _targets(held[1], held[0], loss.head, nets[0])
-    nets = _fitting(nets, (x, y), test, loss, standardize)
-    augments = check_augments(augment, x.shape[1:], y.shape[1:], loss.ignore_index)
-    config["augment"] = [step.description for step in augments]
-    if run is not None:  # reading all the data is not free, so only where it is needed
-        config |= {"net": str(nets[0]), "data": digest(x, y)}
-        config |= {"validation": digest(*test) if test else None}
-    plan = _plan(loss, nets[0], (x, y), test, rule, augments, config)
-    if run is None:
-        return _run(plan, config, nets, None, checkpoint_seconds, progress)
-    with owned(make_folder(Path(run))):
-        return _run(plan, config, nets, Path(run), checkpoint_seconds, progress)
+    return nets, (x, y), test, loss
 
 
 def _run(
     plan: Plan,
     config: Mapping[str, Any],
     nets: list[nn.Module],
-    folder: Path | None,
+    own: Own,
+    run: str | Path | None,
     seconds: float,
     progress: bool | None,
 ) -> Model:
     """Train, or resume in the folder of a run, or read what a finished run left there."""
-    if folder is not None and (folder / MODEL).exists():
-        return _finished(folder, config, nets[0], plan.data[0].device)
-    path = None if folder is None else folder / CHECKPOINT
-    state = _start(path, config, nets, plan, config["optimizer"])
-    run_loop(state, plan, Saver(path, config, seconds), progress)
-    return _trained(nets[0], state, plan, config, path)
+    if run is None:
+        state = _start(None, config, nets, plan, config["optimizer"])
+        run_loop(state, plan, Saver(None, config, seconds), progress)
+        return _trained(nets[0], state, plan, config, own)
+    with owned(make_folder(Path(run))):
+        if (Path(run) / MODEL).exists():
+            return _finished(Path(run), config, nets[0], plan.data[0].device)
+        path = Path(run) / CHECKPOINT
+        state = _start(path, config, nets, plan, config["optimizer"])
+        run_loop(state, plan, Saver(path, config, seconds), progress)
+        model = _trained(nets[0], state, plan, config, own)
+        model.write(path.parent)
+        path.unlink(missing_ok=True)
+        return model
 
 
 @one_thread()
 def _trained(
-    net: nn.Module, state: State, plan: Plan, config: Mapping[str, Any], path: Path | None
+    net: nn.Module, state: State, plan: Plan, config: Mapping[str, Any], own: Own
 ) -> Model:
-    """The model of a finished run, saved in place of its checkpoint."""
-    hashes = hash_inputs(plan.data[0]).unique()  # so that a guard recognizes the training data
-    made = {"history": _history(state, plan.validation), "notes": config, "seen": hashes}
-    model = Model(net, _final(state, plan), plan.loss.head, **made)
-    if path is not None:
-        model.write(path.parent)
-        path.unlink(missing_ok=True)
-    return model
+    """The model of a finished run, its members in the order in which they were asked for."""
+    x, head = plan.data[0], plan.loss.head
+    used = x if own.rows is None else x[torch.cat(own.rows).unique()]
+    hashes = hash_inputs(used).unique()  # so that a guard recognizes the training data
+    made = {"history": _history(state, plan), "notes": config, "seen": hashes}
+    head = head if own.units is None else in_target_units(head, *own.units)
+    model = Model(net, _final(state, plan), head, **made)
+    return model if own.is_in_order else model.choose(own.places)
 
 
 @one_thread()
@@ -180,46 +221,28 @@ def _plan(
     validation: Pair | None,
     schedule: Schedule,
     augments: tuple[Augment, ...],
+    own: Own,
     config: Mapping[str, Any],
 ) -> Plan:
-    architecture, samples = Stack(net), len(data[0])
+    architecture, scaled = Stack(net), own.rows is not None or own.units is not None
+    samples = len(data[0]) if own.rows is None else max(map(len, own.rows))
     return Plan(
         loss=loss,
         architecture=architecture,
-        by_hand=dense(architecture, data[0].shape[1:]),
+        by_hand=dense(architecture, data[0].shape[1:], scaled=scaled),
         data=data,
         validation=validation,
-        members=tuple(config["members"]),
+        members=tuple(config["members"][index] for index in own.order),
         batch_size=min(config["batch_size"] or samples, samples),
         schedule=schedule,
         augments=augments,
+        rows=own.rows,
+        validation_rows=own.validation_rows,
+        weight=None if own.weight is None else own.weight.to(_dtype(net)),
+        units=own.units,
         **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
         **{name: config[name] for name in ("seed", "bootstrap")},
     )
-
-
-def _member_numbers(members: int | Sequence[int]) -> list[int]:
-    if isinstance(members, Sequence):
-        return [_whole("members", member) for member in members]
-    return list(range(_whole("members", members)))
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise NescioError(f"{name} must be a whole number, got {value!r}") from error
-
-
-def _check_options(config: Mapping[str, Any], validation: Any) -> None:
-    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
-        value = config[name]
-        if value is not None and not value > 0:
-            raise NescioError(f"{name} must be positive, got {value}")
-    if not config["members"] or len(set(config["members"])) < len(config["members"]):
-        raise NescioError("members must be positive: a number, or different member numbers")
-    if config["patience"] is not None and validation is None:
-        raise NescioError("patience needs validation data: validation=(x, y)")
 
 
 def _without_arguments(make_net: Any, data: Any) -> Any:
@@ -285,22 +308,31 @@ def _dtype(net: nn.Module) -> torch.dtype:
 
 @one_thread()
 def _fitting(
-    nets: list[nn.Module], data: Pair, validation: Pair | None, loss: Loss, standardize: bool
+    nets: list[nn.Module],
+    data: Pair,
+    validation: Pair | None,
+    loss: Loss,
+    rows: Rows | None,
+    *,
+    standardize: bool,
 ) -> list[nn.Module]:
     """The networks on the device of the data, behind their scaling, if their outputs fit."""
-    x = data[0]
+    x, y = data
     if standardize:
         floats = as_batch(x, _dtype(nets[0]))
-        nets = [standardized(net, floats) for net in nets]
+        each = [floats] * len(nets) if rows is None else [floats[own] for own in rows]
+        nets = [standardized(net, own) for net, own in zip(nets, each, strict=True)]
     nets = [net.to(x.device) for net in nets]
     _check_outputs(nets[0], data, validation, loss)
+    for labels in [y] if rows is None else [y[own] for own in rows]:
+        _check_classes(labels, loss, whose="" if rows is None else " of a member")
     return nets
 
 
 @torch.no_grad()
 def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Loss) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
-    (x, y), head = data, loss.head
+    (x, _), head = data, loss.head
     if validation is not None and validation[0].shape[1:] != x.shape[1:]:
         raise NescioError(
             f"validation inputs have shape {tuple(validation[0].shape[1:])} per sample, training "
@@ -314,17 +346,24 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Lo
         if head.task == "classification":
             check_axes(targets, outputs)
             classes = head.logits(outputs).shape[-1]
-            counts = check_counted(targets, classes, targets.shape, loss.ignore_index)
-            if targets is y and len(only := y[counts].unique()) == 1:
-                raise NescioError(
-                    f"all training labels are {int(only)}; a classifier needs two classes"
-                )
+            check_counted(targets, classes, targets.shape, loss.ignore_index)
         elif outputs.shape[1] != head.width * targets.shape[1]:
             raise NescioError(
                 f"{targets.shape[1]} target(s) with the {head.name} head need "
                 f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}; of "
                 "means alone the head is fixed_variance"
             )
+
+
+def _check_classes(labels: Tensor, loss: Loss, *, whose: str) -> None:
+    """Refuse training labels that are all the same."""
+    if loss.head.task != "classification":
+        return
+    found, counts = without_ignored(labels, loss.ignore_index)
+    found = found if counts is None else found[counts]
+    if not found.numel() or found.min() == found.max():
+        which = int(found.min()) if found.numel() else "ignored"
+        raise NescioError(f"all training labels{whose} are {which}; a classifier needs two classes")
 
 
 @torch.no_grad()
@@ -387,9 +426,9 @@ def _final(state: State, plan: Plan) -> dict[str, Tensor]:
     return final
 
 
-def _history(state: State, validated: Pair | None) -> History:
+def _history(state: State, plan: Plan) -> History:
     ran = int(state.stopped.max())
     best = state.best_epoch if state.best else state.stopped - 1
-    validation = state.validation[:ran] if validated is not None else None
+    validation = state.validation[:ran] if plan.validates else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
     return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)

@@ -76,7 +76,9 @@ def update(
     """Move the weights of some members, in place; their losses."""
     leaves = [weights[name].detach() for name in learner.architecture.trained]
     if learner.by_hand is not None and learner.loss.slope is not None:
-        losses, slopes = learner.by_hand(weights, batch.x, batch.y, learner.loss.slope)
+        losses, slopes = learner.by_hand(
+            weights, batch.x, batch.y, learner.loss.slope, batch.weight
+        )
     else:
         for leaf in leaves:
             leaf.requires_grad_()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Head, Inputs, NescioError, asked, categorical, multilabel, parse
-from nescio.core.registry import detectors, heads
+from nescio.core import Head, Inputs, NescioError, asked, categorical, head_from, multilabel, parse
+from nescio.core.registry import detectors
 from nescio.data import Columns, door
 from nescio.detectors.activations import (
     REGRESSION,
@@ -222,7 +222,7 @@ def members_of_labels(source: Any) -> list[Member]:
 def head_of(about: Mapping[str, Any]) -> Head | None:
     """The head that activations were read by, as `observe` wrote it down."""
     found = about.get("head")
-    return None if found is None else heads[found["name"]](**found["options"])
+    return None if found is None else head_from(found["name"], found["options"])
 
 
 def check_one_label(head: Head) -> None:

@@ -1,0 +1,190 @@
+"""What `train` is asked for, checked: numbers, rows by member, weights of samples."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, as_tensor, digest
+from nescio.losses import Loss
+from nescio.training.plan import Pair, Rows
+
+
+def member_numbers(members: int | Sequence[int]) -> list[int]:
+    """The members by number."""
+    if isinstance(members, Sequence):
+        return [whole("members", member) for member in members]
+    return list(range(whole("members", members)))
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number of any kind as an int."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise NescioError(f"{name} must be a whole number, got {value!r}") from error
+
+
+def check_options(config: Mapping[str, Any], *, validated: bool) -> None:
+    """Refuse numbers that make no sense."""
+    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
+        value = config[name]
+        if value is not None and not value > 0:
+            raise NescioError(f"{name} must be positive, got {value}")
+    if not config["members"] or len(set(config["members"])) < len(config["members"]):
+        raise NescioError("members must be positive: a number, or different member numbers")
+    if config["patience"] is not None and not validated:
+        raise NescioError(
+            "patience needs validation data: validation=(x, y), or validation_rows= of the data"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What each member has of its own; the members by their numbers of samples, fewest first."""
+
+    order: list[int]  # their indices among the members that were asked for
+    rows: Rows | None = None  # None: all samples
+    validation_rows: Rows | None = None
+    weight: Tensor | None = None  # (M, N) or (1, N), of samples
+    units: Pair | None = None  # mean and deviation of the targets, (M, D)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the members are as they were asked for."""
+        return self.order == sorted(self.order)
+
+    @property
+    def places(self) -> list[int]:
+        """Where each member that was asked for is."""
+        return sorted(range(len(self.order)), key=self.order.__getitem__)
+
+    def digests(self) -> dict[str, str]:
+        """Fingerprints of what was given, for the folder of a run."""
+        order = torch.tensor(self.order)
+        weight = None if self.weight is None else (self.weight,)
+        parts = {
+            "rows": self.rows,
+            "validation_rows": self.validation_rows,
+            "sample_weight": weight,
+        }
+        return {name: digest(order, *part) for name, part in parts.items() if part is not None}
+
+
+def own_samples(
+    data: Pair,
+    validation: Pair | None,
+    loss: Loss,
+    members: int,
+    *,
+    rows: Any,
+    validation_rows: Any,
+    sample_weight: Any,
+    standardize_targets: bool,
+) -> Own:
+    """What members have of their own, checked."""
+    if validation is not None and validation_rows is not None:
+        raise NescioError("validation_rows are samples of the data; leave validation= out")
+    if sample_weight is not None and not loss.weighted:
+        raise NescioError(
+            f"the loss {loss.description} reads no weights of samples; use one of "
+            "losses.nll(), brier(), squared_error() and what is made of them"
+        )
+    if standardize_targets and loss.head.task != "regression":
+        raise NescioError(f"standardize_targets is for a regression; the head is {loss.head.name}")
+    own = as_rows(rows, members, data[0])
+    held = as_rows(validation_rows, members, data[0], "validation_rows")
+    weight = as_weights(sample_weight, members, data[0], own)
+    order = list(range(members))
+    if own is not None:
+        order = sorted(order, key=[len(part) for part in own].__getitem__)
+        own = tuple(own[index] for index in order)
+    if weight is not None and len(weight) > 1:
+        weight = weight[order]
+    return Own(
+        order=order,
+        rows=own,
+        validation_rows=None if held is None else tuple(held[index] for index in order),
+        weight=weight,
+        units=target_units(data[1], own, members) if standardize_targets else None,
+    )
+
+
+def as_rows(rows: Any, members: int, x: Tensor, name: str = "rows") -> Rows | None:
+    """The samples of each member as M index tensors; None where all members see all samples."""
+    if rows is None:
+        return None
+    if not isinstance(rows, Sequence) and getattr(rows, "ndim", 2) != 2:
+        raise NescioError(
+            f"{name} must be (members, n), or a list with the indices of each member, got shape "
+            f"{tuple(rows.shape)}; for one member: [{name}]"
+        )
+    try:
+        each = [as_tensor(own, f"{name} of a member") for own in rows]
+    except TypeError as error:
+        raise NescioError(f"{name} must be a list with the indices of each member") from error
+    if len(each) != members:
+        raise NescioError(
+            f"{name} are for {len(each)} member(s), but {members} are trained; give each member "
+            f"its indices, or say members={len(each)}"
+        )
+    for member, own in enumerate(each):
+        _check_indices(own, len(x), f"{name} of member {member}")
+    return tuple(own.long().to(x.device) for own in each)
+
+
+def _check_indices(own: Tensor, samples: int, name: str) -> None:
+    if own.ndim != 1 or not own.numel():
+        raise NescioError(f"{name} must be a list of at least one index, got {tuple(own.shape)}")
+    if own.is_floating_point() or own.dtype == torch.bool:
+        raise NescioError(
+            f"{name} must be whole numbers, indices of samples, got {own.dtype}; of a mask take "
+            "mask.nonzero()[:, 0]"
+        )
+    if own.min() < 0 or own.max() >= samples:
+        raise NescioError(
+            f"{name} must be in 0..{samples - 1}, got {int(own.min())}..{int(own.max())}"
+        )
+
+
+def as_weights(given: Any, members: int, x: Tensor, rows: Rows | None) -> Tensor | None:
+    """Weights of samples `(1, N)`, or `(M, N)` by member; None where all count alike."""
+    if given is None:
+        return None
+    name = "sample_weight"
+    weight = as_tensor(given, name).to(x.device)
+    weight = weight if weight.is_floating_point() else weight.float()
+    if tuple(weight.shape) not in ((len(x),), (members, len(x))):
+        raise NescioError(
+            f"{name} must have shape ({len(x)},), or ({members}, {len(x)}) by member, got "
+            f"{tuple(weight.shape)}"
+        )
+    if not weight.isfinite().all() or (weight < 0).any():
+        raise NescioError(f"{name} must be finite and not negative")
+    weight = weight if weight.ndim == 2 else weight[None]
+    for member in range(members):
+        own = weight[member % len(weight)]
+        if not (own if rows is None else own[rows[member]]).any():
+            raise NescioError(f"{name} is 0 for all samples of member {member}; nothing to learn")
+    return weight
+
+
+def target_units(y: Tensor, rows: Rows | None, members: int) -> Pair:
+    """Mean and deviation of the targets of each member's samples, `(M, D)` each."""
+    wide = y.double()  # in float32 constant targets have a deviation of rounding noise
+    each = [wide] if rows is None else [wide[own] for own in rows]
+    for own in each:
+        constant = (own.amax(0) == own.amin(0)).nonzero()
+        if len(constant):
+            whose = "" if rows is None else " in the rows of a member"
+            raise NescioError(
+                f"standardize_targets needs targets that vary; target {int(constant[0])} is always "
+                f"{float(own[0, constant[0]]):g}{whose}; leave it out, or give other rows"
+            )
+    mean = torch.stack([own.mean(0) for own in each])
+    scale = torch.stack([own.std(0, correction=0) for own in each])
+    mean, scale = (part.to(y.dtype).expand(members, -1) for part in (mean, scale))
+    return mean, scale
