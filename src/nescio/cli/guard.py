@@ -15,8 +15,7 @@ from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
 from nescio.data.readers.stream import listed
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard

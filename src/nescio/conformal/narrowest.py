@@ -16,14 +16,12 @@ from torch import Tensor
 
 from nescio.conformal.prediction_intervals import Intervals, bands
 from nescio.conformal.score_limits import check_groups, needed
-from nescio.core import Floats, NescioError, Regression, as_targets, generator
+from nescio.core import Floats, NescioError, Regression, as_targets, derive, generator
 from nescio.core.registry import conformal_methods
-from nescio.metrics.resampling import stream_of
 
 SHARE, ENOUGH = 0.25, 500  # of the samples, which choose, and their most
 CLEAR, RESAMPLES = 0.8, 200  # the share of resamples in which another kind must be narrower
 GAIN = 0.97  # and its mean width at most this share of the usual one
-CHOOSING = 3  # the stream of the seed
 TINY = 1e-300
 Options = dict[str, float]
 
@@ -100,7 +98,9 @@ def _clearly_narrowest(
     kinds: Mapping[str, Options], prediction: Regression, y: Tensor, miscoverage: float, seed: int
 ) -> str:
     """The kind with the smallest mean width over resamples of the samples, if it is so in most."""
-    draws = stream_of(seed, CHOOSING).integers(len(y), size=(RESAMPLES, len(y)))
+    draws = np.random.default_rng(derive(seed, "kinds of intervals")).integers(
+        len(y), size=(RESAMPLES, len(y))
+    )
     widths = {}
     for name, options in kinds.items():
         own = {"tail": miscoverage / 2} if name == "quantile" else options

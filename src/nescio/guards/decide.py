@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.calibration import Map
-from nescio.conformal import Sets
-from nescio.conformal.score_limits import check_groups
+from nescio.conformal import Sets, check_groups
 from nescio.core import (
     Categorical,
     Classification,
@@ -20,8 +19,7 @@ from nescio.core import (
     NescioError,
     log_odds,
 )
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, reader
 from nescio.guards.decisions import CODES, Decisions, decided

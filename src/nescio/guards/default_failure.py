@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.core import Categorical, log_odds
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.default import is_labeled, some
 from nescio.detectors.failure.recommended import recommended
 

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import Intervals, narrowest, needed
-from nescio.conformal.prediction_intervals import bands
-from nescio.core import Head, NescioError, Regression, as_targets, parse, unknown
+from nescio.core import Head, NescioError, Regression, as_targets
 from nescio.core.registry import conformal_methods
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.network import kept, networks
 from nescio.guards.decide import scores_of
 from nescio.guards.guarantees import warn_about
@@ -75,9 +73,8 @@ def guard_regression(
         samples = rows_of(samples, new)
     targets = _targets(samples)
     asked = _of_targets(targets, max_width, names)
-    how: dict[str, Any] = {"nets": tuple(member.net for member in members), **passes}
-    how |= {"heads": tuple(member.head for member in members)}
-    how |= {"output": kept(samples.about, "output", None) or reading["output"]}
+    output = kept(samples.about, "output", None) or reading["output"]
+    how: dict[str, Any] = {**_networks(members), **passes, "output": output}
     said = predicted(samples, **how)
     _check_targets(said, targets)
     fitting = trained is None and not isinstance(detector, Detector)
@@ -92,8 +89,7 @@ def guard_regression(
         **wish,
         **asked,
         unit=_unit(targets[parts.tuning], asked["max_width"]),
-        range=None if samples.inputs is None else learn_range(samples.inputs),
-        hashes=None if samples.hashes is None else samples.hashes.sort().values,
+        **_of_inputs(samples),
         batch_size=reading["batch_size"],
         notes={
             **_notes(samples, trained, parts, fitted),
@@ -128,6 +124,19 @@ def _members(source: Any, head: Head | str | None, data: Any) -> list[Member]:
     if any(member.head.task != "regression" for member in members):
         raise NescioError("some networks predict numbers, others classes; guard those of one task")
     return own_copies(members, data)
+
+
+def _networks(members: Sequence[Member]) -> dict[str, Any]:
+    nets, heads = zip(*((member.net, member.head) for member in members), strict=True)
+    return {"nets": nets, "heads": heads}
+
+
+def _of_inputs(samples: Activations) -> dict[str, Any]:
+    """The range of the inputs at calibration, and their hashes."""
+    return {
+        "range": None if samples.inputs is None else learn_range(samples.inputs),
+        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
+    }
 
 
 def _targets(samples: Activations) -> Tensor:
@@ -184,8 +193,6 @@ def _calibrated(
     each = miscoverage / targets.shape[1]
     if kind is None:
         return narrowest(said[rows], targets[rows], miscoverage=each, seed=seed)
-    if parse(kind)[0] not in bands:
-        raise NescioError(unknown("kind of prediction interval", kind, bands))
     made: Intervals = conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
     return made
 

@@ -12,16 +12,14 @@ from torch import Tensor
 
 from nescio import calibration as calibrations
 from nescio.calibration import Map
-from nescio.conformal import threshold
-from nescio.conformal.score_limits import check_groups
+from nescio.conformal import check_groups, threshold
 from nescio.core import (
     Head,
     NescioError,
     categorical,
     check_labels,
 )
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.network import head_of, kept
 from nescio.guards.decide import CLASS, Guard, describes, read_samples
 from nescio.guards.fit_regression import guard_regression

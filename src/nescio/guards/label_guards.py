@@ -20,8 +20,7 @@ from nescio.core import (
     two_logits,
 )
 from nescio.data import door
-from nescio.detectors import Detector, knn
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector, knn
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import members_of_labels
 from nescio.guards.decide import Guard

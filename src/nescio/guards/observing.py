@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from nescio.core import Head, NescioError, categorical
 from nescio.core.registry import detectors
 from nescio.data import door
-from nescio.detectors import Detector
-from nescio.detectors.activations import REGRESSION, Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.default import GRID, See, default_detector, watched_layers
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import Network, head_of, networks
@@ -136,7 +135,7 @@ def _observed(
         raise NescioError(
             f"without a network {name} must be activations, got {type(data).__name__}"
         )
-    reads = {**Network(members[0].net).reads, "targets": members[0].head.task == REGRESSION}
+    reads = {**Network(members[0].net).reads, "targets": members[0].head.task == "regression"}
     batches = door.batches(data, batch_size=options["batch_size"], **reads)
     if callable(layers):  # they are chosen by means of a few inputs
         layers = layers(batches.first[0])

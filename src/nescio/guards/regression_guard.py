@@ -36,8 +36,7 @@ from nescio.core import (
     Regression,
     fixed_variance,
 )
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.layers import placed_in
 from nescio.detectors.observe.network import Network, reader
 from nescio.guards.decide import scores_of

@@ -24,8 +24,7 @@ from nescio.core import (
     warn,
 )
 from nescio.data import Columns, door, is_frame, read_table
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.network import Network
 
 PART = 1 << 22  # numbers of the inputs that are decided at a time
