@@ -19,8 +19,7 @@ from nescio.detectors import Activations, Detector
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.models import has_labels, innermost, task_of
-from nescio.models.model import describe
+from nescio.models import describe, has_labels, innermost, task_of
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage")
 

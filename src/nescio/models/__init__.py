@@ -2,11 +2,16 @@
 
 from nescio.models.mc_dropout import MCDropout as MCDropout
 from nescio.models.mc_dropout import mc_dropout as mc_dropout
+from nescio.models.model import Made as Made
 from nescio.models.model import Member as Member
 from nescio.models.model import Model as Model
+from nescio.models.model import check_weights as check_weights
+from nescio.models.model import describe as describe
 from nescio.models.model import encoding_of as encoding_of
 from nescio.models.model import innermost as innermost
 from nescio.models.model import networks as networks
+from nescio.models.model import rebuilt as rebuilt
+from nescio.models.model import saved_head as saved_head
 from nescio.models.model import takes_tokens as takes_tokens
 from nescio.models.predictor import Predictor as Predictor
 from nescio.models.predictor import as_head as as_head
