@@ -159,10 +159,11 @@ def _check_labels(where: str, y: Tensor, classes: int, ignore_index: int | None)
     own = y if index is None else y[without_ignored(y, index)[1]]
     if not own.numel():
         raise NescioError(f"all labels in {where} are ignored: each is {index}; give some labels")
-    if own.min() < 0 or own.max() >= classes:
+    least, most = int(own.min()), int(own.max())  # as integers: bytes would wrap `classes`
+    if least < 0 or most >= classes:
         raise NescioError(
-            f"labels in {where} must be in 0..{classes - 1}, got {int(own.min())}.."
-            f"{int(own.max())}; renumber them or raise `classes`"
+            f"labels in {where} must be in 0..{classes - 1}, got {least}..{most}; renumber them or "
+            "raise `classes`"
         )
 
 

@@ -127,7 +127,7 @@ def inputs(where: str, array: NDArray[Any], *, whole: bool = False) -> Tensor:
     return as_image_bytes(torch.from_numpy(array), where)
 
 
-def targets(where: str, array: NDArray[Any]) -> Tensor:
+def targets(where: str, array: NDArray[Any], ignore_index: int | None = None) -> Tensor:
     """Labels of any axes as int64, maps of uint8 as they are; from floats targets (N, D)."""
     if array.size == 0:
         raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
@@ -141,7 +141,8 @@ def targets(where: str, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array.astype(np.int64))
     if array.ndim != 1:
         raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
-    if array.min() < 0 or array.max() > np.iinfo(np.int64).max:
+    own = array if ignore_index is None else array[array != ignore_index]
+    if own.min(initial=0) < 0 or array.max() > np.iinfo(np.int64).max:
         raise NescioError(f"{where} must hold labels from 0 up, got {array.min()}..{array.max()}")
     return torch.from_numpy(array.astype(np.int64))
 
@@ -194,7 +195,8 @@ def dataset_from_npz(
     arrays, found = read_arrays(path, {"x", "y"} | ready)
     if not ready & arrays.keys():
         demand(path, found, {"x", "y"})
-        parts = dict(zip(PARTS, split(_pair(path, arrays, ""), seed), strict=True))
+        whole = _pair(path, arrays, "", ignore_index=ignore_index)
+        parts = dict(zip(PARTS, split(whole, seed), strict=True))
     elif {"x", "y"} & arrays.keys():
         raise NescioError(
             f"{path} holds both whole data and ready parts ({', '.join(sorted(arrays))}); "
@@ -202,7 +204,7 @@ def dataset_from_npz(
         )
     else:
         demand(path, found, {"x_train", "y_train"})
-        parts = {part: _ready(path, arrays, found, part) for part in PARTS}
+        parts = {part: _ready(path, arrays, found, part, ignore_index) for part in PARTS}
     train = parts["train"]
     assert train is not None
     classes = _classes(path, parts, check_ignore_index(ignore_index))
@@ -216,17 +218,26 @@ def dataset_from_npz(
     )
 
 
-def _ready(path: str | Path, arrays: Arrays, found: list[str], part: str) -> Part | None:
+def _ready(
+    path: str | Path, arrays: Arrays, found: list[str], part: str, ignore_index: int | None
+) -> Part | None:
     pair = {f"x_{part}", f"y_{part}"}
     if not pair & arrays.keys():
         return None
     demand(path, found, pair)
-    return _pair(path, arrays, f"_{part}")
+    return _pair(path, arrays, f"_{part}", ignore_index=ignore_index)
 
 
-def _pair(path: str | Path, arrays: Arrays, suffix: str, *, whole: bool = False) -> Part:
+def _pair(
+    path: str | Path,
+    arrays: Arrays,
+    suffix: str,
+    *,
+    whole: bool = False,
+    ignore_index: int | None = None,
+) -> Part:
     x = inputs(f"x{suffix} in {path}", arrays[f"x{suffix}"], whole=whole)
-    y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"])
+    y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"], ignore_index)
     if len(x) != len(y):
         raise NescioError(
             f"x{suffix} and y{suffix} in {path} must have the same length, got {len(x)} "
