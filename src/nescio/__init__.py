@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from nescio.guards import guard_labels as guard_labels
     from nescio.guards.guard import guard as guard
     from nescio.guards.score import score as score
-    from nescio.models.model import Model as Model
+    from nescio.models import Model as Model
     from nescio.monitoring import Monitor as Monitor
     from nescio.monitoring.monitor import monitor as monitor
     from nescio.training import recipes as recipes
+    from nescio.training.stepper import Stepper as Stepper
+    from nescio.training.stepper import stepper as stepper
     from nescio.training.train import train as train
 
 # Everything is loaded when it is first asked for, so that `nescio --help` needs no torch.
@@ -73,6 +75,7 @@ NAMES = {  # of modules, by the one that has them
     "guards.score": "score",
     "models": "Model",
     "monitoring": "Monitor monitor",
+    "training.stepper": "Stepper stepper",
     "training.train": "train",
 }
 HOMES = {name: module for module, names in NAMES.items() for name in names.split()}

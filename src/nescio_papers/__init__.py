@@ -17,3 +17,4 @@ from nescio_papers.know_your_limits_search.paper import (
 )
 from nescio_papers.relu_overconfidence.paper import relu_overconfidence as relu_overconfidence
 from nescio_papers.robust_deep_learning.paper import robust_deep_learning as robust_deep_learning
+from nescio_papers.uci.paper import uci as uci

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 import nescio
 from nescio import metrics
-from nescio.core import DoubleExponential, Gaussian, NescioError
+from nescio.core import DoubleExponential, Gaussian, NescioError, StudentT
 from nescio.metrics import regression
 
 KINDS = {"normal": (Gaussian, 2, stats.norm), "laplace": (DoubleExponential, 1, stats.laplace)}
@@ -204,3 +204,21 @@ def test_bootstrap_intervals_hold_the_truth():
         found = metrics.bootstrap_regression(said, y, of=["crps"], resamples=100)["crps"]
         held += found.low <= np.pi**-0.5 <= found.high  # E|Z| - E|Z - Z'| / 2 on both sides
     assert 84 <= held <= 100
+
+
+@pytest.mark.parametrize("df", [2.5, 5.0, 40.0, 1e6])
+@pytest.mark.parametrize("y", [-1.0, 0.3, 4.0])
+def test_crps_of_a_student_t_is_the_integral(df, y):
+    law = stats.t(df, 0.5, 1.7)
+    low = integrate.quad(lambda t: law.cdf(t) ** 2, -np.inf, y, epsabs=1e-10)[0]
+    high = integrate.quad(lambda t: law.sf(t) ** 2, y, np.inf, epsabs=1e-10)[0]
+    fields = {"mean": 0.5, "scale": 1.7, "df": df, "evidence": 1.0}
+    said = StudentT(**{n: torch.full((1, 1, 1), v).double() for n, v in fields.items()})
+    assert metrics.crps(said, [y]) == pytest.approx(low + high, rel=1e-6)
+
+
+def test_crps_of_several_student_ts_is_refused():
+    one = torch.ones(2, 3, 1)
+    said = StudentT(mean=one, scale=one, df=3 * one, evidence=one)
+    with pytest.raises(NescioError, match="2 member.s. of the kind StudentT"):
+        metrics.crps(said, torch.zeros(3))

@@ -21,6 +21,8 @@ EXAMPLES = [
     ("bayesian_mlp", ((1, 6, 5), 7), {"widths": [8], "spread": 0.3, "dropout": 0.2}, (1, 6, 5)),
     ("rbf", (4, 3), {"gamma": 0.2}, (4,)),
     ("rbf", ((1, 3, 2), 4), {"centers": 7}, (1, 3, 2)),
+    ("posterior_network", (4, 3), {}, (4,)),
+    ("posterior_network", ((1, 8, 8), 4), {"density": "shared", "latent": 2}, (1, 8, 8)),
     ("digit_cnn", (), {}, (1, 8, 8)),
     ("digit_cnn", ((3, 7, 10), 4), {"dropout": 0.5}, (3, 7, 10)),
     ("lenet", (), {}, (1, 28, 28)),

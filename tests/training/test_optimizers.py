@@ -128,5 +128,7 @@ def test_clipping_shortens_each_member_by_its_own_norm():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(NescioError, match="unknown optimizer 'adamw'; known: adam, sgd"):
+    with pytest.raises(
+        NescioError, match="unknown optimizer 'adamw'; did you mean 'adam'. Known: adam, lbfgs, sgd"
+    ):
         optimizer("adamw", start())

@@ -327,9 +327,9 @@ def map_of(predictor: Predictor) -> Map | None:
 
 
 @readers.named("predictor")
-def _read_predictor(saved: Saved, *, net: Any = None) -> Predictor:
+def _read_predictor(saved: Saved, *, net: Any = None, head: Any = None) -> Predictor:
     check_model(saved.path, saved.manifest)
-    model: Predictor = load(saved.path.with_name(MODEL), kind="model", net=net)
+    model: Predictor = load(saved.path.with_name(MODEL), kind="model", net=net, head=head)
     sampler, about = saved.manifest["sampler"], saved.manifest["calibration"]
     if sampler is not None:
         model = predictors[sampler](model, **saved.manifest["sampling"])

@@ -20,8 +20,7 @@ from nescio.detectors.activations import Activations
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.models import has_labels
-from nescio.models.model import describe
+from nescio.models import describe, has_labels
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
 

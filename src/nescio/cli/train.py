@@ -67,7 +67,8 @@ PARAMETERS = [
         type=opt.POSITIVE),
     option("--batch-size", "The number of samples per step; 0 takes all at once.", default=100),
     option("--learning-rate", "The step size of the optimizer.", default=1e-3),
-    option("--optimizer", "The optimizer: adam or sgd.", default="adam"),
+    option("--optimizer", "The optimizer: adam, sgd, or with --batch-size 0 lbfgs, also as "
+        "lbfgs,tolerance=1e-6.", default="adam"),
     option("--schedule", "How the learning rate changes: constant, cosine or drops.",
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "

@@ -1,5 +1,6 @@
 """What every room stands on: errors, files, randomness, predictions, heads, measures."""
 
+from nescio.core import concentrations as concentrations
 from nescio.core import heads as heads
 from nescio.core import measures as measures
 from nescio.core import registry as registry
@@ -94,6 +95,8 @@ from nescio.core.running import keep_freed as keep_freed
 from nescio.core.running import one_thread as one_thread
 from nescio.core.running import progress as progress
 from nescio.core.running import workers as workers
+from nescio.core.saved_heads import head_from_file as head_from_file
+from nescio.core.saved_heads import head_to_file as head_to_file
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named

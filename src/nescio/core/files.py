@@ -24,6 +24,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "columns": "data",
     "sketch": "metrics",
     "model": "models",
+    "stepper": "training.stepper",
     "predictor": "calibration",
     "calibration": "calibration",
     "prediction sets": "conformal",
@@ -68,8 +69,8 @@ def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
 
     path: a file, or the folder of a model or predictor. A damaged or foreign file is refused.
     kind: what the file must hold, such as "guard"; None for anything.
-    options: `net=` of models, predictors and guards, where nescio cannot build the network;
-      `device=` of detectors.
+    options: `net=` and `head=` of models, predictors, steppers and guards, where nescio cannot
+      build the network or the head; `loss=` of steppers; `device=` of detectors.
     """
     saved = read_saved(_file_of(Path(path)), kind)
     kind = str(saved.manifest["kind"])

@@ -66,10 +66,13 @@ class Head:
         return self  # nothing in it changes
 
 
-def head_from(name: str, options: Mapping[str, Any]) -> Head:
-    """A head as a file or a pickle names it: its functions are those of this version of nescio."""
+def head_from(name: str, options: Mapping[str, Any], given: Head | None = None) -> Head:
+    """A head as a file or a pickle names it: its functions are those of this version of nescio.
+
+    given: one that nescio does not have, which is then used, in the units of the options.
+    """
     own = {key: value for key, value in options.items() if key != UNITS}
-    made: Head = heads[name](**own)
+    made: Head = heads[name](**own) if given is None else given
     if UNITS not in options:
         return made
     return in_target_units(made, *_statistics(options[UNITS]))

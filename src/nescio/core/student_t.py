@@ -77,14 +77,14 @@ class StudentT(Regression):
         from scipy.special import stdtr
 
         z = ((target - self.mean) / self.scale).detach().cpu()
-        found = stdtr(self.df.detach().cpu().double(), z.double())
+        found = stdtr(self.df.detach().cpu().double().numpy(), z.double().numpy())
         return torch.as_tensor(found).to(self.mean)
 
     def member_quantile(self, level: float) -> Tensor:
         """The quantile of each member at `level`, `(M, *batch, D)`."""
         from scipy.special import stdtrit
 
-        z = torch.as_tensor(stdtrit(self.df.detach().cpu().double(), level))
+        z = torch.as_tensor(stdtrit(self.df.detach().cpu().double().numpy(), level))
         return self.mean + self.scale * z.to(self.mean)
 
 

@@ -18,6 +18,8 @@ from nescio.geometry.rays.far_field import far_field as far_field
 from nescio.geometry.rays.far_field import through_origin as through_origin
 from nescio.geometry.rays.far_outputs import FarOutputs as FarOutputs
 from nescio.geometry.rays.far_outputs import far_outputs as far_outputs
+from nescio.geometry.rays.far_precision import FarPrecision as FarPrecision
+from nescio.geometry.rays.far_precision import far_precision as far_precision
 from nescio.geometry.rays.first_confident import FirstConfident as FirstConfident
 from nescio.geometry.rays.first_confident import first_confident as first_confident
 from nescio.geometry.rays.limit_map import LimitMap as LimitMap

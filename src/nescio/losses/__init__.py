@@ -14,6 +14,7 @@ from nescio.losses.extra_output import learned_confidence as learned_confidence
 from nescio.losses.extra_output import reject_class as reject_class
 from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
+from nescio.losses.loss import Step as Step
 from nescio.losses.loss import absolute_error as absolute_error
 from nescio.losses.loss import as_loss as as_loss
 from nescio.losses.loss import brier as brier

@@ -12,15 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nescio.core.concentrations import (
-    curvature,
-    differential_entropy,
-    divergence,
-    lack,
-    log_shares,
-    log_total,
-    scaled_lack,
-)
+from nescio.core import concentrations
 
 Sloped = Callable[..., tuple[Tensor, Tensor]]  # logs, and perhaps labels -> values, slopes
 LOWEST, HIGHEST = -20.0, 30.0
@@ -29,21 +21,24 @@ LOWEST, HIGHEST = -20.0, 30.0
 def reverse(logs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """KL(q || Dir(target)) of the Dirichlet q with these log concentrations."""
     logs = logs.clamp_min(LOWEST)
-    return divergence(logs, target.log()), _reverse_slope(logs, target)
+    return concentrations.divergence(logs, target.log()), _reverse_slope(logs, target)
 
 
 def from_flat(logs: Tensor) -> tuple[Tensor, Tensor]:
     """KL(q || Dir(1)): minus the differential entropy of q, and a constant."""
     logs = logs.clamp_min(LOWEST)
-    value = -differential_entropy(logs) - math.lgamma(logs.shape[-1])
+    value = -concentrations.differential_entropy(logs) - math.lgamma(logs.shape[-1])
     return value, _reverse_slope(logs, torch.ones_like(logs))
 
 
 def _reverse_slope(logs: Tensor, target: Tensor) -> Tensor:
     """a_k (a_k - b_k) psi'(a_k) - a_k (a0 - b0) psi'(a0), without what cancels in it."""
-    total = log_total(logs)
+    total = concentrations.log_total(logs)
     shares = (logs - total).exp()
-    (first, second), (first0, second0) = curvature(logs), curvature(total)
+    (first, second), (first0, second0) = (
+        concentrations.curvature(logs),
+        concentrations.curvature(total),
+    )
     own = second - target * first
     return own - shares * (second0 - target.sum(-1, keepdim=True) * first0)
 
@@ -51,19 +46,23 @@ def _reverse_slope(logs: Tensor, target: Tensor) -> Tensor:
 def forward(logs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """KL(Dir(target) || q) of the Dirichlet q with these log concentrations."""
     logs = logs.clamp(LOWEST, HIGHEST)
-    total, shares = log_total(logs), log_shares(logs)
+    total, shares = concentrations.log_total(logs), concentrations.log_shares(logs)
     means = torch.digamma(target) - torch.digamma(target.sum(-1, keepdim=True))
-    rises = scaled_lack(logs) - shares.exp() * scaled_lack(total)
-    return divergence(target.log(), logs), rises + logs.exp() * (shares - means)
+    rises = concentrations.scaled_lack(logs) - shares.exp() * concentrations.scaled_lack(total)
+    return concentrations.divergence(target.log(), logs), rises + logs.exp() * (shares - means)
 
 
 def expected_nll(logs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """psi(a0) - psi(a_y): the mean of -log z_y over draws z of the Dirichlet."""
     logs, index = logs.clamp_min(LOWEST), labels[..., None]
-    total, own = log_total(logs), logs.gather(-1, index)
-    value = lack(total) - lack(own) - log_shares(logs).gather(-1, index)
-    slope = (logs - total).exp() * curvature(total)[0]
-    return value[..., 0], slope.scatter_add(-1, index, -curvature(own)[0])
+    total, own = concentrations.log_total(logs), logs.gather(-1, index)
+    value = (
+        concentrations.lack(total)
+        - concentrations.lack(own)
+        - concentrations.log_shares(logs).gather(-1, index)
+    )
+    slope = (logs - total).exp() * concentrations.curvature(total)[0]
+    return value[..., 0], slope.scatter_add(-1, index, -concentrations.curvature(own)[0])
 
 
 def differentiable(sloped: Sloped) -> Callable[..., Tensor]:

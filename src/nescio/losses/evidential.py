@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Head, NescioError, Rng
-from nescio.core.heads import dirichlet
+from nescio.core import Head, NescioError, Rng, heads
 from nescio.core.registry import losses
 from nescio.losses.divergences import differentiable, expected_nll, from_flat
 from nescio.losses.loss import Batch, Loss, pointwise
@@ -26,14 +25,16 @@ def evidential(
     form: str = "squared_error",
     weight: float = 1.0,
     annealing: float = 10.0,
+    ignore_index: int | None = None,
 ) -> Loss:
     """Mean squared error, or cross-entropy, over draws, and a penalty of evidence that misleads.
 
-    head: softplus of the outputs + 1 by default.
+    head: exp of the outputs + 1 by default; with softplus, evidence grows too slowly to learn well.
     form: "squared_error" (equation 5), or "cross_entropy" (equation 4).
     weight: of the penalty at last; annealing: the epochs in which it grows to that, from 0.
+    ignore_index: the label of what is left out, one that is not a class.
     """
-    head = head or dirichlet(activation="softplus")
+    head = head or heads.dirichlet(activation="exp", floor=1.0)
     if head.log_concentrations is None:
         raise NescioError(f"evidential reads concentrations, and the {head.name} head gives none")
     if form not in FORM:
@@ -53,7 +54,7 @@ def evidential(
 
     base = pointwise("evidential", head, score)
     text = f"{base.description[:-1]}, {form=}, {weight=}, {annealing=})"
-    return base.with_step(text, step)
+    return base.with_step(text, step).ignoring(ignore_index)
 
 
 def _squared_error(logs: Tensor, labels: Tensor) -> Tensor:

@@ -25,6 +25,6 @@ def evidential_regression(head: Head | None = None, *, weight: float = 0.01) -> 
         outputs = forward(batch.x)
         mean, nu, alpha, _beta = evidence_of(floor, outputs)
         penalty = ((batch.y - mean).abs() * (2 * nu + alpha)).sum(-1)
-        return (base.score(outputs, batch.y) + weight * penalty).flatten(1).mean(1)
+        return batch.mean(base.score(outputs, batch.y) + weight * penalty)
 
     return base.with_step(f"evidential_regression({base.description}, {weight=})", step)

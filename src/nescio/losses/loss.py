@@ -154,9 +154,18 @@ class Loss:
         return replace(self, description=description, step=step, slope=None, weighted=weighted)
 
 
-def as_loss(loss: object) -> Loss:
-    """A loss, or a plain function `(forward, batch, rng) -> (M,)` of classes as one."""
+def as_loss(loss: object, head: Head | None = None) -> Loss:
+    """A loss, or a plain function `(forward, batch, rng) -> (M,)` as one, of classes by default.
+
+    head: of a function; a loss has its own, which must then be this one.
+    """
     if isinstance(loss, Loss):
+        own = loss.head
+        if head is not None and (head.name, head.options) != (own.name, own.options):
+            raise NescioError(
+                f"the loss has the head {own.name} and head= says {head.name}; give the head to "
+                f"the loss, as in losses.nll(head), and leave head= out"
+            )
         return loss
     name = getattr(loss, "__name__", type(loss).__name__)
     if name in losses or not inspect.isfunction(loss):
@@ -165,7 +174,7 @@ def as_loss(loss: object) -> Loss:
             if name in losses
             else f"loss must be a loss such as losses.nll(), or a function, got {name}"
         )
-    head = categorical()
+    head = head or categorical()
     text = f"{loss.__module__}.{loss.__qualname__}"
     return Loss(description=text, head=head, score=head.nll, step=loss)
 

@@ -16,8 +16,7 @@ from dataclasses import replace
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Head, NescioError, Slope
-from nescio.core.heads import dirichlet
+from nescio.core import Head, NescioError, Slope, heads
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.ceda import ceda
@@ -34,47 +33,66 @@ from nescio.losses.loss import Loss, pointwise
 
 @losses.register
 def reverse_kl(
-    head: Head | None = None, *, prior_weight: float = 0.01, smoothing: float = 0.0
+    head: Head | None = None,
+    *,
+    prior_weight: float = 0.01,
+    smoothing: float = 0.0,
+    ignore_index: int | None = None,
 ) -> Loss:
     """KL(q || target) of a prior network, times `prior_weight`; the target is Dir(1 + y / weight).
 
     prior_weight: lambda; 0.01 gives a target concentration of 101 at the label and 1 elsewhere.
     smoothing: the share of the counts that all classes get evenly, from 0 to below 1.
+    ignore_index: the label of what is left out, one that is not a class.
     """
-    return _to_target("reverse_kl", reverse, head, prior_weight, smoothing)
+    loss = _to_target("reverse_kl", reverse, head, prior_weight, smoothing)
+    return loss.ignoring(ignore_index)
 
 
 @losses.register
 def forward_kl(
-    head: Head | None = None, *, prior_weight: float = 0.01, smoothing: float = 0.01
+    head: Head | None = None,
+    *,
+    prior_weight: float = 0.01,
+    smoothing: float = 0.01,
+    ignore_index: int | None = None,
 ) -> Loss:
     """KL(target || q), times `prior_weight`: the loss of the first prior networks.
 
     Where labels differ for one input it averages their targets, and concentrations fall below 1;
     `reverse_kl` trains better.
 
-    prior_weight, smoothing: as in `reverse_kl`.
+    prior_weight, smoothing, ignore_index: as in `reverse_kl`.
     """
-    return _to_target("forward_kl", forward, head, prior_weight, smoothing)
+    loss = _to_target("forward_kl", forward, head, prior_weight, smoothing)
+    return loss.ignoring(ignore_index)
 
 
 @losses.register
-def dirichlet_elbo(head: Head | None = None, *, prior_weight: float = 0.01) -> Loss:
+def dirichlet_elbo(
+    head: Head | None = None, *, prior_weight: float = 0.01, ignore_index: int | None = None
+) -> Loss:
     """psi(a0) - psi(a_y) + prior_weight KL(q || Dir(1)): `reverse_kl` less a constant.
 
     The constant, times prior_weight, is
     lgamma(C) + lgamma(1 + 1 / prior_weight) - lgamma(C + 1 / prior_weight).
+
+    ignore_index: the label of what is left out, one that is not a class.
     """
-    return _elbo("dirichlet_elbo", head, prior_weight=prior_weight)
+    return _elbo("dirichlet_elbo", head, prior_weight=prior_weight).ignoring(ignore_index)
 
 
 @losses.register
-def belief_matching(head: Head | None = None, *, weight: float = 1.0) -> Loss:
+def belief_matching(
+    head: Head | None = None, *, weight: float = 1.0, ignore_index: int | None = None
+) -> Loss:
     """psi(a0) - psi(a_y) + weight KL(q || Dir(1)) (Joo et al., 2020): a label counts 1 / weight.
 
     It is `dirichlet_elbo` with another weight; with 1 it bounds the likelihood of the labels.
+
+    ignore_index: the label of what is left out, one that is not a class.
     """
-    return _elbo("belief_matching", head, weight=weight)
+    return _elbo("belief_matching", head, weight=weight).ignoring(ignore_index)
 
 
 @losses.register
@@ -131,7 +149,7 @@ def _check(weight: float) -> None:
 
 def with_slopes(name: str, head: Head | None, sloped: Sloped, **options: object) -> Loss:
     """The mean of a score of log concentrations and labels that knows its derivative."""
-    head = head or dirichlet()
+    head = head or heads.dirichlet()
     if head.log_concentrations is None:
         raise NescioError(
             f"{name} reads concentrations, and the {head.name} head gives none; give it "

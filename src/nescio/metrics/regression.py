@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import DoubleExponential, Gaussian, NescioError, Regression, as_tensor
+from nescio.core import DoubleExponential, Gaussian, NescioError, Regression, StudentT, as_tensor
 from nescio.core.registry import metrics
 
 CHUNK = 1 << 20  # numbers of a chunk
@@ -40,8 +40,8 @@ def crps(prediction: Regression, targets: Any) -> float:
 
     The integral of (F(t) - 1{y <= t})^2 over t, F the mixture's distribution function. It is
     E|X - y| - E|X - X'| / 2, in closed form for mixtures of normal (Grimit et al., 2006) and of
-    Laplace densities. Of members without spread it is that of the ensemble of their means; of one,
-    the absolute error.
+    Laplace densities, and for one Student t. Of members without spread it is that of the ensemble
+    of their means; of one, the absolute error.
     """
     return float(crps_values(prediction, targets).mean())
 
@@ -100,13 +100,16 @@ def crps_values(prediction: Regression, targets: Any) -> Tensor:
     The M^2 pairs are never held at once: memory grows with the number of members.
     """
     said, y = said_and_targets(prediction, targets)
+    if isinstance(said, StudentT) and said.members == 1:
+        return _student_t_crps(said, y)
     if isinstance(said, Gaussian):
         spread, distance = said.variance, _normal_distance
     elif isinstance(said, DoubleExponential):
         spread, distance = said.scale, _laplace_distance
     else:
         raise NescioError(
-            f"no closed form of the CRPS is known of a {type(said).__name__}; use mixture_nll"
+            f"no closed form of the CRPS is known of {said.members} member(s) of the kind "
+            f"{type(said).__name__}; use mixture_nll, or choose one member"
         )
     none, parts = torch.zeros((), dtype=torch.float64, device=said.device), []
     members, size = said.members, max(1, CHUNK // (said.members * y.shape[1]))
@@ -120,6 +123,20 @@ def crps_values(prediction: Regression, targets: Any) -> Tensor:
             apart += 2 * each.sum(0) - each[0]
         parts.append(to_target - apart / (2 * members**2))
     return torch.cat(parts)
+
+
+def _student_t_crps(said: StudentT, y: Tensor) -> Tensor:
+    """Jordan, Krüger and Lerch (2019): the score of one Student t density, `(N, D)`."""
+    from scipy.special import betaln
+
+    mean, scale, df = said.mean[0], said.scale[0], said.df[0]
+    z = (y - mean) / scale
+    shape = df.cpu().numpy()
+    logs = betaln(0.5, shape - 0.5) - 2 * betaln(0.5, shape / 2)
+    density = said._member_log_density(y)[0].exp() * scale  # of z
+    near = z * (2 * said.member_cdf(y)[0] - 1) + 2 * density * (df + z.square()) / (df - 1)
+    apart = 2 * df.sqrt() / (df - 1) * torch.as_tensor(logs).exp().to(df)
+    return scale * (near - apart)
 
 
 def _normal_distance(shift: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -20,8 +20,9 @@ from nescio.core import (
     Saved,
     asked,
     categorical,
-    head_from,
+    head_from_file,
     head_of_members,
+    head_to_file,
     readers,
     save_tensors,
     write_json,
@@ -115,6 +116,7 @@ class History:
     train: Tensor  # (E, M)
     _: KW_ONLY
     validation: Tensor | None = None  # (E, M)
+    gradient: Tensor | None = None  # (E, M) norm after each epoch, of lbfgs
     stopped: tuple[int, ...] = ()  # epochs each member was trained
     best: tuple[int, ...] = ()  # the epoch whose weights each member has
 
@@ -141,7 +143,14 @@ class Model:
 
     def __repr__(self) -> str:
         kind = type(self.net).__name__
-        return f"Model({self.members} member(s) of {kind}, {self.head.name}, {self.dtype})"
+        trained = "" if self.loss is None else f", {self.loss}"
+        return f"Model({self.members} member(s) of {kind}, {self.head.name}{trained}, {self.dtype})"
+
+    @property
+    def loss(self) -> str | None:
+        """The loss it was trained with, in words; None: not by nescio, so that nobody knows."""
+        said = self.notes.get("loss")
+        return None if said is None else str(said)
 
     @cached_property
     def architecture(self) -> Stack:
@@ -254,9 +263,17 @@ class Model:
         logs = {} if self.history is None else vars(self.history)
         tensors |= {f"history/{n}": log for n, log in logs.items() if isinstance(log, Tensor)}
         tensors |= {} if self.seen is None else {"seen": self.seen}
+        tensors |= {f"head/{name}": answer for name, answer in self.head_file[1].items()}
         save_tensors(path, tensors, self.manifest)
         write_json(path.with_name(READABLE), self.manifest)
         return path
+
+    @cached_property
+    def head_file(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a file says of its head, and of one that is not nescio's, how it answers."""
+        linear = [layer for layer in self.net.modules() if isinstance(layer, nn.Linear)]
+        widths = [layer.out_features for layer in linear[-1:]]
+        return head_to_file(self.head, members=self.members, widths=widths)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -266,25 +283,33 @@ class Model:
             "kind": "model",
             "members": self.members,
             **describe(self.net),
-            "head": {"name": self.head.name, "options": dict(self.head.options)},
+            "head": self.head_file[0],
             "history": {"stopped": list(history.stopped), "best": list(history.best)},
             "notes": dict(self.notes),
         }
 
 
 @readers.named("model")
-def _read(saved: Saved, *, net: Made = None) -> Model:
-    """A saved model; a network that is not one of nescio's, or what makes it, is `net`."""
+def _read(saved: Saved, *, net: Made = None, head: Head | str | None = None) -> Model:
+    """A saved model; a network that is not one of nescio's, or what makes it, is `net`.
+
+    head: so is a head that is not one of nescio's.
+    """
     manifest, weights = saved.manifest, saved.under("weights/")
     whole = rebuilt(manifest, net)
-    head = head_from(manifest["head"]["name"], manifest["head"]["options"])
+    read = saved_head(saved, head)
     epochs = {key: tuple(value) for key, value in manifest["history"].items()}
-    _check_weights(whole, weights, saved.path)
+    check_weights(whole, weights, saved.path)
     logs = saved.under("history/")
     fields: dict[str, Any] = {**logs, **epochs}
     history = History(**fields) if logs else None
     known = {"history": history, "notes": manifest["notes"], "seen": saved.tensors.get("seen")}
-    return Model(whole, weights, head, **known)
+    return Model(whole, weights, read, **known)
+
+
+def saved_head(saved: Saved, head: Head | str | None = None) -> Head:
+    """The head of a file, which must be the one given where nescio has none of its name."""
+    return head_from_file(saved.manifest["head"], saved.under("head/"), head, saved.path)
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
@@ -367,7 +392,8 @@ def refuse_sigmoid(outputs: Tensor) -> None:
     )
 
 
-def _check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+def check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse stacked weights that are not those of the network."""
     expected = {**dict(net.named_parameters()), **dict(net.named_buffers())}
     wanted = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     found = {name: tuple(tensor.shape[1:]) for name, tensor in weights.items()}

@@ -17,6 +17,7 @@ from nescio.core import (
     Head,
     NescioError,
     Prediction,
+    Regression,
     answer,
     asked,
     categorical,
@@ -26,7 +27,14 @@ from nescio.core import (
 )
 from nescio.core.registry import heads, predictors
 from nescio.data import door
-from nescio.models.model import Member, Model, encoding_of, innermost, networks
+from nescio.models.model import (
+    Member,
+    Model,
+    encoding_of,
+    innermost,
+    networks,
+    takes_tokens,
+)
 from nescio.nets import (
     Output,
     called,
@@ -128,6 +136,26 @@ def has_labels(source: Any, head: Head | str | None = None) -> bool:
         return as_head(head).task == "multilabel"
     own = networks(source) if callable(getattr(source, "networks", None)) else []
     return bool(own) and own[0].head.task == "multilabel"
+
+
+def is_regression(source: Any, data: Any, head: Head | str | None = None) -> bool:
+    """Whether networks predict numbers: by the head, or where none is known by the targets.
+
+    source: a network, a model or a predictor. data: with targets; those of a network without a head
+    tell a regression where some are not whole.
+    """
+    if head is not None:
+        return as_head(head).task == "regression"
+    if callable(getattr(source, "networks", None)):
+        return networks(source)[0].head.task == "regression"
+    if isinstance(data, Iterator):  # can be read only once
+        return False
+    net = source if isinstance(source, nn.Module) else None
+    reads: dict[str, Any] = {"tokens": takes_tokens(source), "columns": encoding_of(source)}
+    x, y = door.batches(data, targets=True, finite=False, **reads).first
+    if net is None:
+        return isinstance(source(x[:1]), Regression)
+    return y is not None and y.is_floating_point() and bool((y != y.round()).any())
 
 
 def same_head(first: Head, second: Head) -> bool:

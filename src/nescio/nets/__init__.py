@@ -18,6 +18,7 @@ from nescio.nets.factory import network as network
 from nescio.nets.factory import standardized as standardized
 from nescio.nets.mlp import bayesian_mlp as bayesian_mlp
 from nescio.nets.mlp import mlp as mlp
+from nescio.nets.posterior_network import posterior_network as posterior_network
 from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf

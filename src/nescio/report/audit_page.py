@@ -1,22 +1,12 @@
 """An audit as one HTML page that needs nothing else: no network, no scripts."""
 
 import shlex
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from nescio.core.registry import measures
-from nescio.evaluation.audit.findings import Findings
-from nescio.report.audit_tables import followed, measure_names, ood_names, sections
-from nescio.report.audit_words import (
-    advice,
-    compared,
-    headline,
-    range_warning,
-    scaled,
-    telling_measures,
-    verdict,
-)
-from nescio.report.guard_words import guard_sentence, guard_usage
+from nescio.evaluation import Findings, RegressionFindings
+from nescio.report.audit_report import report_of
 from nescio.report.render import html
 
 CAPTIONS = {
@@ -44,10 +34,23 @@ CAPTIONS = {
     "under_shift": "The same samples at each strength; 0 is the data as they are. A predictor that "
     "knows its limits loses confidence as fast as accuracy, so that its calibration error stays "
     "low. The guard guarantees nothing here: it should answer less.",
+    "coverage_curves": "Below the dashed line, intervals hold fewer test values than they say: the "
+    "predictor is overconfident. Above it, it is too cautious. Gray is where the whole line would "
+    "lie, in 95 of 100 samples, if it were calibrated.",
+    "intervals_by_prediction": "Some test samples in rising order of the predicted mean. Of ten "
+    "intervals of 90 %, one should miss its value.",
+    "spread_and_error": "Where the spread is right, two thirds of the samples lie below the dashed "
+    "line and 95 % below the dotted one, at every predicted deviation.",
+    "error_by_coverage": "Only the predictions of the smallest predicted deviation are used: from "
+    "the right to the left fewer, and their errors should be smaller. A flat line: the deviation "
+    "tells nothing about the errors.",
+    "spread_along_ray": "Every test input is multiplied by a growing factor, so it leaves the data "
+    "along a ray. The mean runs away in a straight line. A predictor that knows its limits has a "
+    "deviation that grows at least as fast, on these scales as steeply.",
 }
 
 
-def audit_page(found: Findings) -> str:
+def audit_page(found: Findings | RegressionFindings) -> str:
     """The page as text, with its plots inside."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -61,26 +64,22 @@ def audit_page(found: Findings) -> str:
     return page.from_string(source).render(_content(found)) + "\n"
 
 
-def _content(found: Findings) -> dict[str, Any]:
-    known = [name for name in measure_names(found) if name in measures]
-    sentences = zip(found.predictors, verdict(found), strict=True)
-    parts = sections(found)
+def _content(found: Findings | RegressionFindings) -> dict[str, Any]:
+    report = report_of(found)
+    sentences = zip(found.predictors, report.verdict, strict=True)
+    classes: set[int] = set()
+    if isinstance(found, Findings):
+        classes = {one.classes for one in found.predictors.values()}
     return {
         "found": found,
-        "headline": headline(found),
+        "report": report,
         "verdict": [(name, text.removeprefix(f"{name}:").strip()) for name, text in sentences],
-        "compared": compared(found),
-        "guard": guard_sentence(found),
-        "warned": range_warning(found),
-        "advice": [_with_code(sentence) for sentence in advice(found)],
-        "usage": guard_usage(found),
-        "early": [part for part in parts if not part.late],
-        "late": [part for part in parts if part.late],
-        "plots": _plots(found),
-        "attacked": any(found.kind(where) == "adversarial" for where in ood_names(found)),
+        "advice": [_with_code(sentence) for sentence in report.advice],
+        "early": [part for part in report.sections if not part.late],
+        "late": [part for part in report.sections if part.late],
+        "plots": _plots(found, report.plots),
         "sets": [one for one in found.sets if one.kind != "far"],
-        "glossary": {name: measures.summary(name).replace("`", "") for name in known},
-        "classes": sorted({one.classes for one in found.predictors.values()}),
+        "classes": sorted(classes),  # none: a regression
         "command": shlex.join(found.command) if found.command else None,
     }
 
@@ -90,24 +89,16 @@ def _with_code(sentence: str) -> list[tuple[str, bool]]:
     return [(part, bool(k % 2)) for k, part in enumerate(sentence.split("`"))]
 
 
-def _plots(found: Findings) -> list[dict[str, str]]:
+def _plots(found: Findings | RegressionFindings, names: Sequence[str]) -> list[dict[str, str]]:
     from markupsafe import Markup
 
-    from nescio.report.plots import audit_plots
+    from nescio.report.plots import audit_plots, regression_plots
+    from nescio.report.plots.look import svg
 
-    wanted = {
-        "confidence_along_ray": bool(scaled(found)),
-        "separation_along_ray": bool(scaled(found) and telling_measures(found)),
-        "far_field": bool(followed(found)),
-        "confidence_histograms": True,
-        "reliability_diagrams": True,
-        "risk_coverage": bool(audit_plots.curves_of(found)),
-        "under_shift": found.shift is not None,
-    }
+    drawers = audit_plots if isinstance(found, Findings) else regression_plots
     shown = []
-    for name in (name for name, draw in wanted.items() if draw):
-        figure = getattr(audit_plots, name)(found)
+    for name in names:
+        figure = getattr(drawers, name)(found)
         title = " ".join(figure.get_suptitle().split())
-        svg = Markup(audit_plots.svg(figure))
-        shown.append({"svg": svg, "title": title, "caption": CAPTIONS[name]})
+        shown.append({"svg": Markup(svg(figure)), "title": title, "caption": CAPTIONS[name]})
     return shown

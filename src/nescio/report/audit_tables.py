@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nescio.evaluation import RegressionFindings
 from nescio.evaluation.audit.findings import (
+    AuditFindings,
     CalibrationFindings,
     CalibrationNumbers,
     Findings,
@@ -82,13 +84,13 @@ def sections(found: Findings) -> list[Section]:
         confidence_section(found),
         separation_section(found),
         far_section(found),
-        Section(title="Does not apply", remarks=_not_applicable(found)),
-        Section(title="Samples that were drawn", remarks=_drawn(found)),
+        Section(title="Does not apply", remarks=left_out_remarks(found)),
+        Section(title="Samples that were drawn", remarks=drawn_remarks(found)),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
 
 
-def _not_applicable(found: Findings) -> list[tuple[str, str]]:
+def left_out_remarks(found: AuditFindings) -> list[tuple[str, str]]:
     """The sections that were left out, and why; equal reasons once."""
     reasons = dict.fromkeys(found.not_applicable.values())
     by_reason = {w: [s for s, why in found.not_applicable.items() if why == w] for w in reasons}
@@ -105,7 +107,7 @@ DRAWN = {
 }  # fmt: skip
 
 
-def _drawn(found: Findings) -> list[tuple[str, str]]:
+def drawn_remarks(found: AuditFindings) -> list[tuple[str, str]]:
     """What was read of a large network's samples, and how to read all."""
     cost = found.cost
     if cost is None:
@@ -116,7 +118,8 @@ def _drawn(found: Findings) -> list[tuple[str, str]]:
     return [("large network", f"{said}. thorough=True (--thorough) reads all")]
 
 
-def _percent(value: float | None, digits: int = 1) -> str:
+def per_cent(value: float | None, digits: int = 1) -> str:
+    """A share in per cent, without the sign."""
     return decimal(value, digits, scale=100, missing="-")
 
 
@@ -125,14 +128,14 @@ def quality_table(found: Findings) -> Grid:
     rows = []
     for name, one in found.predictors.items():
         test = one.test
-        shares = [_percent(v) for v in (test.accuracy, test.mean_max_confidence, test.ece)]
+        shares = [per_cent(v) for v in (test.accuracy, test.mean_max_confidence, test.ece)]
         rows.append(
             (name, [*shares, *(decimal(v, 3, missing="-") for v in (test.nll, test.brier))])
         )
     return Grid(corner="predictor", head=QUALITY, rows=rows)
 
 
-def ood_names(found: Findings) -> list[str]:
+def ood_names(found: Findings | RegressionFindings) -> list[str]:
     """The OOD sets of all predictors, in the order in which they come."""
     return _union(one.ood for one in found.predictors.values())
 
@@ -148,7 +151,7 @@ def confidence_section(found: Findings) -> Section | None:
             for one in found.predictors.values()
         ]
         values = [None if part is None else part.mean_max_confidence for part in parts]
-        rows.append((where, [_percent(value) for value in values]))
+        rows.append((where, [per_cent(value) for value in values]))
     attacked = any(found.kind(where) == "adversarial" for where in ood_names(found))
     return Section(
         title="Confidence on the data and off them",
@@ -166,12 +169,12 @@ def attack_remarks(found: Findings) -> list[tuple[str, str]]:
             remarks.append((name, f"no adversarial noise. {one.attack.skipped}"))
         elif blind := known(one.attack.blind):
             why = "the network gives no gradient there, so a low confidence is no evidence"
-            said = f"the attack could not move {_percent(blind, 0)} % of its inputs: {why}"
+            said = f"the attack could not move {per_cent(blind, 0)} % of its inputs: {why}"
             remarks.append((name, said))
     return remarks
 
 
-def separation_section(found: Findings) -> Section:
+def separation_section(found: Findings | RegressionFindings) -> Section:
     """A table for each OOD set: one row per measure, one cell per predictor."""
     tables = [
         Grid(
@@ -189,7 +192,7 @@ def separation_section(found: Findings) -> Section:
     return Section(title=title, note=SEPARATION_NOTE, tables=tables, late=True)
 
 
-def _measures(found: Findings, where: str) -> list[Mapping[str, Separation]]:
+def _measures(found: Findings | RegressionFindings, where: str) -> list[Mapping[str, Separation]]:
     sets = [one.ood.get(where) for one in found.predictors.values()]
     return [{} if part is None else part.measures for part in sets]
 
@@ -246,10 +249,10 @@ def far_section(found: Findings) -> Section:
 def _far_cells(part: RayFindings) -> list[str]:
     levels = [part.factor.get(level) for level in ("0.95", "0.999")]
     return [
-        f"{_percent(part.certain, 0)} %",
-        f"{_percent(part.mean_limit_confidence)} %",
-        short(_median(part.radius)),
-        *("-" if one is None else _factor(_median(one.quantiles), part.start) for one in levels),
+        f"{per_cent(part.certain, 0)} %",
+        f"{per_cent(part.mean_limit_confidence)} %",
+        short(median_of(part.radius)),
+        *("-" if one is None else _factor(median_of(one.quantiles), part.start) for one in levels),
     ]
 
 
@@ -267,11 +270,12 @@ def _factor(value: float | None, start: float) -> str:
     return "at once" if value == start else short(value)
 
 
-def _median(quantiles: Sequence[float | None]) -> float | None:
+def median_of(quantiles: Sequence[float | None]) -> float | None:
+    """The middle one of quantiles."""
     return quantiles[len(quantiles) // 2]
 
 
-def measure_names(found: Findings) -> list[str]:
+def measure_names(found: Findings | RegressionFindings) -> list[str]:
     """Every measure that some table or curve of the audit shows."""
     predictors = found.predictors.values()
     sets = [part.measures for one in predictors for part in one.ood.values()]
@@ -307,11 +311,11 @@ def calibration_section(found: Findings) -> Section:
 
 
 def _calibrated_cells(part: CalibrationNumbers) -> list[str]:
-    ends = [_percent(max(0.0, end)) for end in (part.ece.low, part.ece.high)]
+    ends = [per_cent(max(0.0, end)) for end in (part.ece.low, part.ece.high)]
     return [
-        _percent(part.ece.value),
+        per_cent(part.ece.value),
         f"{ends[0]} to {ends[1]}",
-        _percent(part.smooth_ece),
+        per_cent(part.smooth_ece),
         decimal(part.nll, 3, missing="-"),
         decimal(part.brier, 3, missing="-"),
     ]
@@ -329,7 +333,7 @@ def failure_section(found: Findings) -> Section:
             cells = [
                 _interval(part.ap_error),
                 "-" if gain is None else _interval(gain, sign="+"),
-                _percent(part.auroc.value),
+                per_cent(part.auroc.value),
                 decimal(part.aurc.value, 2, scale=1000, missing="-"),
             ]
             rows.append((f"{name}: {score}", cells))
@@ -356,7 +360,7 @@ def guard_section(found: Findings) -> Section | None:
         for name, part in (guard.ood or {}).items()
     }
     rows = [
-        (name, [f"{samples:,.0f}", *map(_percent, shares)])
+        (name, [f"{samples:,.0f}", *map(per_cent, shares)])
         for name, (samples, *shares) in parts.items()
     ]
     return Section(

@@ -4,32 +4,34 @@ import sys
 import textwrap
 
 from nescio.core import is_terminal
-from nescio.evaluation.audit.findings import Findings
-from nescio.report.audit_tables import Section, sections
-from nescio.report.audit_words import advice, compared, headline, range_warning, verdict
-from nescio.report.guard_words import guard_sentence, guard_usage
+from nescio.evaluation import Findings, RegressionFindings
+from nescio.report.audit_report import report_of
+from nescio.report.audit_tables import Section
 from nescio.report.render import printable, screen_width, table_lines
 
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def audit_text(found: Findings, *, width: int | None = None, styled: bool | None = None) -> str:
+def audit_text(
+    found: Findings | RegressionFindings, *, width: int | None = None, styled: bool | None = None
+) -> str:
     """The audit as text; by default plain and 100 wide unless standard output is a terminal."""
     styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
-    lines.said(guard_sentence(found), BOLD)
-    if (usage := guard_usage(found)) is not None:
-        lines.verbatim(f"    {usage[1]}")
-    lines.said(range_warning(found), BOLD)
-    first, *others = verdict(found)
-    for sentence in (headline(found), first):
+    report = report_of(found)
+    lines.said(report.guard, BOLD)
+    if report.usage is not None:
+        lines.verbatim(f"    {report.usage[1]}")
+    lines.said(report.warned, BOLD)
+    first, *others = report.verdict
+    for sentence in (report.headline, first):
         lines.said(sentence)
     if others:
-        lines.said(compared(found), *others)
-    if todo := advice(found):
+        lines.said(report.compared, *others)
+    if report.advice:
         lines.said("What to do", BOLD, end=False)
-        lines.said(*todo)
-    for section in sections(found):
+        lines.said(*report.advice)
+    for section in report.sections:
         lines.section(section)
     return "\n".join(lines.lines).rstrip() + "\n"
 

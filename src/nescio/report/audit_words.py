@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from nescio.evaluation.audit.findings import (
+    AuditFindings,
     CalibrationFindings,
     FailureScore,
     Findings,
@@ -22,7 +23,7 @@ MANY = 0.5  # a share of test samples out of range that is no accident
 RECOMMENDED = "recommended score"
 
 
-def range_warning(found: Findings) -> str:
+def range_warning(found: AuditFindings) -> str:
     """A sentence where most test inputs lie outside the range of the training data."""
     part = found.range
     if part is None or part.ood <= MANY * part.samples:
@@ -336,12 +337,12 @@ class _Words:
         rest = [f"{len(sets) - LISTED} more"] if len(sets) > LISTED else []
         plural = len(sets) > 1 or self.place(sets[0]).endswith("s")
         plural = plural or self.whole.kind(sets[0]) == "far"
-        names = _listed([*map(self.place, listed), *rest])
+        names = listed_words([*map(self.place, listed), *rest])
         start = f"To it, {names} look{'' if plural else 's'} more certain than its own data"
         areas = [_best_area(self.one.ood[where]) for where in listed]
         if None in areas:
             return f"{start}."
-        best = _listed([f"{area:.2f}" for area in areas])
+        best = listed_words([f"{area:.2f}" for area in areas])
         return f"{start}; its best measure reaches an AUROC of {best} there (0.5 is chance)."
 
     def under_attack(self) -> list[str]:
@@ -404,7 +405,8 @@ def _best_area(part: OnSet) -> float | None:
     return max((area for area in areas if area is not None), default=None)
 
 
-def _listed(words: Sequence[str]) -> str:
+def listed_words(words: Sequence[str]) -> str:
+    """Words with commas and an "and"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 

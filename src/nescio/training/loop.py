@@ -129,6 +129,7 @@ def _end_epoch(state: State, plan: Plan, team: Team) -> None:
     state.sums.zero_()
     if plan.validates:
         _validate(state, plan, team)
+    state.settle()
     state.epoch, state.step = state.epoch + 1, 0
 
 

@@ -1,4 +1,4 @@
-"""Adam and SGD on stacked weights.
+"""Adam, SGD and L-BFGS on stacked weights.
 
 `torch.optim.Adam` costs a second at its first use in a process, because it imports the compiler.
 `torch._fused_adam_` does the same arithmetic without that; where it is missing, plain tensor
@@ -13,30 +13,89 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError
+from nescio.core.registry import Registry, parse
+from nescio.training import lbfgs as limited_memory
+from nescio.training.lbfgs import Evaluate
 
 BETA1, BETA2, EPSILON, MOMENTUM = 0.9, 0.999, 1e-8, 0.9
 FUSED: dict[str, Any] = {
     "beta1": BETA1, "beta2": BETA2, "eps": EPSILON, "weight_decay": 0.0, "amsgrad": False,
     "maximize": False,
 }  # fmt: skip
-STATES = {"adam": ("mean", "square"), "sgd": ("velocity",)}
+optimizers = Registry("optimizer")  # by name: a function that checks options and returns them
+STATES = {
+    "adam": ("mean", "square"),
+    "sgd": ("velocity",),
+    "lbfgs": ("moves", "changes", "pairs", "norm", "stuck"),
+}
+Options = dict[str, float]
+
+
+@optimizers.register
+def adam() -> Options:
+    """Adam with beta 0.9 and 0.999 (Kingma and Ba, 2015)."""
+    return {}
+
+
+@optimizers.register
+def sgd() -> Options:
+    """Gradient descent with momentum 0.9."""
+    return {}
+
+
+@optimizers.register
+def lbfgs(*, tolerance: float = 1e-8, memory: int = 10) -> Options:
+    """L-BFGS on all samples, until the norm of a member's gradient is at most `tolerance`.
+
+    memory: how many past steps tell the curvature.
+    """
+    if not (tolerance > 0 and memory > 0):
+        raise NescioError(
+            f"tolerance and memory of lbfgs must be positive, got {tolerance} and {memory}"
+        )
+    return {"tolerance": tolerance, "memory": memory}
 
 
 @dataclass(kw_only=True)
 class Optimizer:
-    """The state of an optimizer: running tensors of the shape of the weights, and a step count."""
+    """The state of an optimizer: running tensors by name, `(M, ...)` each, and a step count."""
 
-    name: str
+    name: str  # with its options, as in "lbfgs,memory=20"
     state: dict[str, list[Tensor]]
+    options: Options = field(default_factory=dict)
     steps: int = 0
     apart: bool = False  # update each member's weights by themselves, for equal rounding
     fused: bool = field(default=hasattr(torch, "_fused_adam_"))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it looks at the loss at several points before it moves: line searches."""
+        return "tolerance" in self.options
+
+    @property
+    def norms(self) -> Tensor:
+        """The norm of each member's gradient after the last step; of lbfgs."""
+        return self.state["norm"][0]
+
+    @property
+    def finished(self) -> Tensor:
+        """Which members are within the tolerance, or cannot come nearer; of lbfgs."""
+        return self.state["stuck"][0] | (self.norms <= self.options["tolerance"])
+
+    @torch.no_grad()
+    def search(
+        self, weights: Sequence[Tensor], losses: Tensor, slopes: Sequence[Tensor], look: Evaluate
+    ) -> None:
+        """A step of lbfgs; look: the losses and gradients wherever the weights are."""
+        self.steps += 1
+        limit = self.options["tolerance"]
+        limited_memory.iterate(self.state, weights, losses, slopes, look, tolerance=limit)
 
     @torch.no_grad()
     def update(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
         """Move the weights, in place, against their gradients; the order is always the same."""
         self.steps += 1
-        if self.name == "sgd":
+        if "velocity" in self.state:
             for w, slope, velocity in zip(weights, slopes, self.state["velocity"], strict=True):
                 velocity.mul_(MOMENTUM).add_(slope)
                 w.add_(velocity, alpha=-rate)
@@ -77,21 +136,32 @@ class Optimizer:
 
 
 def optimizer(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> Optimizer:
-    """A fresh optimizer: "adam" (0.9, 0.999) or "sgd" (momentum 0.9)."""
-    if name not in STATES:
-        raise NescioError(f"unknown optimizer {name!r}; known: {', '.join(STATES)}")
-    kinds = STATES[name]
-    state = {key: [torch.zeros_like(w) for w in weights] for key in kinds}
-    return Optimizer(name=name, state=state, apart=apart)
+    """A fresh optimizer: "adam", "sgd" or "lbfgs", with options as in "lbfgs,tolerance=1e-10"."""
+    kind, options = named_optimizer(name)
+    if kind == "lbfgs":
+        state = limited_memory.fresh(weights, int(options["memory"]))
+    else:
+        state = {key: [torch.zeros_like(w) for w in weights] for key in STATES[kind]}
+    return Optimizer(name=name, state=state, options=options, apart=apart)
 
 
 def restored(
     name: str, saved: Mapping[str, Tensor], steps: int, *, apart: bool = False
 ) -> Optimizer:
     """An optimizer from the tensors of a checkpoint."""
-    count = len(saved) // len(STATES[name])
-    state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[name]}
-    return Optimizer(name=name, state=state, steps=steps, apart=apart)
+    kind, options = named_optimizer(name)
+    count = len(saved) // len(STATES[kind])
+    state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[kind]}
+    return Optimizer(name=name, state=state, options=options, steps=steps, apart=apart)
+
+
+def named_optimizer(text: str) -> tuple[str, Options]:
+    """The name and the options, checked, of a text such as "lbfgs,memory=20"."""
+    if not isinstance(text, str):
+        raise NescioError(
+            f"optimizer= takes a name, one of {', '.join(optimizers)}, got a {type(text).__name__}"
+        )
+    return parse(text)[0], optimizers.built(text)()
 
 
 def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:

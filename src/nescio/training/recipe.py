@@ -12,8 +12,7 @@ from nescio.core.registry import predictors
 from nescio.data import OODSource
 from nescio.data.ranges import Units, noise, units_of
 from nescio.losses.loss import in_units
-from nescio.models import Predictor
-from nescio.models.model import Model
+from nescio.models import Model, Predictor
 
 Source = OODSource | Callable[[Tensor], OODSource]  # an OOD source, or one made of the inputs
 BEYOND = 0.5  # of its range that noise goes past each end of a feature

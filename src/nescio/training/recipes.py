@@ -4,7 +4,7 @@ from torch import Tensor
 
 from nescio import losses
 from nescio.attacks import Ascent
-from nescio.core import Head, NescioError, fixed_variance
+from nescio.core import Head, NescioError, fixed_variance, heads
 from nescio.core.registry import recipes
 from nescio.data.ranges import Units, near
 from nescio.training.recipe import (
@@ -269,16 +269,17 @@ def evidential(
     head: Head | None = None,
     *,
     form: str = "squared_error",
+    weight: float = 1.0,
     annealing: float = 10.0,
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
     """A network whose outputs are evidence for the classes (evidential classification).
 
-    form: "squared_error" or "cross_entropy". annealing: the epochs in which the penalty of evidence
-    for wrong classes grows.
+    form: "squared_error" or "cross_entropy". weight: of the penalty of evidence for wrong classes;
+    annealing: the epochs in which it grows.
     """
-    loss = losses.evidential(concentrations(head), form=form, annealing=annealing)
+    loss = losses.evidential(concentrations(head), form=form, weight=weight, annealing=annealing)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
@@ -288,6 +289,7 @@ def evidential_ood(
     *,
     ood: Source | None = None,
     form: str = "squared_error",
+    weight: float = 1.0,
     annealing: float = 10.0,
     ood_weight: float = 0.1,
     weight_decay: float = 0.0,
@@ -295,12 +297,29 @@ def evidential_ood(
 ) -> Recipe:
     """An evidential network that learns to have no evidence on noise or on other data.
 
-    ood: as in `ceda`. form, annealing: as in `evidential`.
+    ood: as in `ceda`. form, weight, annealing: as in `evidential`.
     ood_weight: of the divergence from the flat Dirichlet on OOD inputs.
     """
-    base = losses.evidential(concentrations(head), form=form, annealing=annealing)
+    base = losses.evidential(concentrations(head), form=form, weight=weight, annealing=annealing)
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
         return losses.prior_exposure(base, ood_of(ood, x, units), weight=ood_weight)
 
     return Recipe(loss=of_inputs(loss, weight_decay), members=members)
+
+
+@recipes.register
+def posterior_network(
+    head: Head | None = None,
+    *,
+    entropy_weight: float = 1e-5,
+    weight_decay: float = 0.0,
+    members: int = 1,
+) -> Recipe:
+    """A network whose evidence is a density in a latent space, so that it ends far away.
+
+    entropy_weight: of the differential entropy of the Dirichlet, which keeps evidence down.
+    """
+    own = concentrations(head) or heads.dirichlet(activation="exp", floor=1.0)
+    loss = losses.dirichlet_elbo(own, prior_weight=entropy_weight)
+    return Recipe(loss=decayed(loss, weight_decay), members=members, net="posterior_network")

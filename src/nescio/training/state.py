@@ -1,7 +1,7 @@
 """What changes while members train: weights, the optimizer, and the file of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from nescio.core import (
 from nescio.training.optimizers import Optimizer, restored
 
 GROUPS = ("weights", "best", "memory")
-LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums")
+LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums", "gradient")
 
 
 @dataclass(kw_only=True)
@@ -37,8 +37,23 @@ class State:
     stopped: Tensor  # (M,) epochs trained
     sums: Tensor  # (A,) sum of the losses of the epoch under way
     memory: dict[str, Tensor]  # (A, ...) what the loss stores between steps
+    gradient: Tensor = field(default_factory=lambda: torch.empty(0))  # (E, M) norms, of lbfgs
     epoch: int = 0
     step: int = 0
+
+    def settle(self) -> None:
+        """Write down how far lbfgs came, and let the members leave that are as near as they get."""
+        if not self.optimizer.is_exact:
+            return
+        index = torch.tensor(self.active, device=self.sums.device)
+        self.gradient[self.epoch, index] = self.optimizer.norms
+        for name, tensor in self.weights.items():
+            self.best[name][index] = tensor.detach()
+        self.best_epoch[index] = self.epoch
+        finished = self.optimizer.finished
+        self.stopped[index[finished]] = self.epoch + 1
+        if finished.any():
+            self.drop(finished)
 
     def part(self, some: slice) -> tuple[dict[str, Tensor], Optimizer, dict[str, Tensor]]:
         """Weights, optimizer and memory of some active members, to be changed in place."""

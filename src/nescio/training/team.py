@@ -59,13 +59,13 @@ class Team:
 
 
 def runs_alone(work: int, *, together: bool) -> bool:
-    """Whether so many multiply-adds at a time are done sooner by one thread than by several."""
+    """Whether one thread is faster than several; work: multiply-adds of what runs in one go."""
     return work < (LARGE if together else TINY)
 
 
 @contextmanager
 def team(device: torch.device, members: int, work: int, *, together: bool) -> Iterator[Team]:
-    """The threads for so many members; work: multiply-adds of what runs in one go."""
+    """The threads that train the members; work: multiply-adds of what runs in one go."""
     # A large block, freed untouched, makes the C library keep freed activations instead of
     # returning them to the system after each step and faulting them in again.
     block = torch.empty(31 << 18)

@@ -36,8 +36,8 @@ from nescio.core import (
 )
 from nescio.data import door, is_frame, learn_columns
 from nescio.data.augmentation import Augment, check_augments
-from nescio.losses import Loss, as_loss, nll
-from nescio.losses.loss import Step
+from nescio.losses import Loss, Step, as_loss, nll
+from nescio.models import as_head
 from nescio.models.model import READABLE, History, Model
 from nescio.nets import (
     columns_of,
@@ -51,8 +51,10 @@ from nescio.nets import (
 )
 from nescio.nets.factory import needed_by
 from nescio.nets.stack import Stack, dense, stack
+from nescio.training.lbfgs import check_full_batch
 from nescio.training.loop import Saver, diverged
 from nescio.training.loop import run as run_loop
+from nescio.training.optimizers import named_optimizer
 from nescio.training.optimizers import optimizer as fresh
 from nescio.training.options import Own, check_options, member_numbers, own_samples, whole
 from nescio.training.plan import Pair, Plan, Rows
@@ -64,6 +66,7 @@ def train(
     data: Any,
     *,
     loss: Loss | Step | None = None,
+    head: Head | str | None = None,
     members: int | Sequence[int] = 1,
     epochs: int = 100,
     batch_size: int | None = 100,
@@ -98,8 +101,11 @@ def train(
     batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
     have any other axes after the samples, as for torch's cross_entropy.
     loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
+    head: how outputs are read, a head or its name, if no loss says it or the loss is a function.
     batch_size: samples per step; each member has its own order. None: all samples at once.
-    optimizer: "adam" or "sgd"; schedule: "constant", "cosine", "drops", or a function.
+    optimizer: "adam", "sgd", or with batch_size=None "lbfgs", which finds its step lengths and ends
+    at a gradient norm of 1e-8 ("lbfgs,tolerance=1e-6"). schedule: "constant", "cosine", "drops", or
+    a function.
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
     standardize: scale inputs by their training mean and deviation, as a layer of the model.
@@ -135,7 +141,9 @@ def train(
     }
     config |= {"standardize_targets": True} if standardize_targets else {}
     check_options(config, validated=validation is not None or validation_rows is not None)
-    nets, pair, test, loss = _read(make_net, data, validation, loss, ignore_index, config)
+    named_optimizer(optimizer)  # known?
+    objective = loss, head, ignore_index
+    nets, pair, test, loss = _read(make_net, data, validation, objective, config)
     config = {"loss": loss.description, **config}
     asked = {"rows": rows, "validation_rows": validation_rows, "sample_weight": sample_weight}
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
@@ -155,16 +163,21 @@ def _read(
     make_net: Callable[[], nn.Module],
     data: Any,
     validation: Any,
-    loss: Loss | Step | None,
-    ignore_index: int | None,
+    objective: tuple[Loss | Step | None, Head | str | None, int | None],
     config: Mapping[str, Any],
 ) -> tuple[list[nn.Module], Pair, Pair | None, Loss]:
-    """The networks, training and validation data, and the loss."""
-    nets = _make(_without_arguments(make_net, data), config["members"], config["seed"])
+    """The networks, training and validation data, and the loss.
+
+    objective: loss, head and ignore index as they were given.
+    """
+    loss, head, ignore_index = objective
+    nets = make_members(_without_arguments(make_net, data), config["members"], config["seed"])
     x, y = _arrays(data, nets[0], "training data")
     nets = [named_columns(net, data) for net in nets]
-    loss = nll(_head(nets[0], x, y, ignore_index)) if loss is None else as_loss(loss)
-    loss = loss.ignoring(ignore_index)
+    read = None if head is None else as_head(head)
+    if loss is None:
+        loss = nll(read or _head(nets[0], x, y, ignore_index))
+    loss = as_loss(loss, read).ignoring(ignore_index)
     y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
@@ -189,7 +202,7 @@ def _run(
         return _trained(nets[0], state, plan, config, own)
     with owned(make_folder(Path(run))):
         if (Path(run) / MODEL).exists():
-            return _finished(Path(run), config, nets[0], plan.data[0].device)
+            return _finished(Path(run), config, nets[0], plan)
         path = Path(run) / CHECKPOINT
         state = _start(path, config, nets, plan, config["optimizer"])
         run_loop(state, plan, Saver(path, config, seconds), progress)
@@ -226,7 +239,7 @@ def _plan(
 ) -> Plan:
     architecture, scaled = Stack(net), own.rows is not None or own.units is not None
     samples = len(data[0]) if own.rows is None else max(map(len, own.rows))
-    return Plan(
+    plan = Plan(
         loss=loss,
         architecture=architecture,
         by_hand=dense(architecture, data[0].shape[1:], scaled=scaled),
@@ -243,6 +256,11 @@ def _plan(
         **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
         **{name: config[name] for name in ("seed", "bootstrap")},
     )
+    if named_optimizer(config["optimizer"])[0] == "lbfgs":
+        changing = any(factor != 1 for factor in config["schedule"])
+        unfit = {"batch_size": plan.steps > 1, "schedule": changing, "augment": augments}
+        check_full_batch(**unfit, clip=plan.clip, patience=plan.patience)
+    return plan
 
 
 def _without_arguments(make_net: Any, data: Any) -> Any:
@@ -262,7 +280,10 @@ def _without_arguments(make_net: Any, data: Any) -> Any:
 
 
 @one_thread()  # beside other work, more threads wait for each other at every small operation
-def _make(make_net: Callable[[], nn.Module], members: Sequence[int], seed: int) -> list[nn.Module]:
+def make_members(
+    make_net: Callable[[], nn.Module], members: Sequence[int], seed: int
+) -> list[nn.Module]:
+    """A network for each member, whose initial weights are a function of seed and number."""
     if isinstance(make_net, nn.Module):
         raise NescioError(
             "the first argument must be a factory, called once per member: "
@@ -374,17 +395,16 @@ def _outputs(net: nn.Module, x: Tensor) -> Tensor:
         return selected(sharing(net)(as_batch(x[:2].to(first.device), _dtype(net))))
 
 
-def _finished(
-    folder: Path, config: Mapping[str, Any], net: nn.Module, device: torch.device
-) -> Model:
+def _finished(folder: Path, config: Mapping[str, Any], net: nn.Module, plan: Plan) -> Model:
     manifest = load_manifest(folder / MODEL, "model")
     check_same_run(folder / MODEL, manifest.get("notes", {}), config)
     inner = net[1] if config["standardize"] else net  # type: ignore[index]
-    model: Model = load(folder / MODEL, kind="model", net=inner)
+    head = plan.loss.head if manifest["head"].get("given") else None  # nescio builds others
+    model: Model = load(folder / MODEL, kind="model", net=inner, head=head)
     if not (folder / READABLE).exists():  # a kill came just before it
         write_json(folder / READABLE, model.manifest)
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    return model.to(device)
+    return model.to(plan.data[0].device)
 
 
 @one_thread()
@@ -401,11 +421,13 @@ def _start(
         raise NescioError("the network has no weights that require a gradient; nothing to train")
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
+    rule = fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:]))
+    keeps = plan.patience or rule.is_exact  # members then leave with their weights
     return State(
         weights=weights,
-        optimizer=fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:])),
+        optimizer=rule,
         active=list(range(members)),
-        best={key: t.clone() for key, t in weights.items()} if plan.patience else {},
+        best={key: t.clone() for key, t in weights.items()} if keeps else {},
         train=nothing,
         validation=nothing.clone(),
         best_score=torch.full((members,), torch.inf, **like),
@@ -413,6 +435,7 @@ def _start(
         stopped=torch.full((members,), plan.epochs, dtype=torch.long, device=device),
         sums=torch.zeros(members, **like),
         memory={},
+        gradient=nothing.clone() if rule.is_exact else torch.empty(0),
     )
 
 
@@ -431,4 +454,6 @@ def _history(state: State, plan: Plan) -> History:
     best = state.best_epoch if state.best else state.stopped - 1
     validation = state.validation[:ran] if plan.validates else None
     stopped, chosen = tuple(state.stopped.tolist()), tuple(best.tolist())
-    return History(state.train[:ran], validation=validation, stopped=stopped, best=chosen)
+    gradient = state.gradient[:ran] if state.optimizer.is_exact else None
+    logs: dict[str, Any] = {"validation": validation, "gradient": gradient}
+    return History(state.train[:ran], **logs, stopped=stopped, best=chosen)

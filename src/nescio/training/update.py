@@ -1,15 +1,20 @@
 """One update of M members: gradients by hand or by autograd, together or one after the other."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from nescio.core import Rng
+from nescio.core import NescioError, Rng
 from nescio.losses import Batch, Loss
 from nescio.nets.stack import Dense, Forward, Stack, Tensors
 from nescio.training.optimizers import Optimizer, clip_members
 from nescio.training.team import Team
+
+Look = Callable[[Batch, Rng], tuple[Tensor, list[Tensor]]]
 
 
 class Learner(Protocol):
@@ -75,20 +80,42 @@ def update(
 ) -> Tensor:
     """Move the weights of some members, in place; their losses."""
     leaves = [weights[name].detach() for name in learner.architecture.trained]
-    if learner.by_hand is not None and learner.loss.slope is not None:
-        losses, slopes = learner.by_hand(
-            weights, batch.x, batch.y, learner.loss.slope, batch.weight
-        )
-    else:
-        for leaf in leaves:
-            leaf.requires_grad_()
-        trained = dict(zip(learner.architecture.trained, leaves, strict=True))
-        forward = Forward(learner.architecture, {**weights, **trained}, rng)
-        losses, slopes = _by_autograd(learner.loss, forward, batch, rng, leaves)
+    losses, slopes = _gradients(learner, weights, leaves, batch, rng)
+    if optimizer.is_exact:
+        look = partial(_gradients, learner, weights, leaves)
+        if optimizer.steps == 0:
+            _check_still(losses, look, batch, rng)
+        optimizer.search(leaves, losses, slopes, lambda: look(replace(batch, wanted=[]), rng))
+        return losses
     if learner.clip is not None:
         slopes = clip_members(slopes, learner.clip)
     optimizer.update(leaves, slopes, rate)
     return losses
+
+
+def _gradients(
+    learner: Learner, weights: Tensors, leaves: list[Tensor], batch: Batch, rng: Rng
+) -> tuple[Tensor, list[Tensor]]:
+    """The losses `(M,)` at the weights as they are, and the gradients of the leaves."""
+    if learner.by_hand is not None and learner.loss.slope is not None:
+        slope = learner.loss.slope
+        return learner.by_hand(weights, batch.x, batch.y, slope, batch.weight)
+    for leaf in leaves:
+        leaf.requires_grad_()
+    trained = dict(zip(learner.architecture.trained, leaves, strict=True))
+    forward = Forward(learner.architecture, {**weights, **trained}, rng)
+    with torch.enable_grad():
+        return _by_autograd(learner.loss, forward, batch, rng, leaves)
+
+
+def _check_still(losses: Tensor, look: Look, batch: Batch, rng: Rng) -> None:
+    """Refuse a loss that differs from step to step where nothing else does."""
+    later = replace(batch, step=batch.step + 1, wanted=[])
+    if not torch.equal(losses, look(later, rng.again("another step"))[0]):
+        raise NescioError(
+            "lbfgs needs the same loss at every step, and this one draws random numbers or changes "
+            "with the step: dropout, noise, a schedule? Leave them out, or take adam or sgd"
+        )
 
 
 def _by_autograd(

@@ -7,18 +7,11 @@ it at any moment: the same call goes on with the trials that are missing.
 import csv
 import io
 import json
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from nescio.core import (
     NescioError,
@@ -31,6 +24,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.core.running import progress
+from nescio_papers.kit import as_finished
 from nescio_papers.know_your_limits_search.trial import (
     RESULTS,
     Ranges,
@@ -85,7 +79,7 @@ def _completed(
     missing = [task for task in tasks if task.number not in done]
     with progress(len(tasks), f"search {tasks[0].model}", show=show) as advance:
         advance(len(tasks) - len(missing), lambda: _note(done))
-        for record in _evaluated(missing, workers):
+        for record in as_finished(evaluate, missing, workers):
             _append(path, record)
             done[record["trial"]] = record
             advance(1, lambda: _note(done))
@@ -136,39 +130,6 @@ def _append(path: Path, record: Record) -> None:
 
 def _digest(record: Record) -> str:
     return digest(json.dumps(record, sort_keys=True))
-
-
-def _evaluated(tasks: Sequence[Task], workers: int) -> Iterator[Record]:
-    """Records as they are finished; with one worker in this process."""
-    if workers == 1 or len(tasks) < 2:
-        yield from map(evaluate, tasks)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _begin)
-    try:
-        for future in as_completed([pool.submit(evaluate, task) for task in tasks]):
-            yield future.result()
-    except BrokenProcessPool as error:
-        raise NescioError(
-            "a worker process died; the same call goes on. In a script, call the search under "
-            "`if __name__ == '__main__':`, or with one worker"
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    """Set up a worker: one thread, Ctrl-C is the parent's, and no life after the parent's."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _sorted(done: dict[int, Record]) -> list[Record]:

@@ -23,11 +23,15 @@ DRAWS = 2000  # random concentrations for the identities
 
 
 def kl_to_flat(alpha: Tensor) -> Tensor:
-    """KL from a Dirichlet `(..., K)` to the flat one: minus the differential entropy, less
-    log (K - 1)!, the entropy of the flat one with its sign turned."""
-    flat = alpha.reshape(1, -1, alpha.shape[-1])
-    entropy = measures.differential_entropy(Dirichlet.from_alpha(flat))
-    return (-entropy - math.lgamma(alpha.shape[-1])).reshape(alpha.shape[:-1])
+    """KL from a Dirichlet `(..., K)` to the flat one: minus its entropy, less log (K - 1)!."""
+    return _kl(alpha, torch.ones_like(alpha))
+
+
+def _kl(a: Tensor, b: Tensor) -> Tensor:
+    first, second = (
+        Dirichlet.from_alpha(one.expand_as(a).reshape(1, -1, a.shape[-1])) for one in (a, b)
+    )
+    return first.kl(second).reshape(a.shape[:-1])
 
 
 def asymptote(precision: Tensor, mean: Sequence[float]) -> Tensor:
@@ -106,13 +110,6 @@ def _elbo(seed: int) -> dict[str, float]:
         "evidence": math.exp(constant),
         "softmax_largest_error": float(softmax.abs().max()),
     }
-
-
-def _kl(a: Tensor, b: Tensor) -> Tensor:
-    """KL(Dir(a) || Dir(b)) over the last axis."""
-    total_a, total_b = a.sum(-1), b.sum(-1)
-    constant = total_a.lgamma() - a.lgamma().sum(-1) - total_b.lgamma() + b.lgamma().sum(-1)
-    return constant + ((a - b) * (a.digamma() - total_a.digamma()[..., None])).sum(-1)
 
 
 def _digamma() -> dict[str, float]:

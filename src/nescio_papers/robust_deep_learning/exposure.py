@@ -193,7 +193,7 @@ def drawn(result: Numbers) -> Figure:
                           color="white" if dark else "black",
                           fontweight="bold" if one == row else "normal")  # fmt: skip
                 if one == row:
-                    axis.add_patch(_frame(j, i))
+                    axis.add_patch(frame(j, i))
         axis.set_title(f"trained on {name}", loc="left")
         axis.set_xlabel("tested on")
         axis.set_ylabel("shown in training")
@@ -206,7 +206,8 @@ def _labels(names: Sequence[str]) -> list[str]:
     return [label(name, 28) for name in names]
 
 
-def _frame(column: int, row: int) -> Any:
+def frame(column: int, row: int) -> Any:
+    """A frame round a cell of a matrix."""
     from matplotlib.patches import Rectangle
 
     return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=2)

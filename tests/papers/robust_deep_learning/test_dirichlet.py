@@ -1,35 +1,60 @@
 """The Dirichlet part of the lecture: pictures, dice and formulas beside independent values."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.metrics import average_precision_score, roc_auc_score
 from torch.distributions import Dirichlet, kl_divergence
 
+import nescio
+from nescio import nets
+from nescio.metrics import Difference
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.kit.experiment import numbers_of
-from nescio_papers.robust_deep_learning import dice, dirichlet_formulas, three_situations
+from nescio_papers.kit.samples import sample
+from nescio_papers.robust_deep_learning import (
+    dice,
+    dirichlet_digits,
+    dirichlet_formulas,
+    dirichlet_toy,
+    dirichlet_verdicts,
+    networks,
+    sets,
+    three_situations,
+)
 
 QUICKLY = Settings(quick=True)
-FIGURES = {f"dirichlet-{name}.png" for name in ("situations", "ensemble", "dice", "kl")}
+TINY = replace(sets.QUICK, train=120, test=40, out=40, batch=30, seeds=2)
+FIGURES = {
+    f"dirichlet-{name}.png"
+    for name in ("situations", "ensemble", "dice", "kl", "maps", "network", "exposure")
+}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(image_files, tmp_path_factory):
+    data = image_files(tmp_path_factory.mktemp("data"), train=150, test=50, letters=104)
+    build = nets.small_cnn
     folder = tmp_path_factory.mktemp("dirichlet")
     experiment = named("robust-deep-learning")
-    page = run_experiment(experiment, folder, settings=QUICKLY, only=["dirichlet"], show=False)
-    return folder, page.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_DATA", str(data))
+        patch.setattr(sets, "QUICK", TINY)
+        patch.setattr(networks.nets, "small_cnn", lambda *a, dropout: build(*a, width=2))
+        page = run_experiment(experiment, folder, settings=QUICKLY, only=["dirichlet"], show=False)
+        yield folder, page.read_text()
 
 
 def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(run):
     folder, text = run
     assert {path.name for path in folder.iterdir()} >= FIGURES
     table = text[text.index("## What the source says") :]
-    assert table.count("| open |") >= 9
+    assert table.count("| open |") >= 15
     assert all(f"| {word} |" not in table for word in ("holds", "does not hold", "holds in part"))
 
 
@@ -113,3 +138,80 @@ def test_the_plane_has_three_situations():
     radius = far.norm(dim=1)
     assert (float(radius.min()), float(radius.max())) == pytest.approx((8, 10), abs=0.05)
     assert float(far.mean(0).norm()) < 1
+
+
+def found_by_softmax(shift, *, exposed=0.0):
+    """Accuracies of two trainings without OOD inputs, one with each of two sets."""
+    return {"nothing": [0.99 + shift, 0.98 + shift], "a": [0.99 + exposed], "b": [0.97 + exposed]}
+
+
+def test_accuracies_are_compared_training_by_training():
+    right = {"softmax": found_by_softmax(0), "Dirichlet": found_by_softmax(-0.001, exposed=-0.02)}
+    gaps = dirichlet_digits.accuracy_gaps(right, "Dirichlet")
+    assert gaps["without"].values == pytest.approx((-0.001, -0.001))
+    assert gaps["with"].values == pytest.approx((-0.02, -0.02))
+    (claim,) = dirichlet_verdicts.accuracy_claims({"Dirichlet": gaps})
+    assert claim.verdict == "fails"
+    assert "-0.10 ± 0.00 points without OOD inputs, -2.00 ± 0.00 points with" in claim.measured
+    near = {"without": sample([-0.002, 0.002]), "with": sample([0.0, -0.001])}
+    (claim,) = dirichlet_verdicts.accuracy_claims({"Dirichlet": near})
+    assert claim.verdict == "partly"  # within 0.3 points on average, but not by the interval
+
+
+def test_a_set_that_was_not_shown_is_compared_with_outlier_exposure():
+    def gap(value):
+        return Difference(value=value, low=value - 0.01, high=value + 0.01, p=0.5)
+
+    better = {"a": {"b": gap(0.1)}, "b": {"a": gap(0.0)}}
+    assert dirichlet_verdicts.unseen_claim("D", "precision", better).verdict == "holds"
+    mixed = {"a": {"b": gap(0.1)}, "b": {"a": gap(-0.1)}}
+    claim = dirichlet_verdicts.unseen_claim("D", "precision", mixed)
+    assert claim.verdict == "partly"
+    assert "worse: a after b -0.100 (-0.110 to -0.090)" in claim.measured
+    assert dirichlet_verdicts.unseen_claim("D", "precision", {}).verdict == "open"
+    plain = dirichlet_verdicts.plain_claim("D", "precision", {"a": gap(-0.1), "b": gap(-0.2)})
+    assert plain.verdict == "fails"
+
+
+def test_a_cell_is_what_scikit_learn_finds(run):
+    folder, text = run
+    numbers = numbers_of(Settings(quick=True, folder=folder), "dirichlet")["mnist"]
+    assert sets.KANA in numbers["missing"]
+    assert "nescio data download kuzushiji_mnist" in text
+    rows = numbers["areas"]["Dirichlet"]
+    assert set(rows) == {"nothing", sets.STRICT, sets.FASHION, sets.NOISE}
+    assert set(rows["nothing"]) == set(dirichlet_digits.SCORES)
+    model = nescio.load(folder / "dirichlet" / f"mnist--dirichlet-ood--{'noise'}")
+    in_dist = sets.in_data(dirichlet_digits.BLOCK, TINY)
+    ood = sets.ood_data(dirichlet_digits.BLOCK, in_dist, TINY, seed=0)[sets.FASHION]
+    evidence = torch.cat(
+        [model.outputs(x)[0].double().logsumexp(1) for x in (in_dist.test[0], ood)]
+    )
+    truth = np.r_[np.zeros(len(in_dist.test[0])), np.ones(len(ood))]
+    cell = rows[sets.NOISE]["precision"][sets.FASHION]
+    assert cell["value"] == pytest.approx(roc_auc_score(truth, -evidence), abs=1e-6)
+    precise = average_precision_score(1 - truth, evidence)
+    assert cell["aupr_in_dist"] == pytest.approx(precise, abs=1e-6)
+    assert cell["low"] <= cell["value"] <= cell["high"]
+    assert len(numbers["accuracy"]["softmax"]["nothing"]) == TINY.seeds
+
+
+def test_mutual_information_separates_what_entropy_does_not(monkeypatch, tmp_path):
+    monkeypatch.setattr(dirichlet_toy, "SEEDS", 2)
+    monkeypatch.setattr(dirichlet_toy, "QUICK", dirichlet_toy.Budget(samples=1000, epochs=60))
+    settings = Settings(quick=True, folder=tmp_path)
+    model = dirichlet_toy._trained(settings, "dirichlet_ood")
+    found = dirichlet_toy._areas(model, settings, three_situations.RING)
+    assert min(found["mutual information"].values) > 0.95
+    assert min(found["precision"].values) > 0.95
+    assert max(found["predictive entropy"].values) < 0.75
+    assert min(dirichlet_toy._accuracy(model, settings).values) > 0.99
+    claim = dirichlet_toy._claim(
+        {"mutual information": sample([0.99, 0.98]), "predictive entropy": sample([0.5, 0.51])}
+    )
+    assert claim.verdict == "fails"  # the interval of the first goes below 0.95
+
+
+def test_without_mnist_the_command_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
+    assert "nescio data download mnist" in dirichlet_digits.findings(QUICKLY).text

@@ -18,6 +18,7 @@ from nescio_papers.robust_deep_learning import all_detectors, exposure, networks
 from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, NOISE, QUICK
 
 QUICKLY = Settings(quick=True)
+PARTS = ["ood", "detectors"]
 TINY = replace(
     QUICK, train=120, test=40, out=40, batch=30, seeds=2, passes=3, resamples=10, tuning=20
 )
@@ -45,7 +46,8 @@ def small(folder_of_data):
 @pytest.fixture(scope="module")
 def run(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    run_experiment(named("robust-deep-learning"), folder, settings=QUICKLY, show=False)
+    experiment = named("robust-deep-learning")
+    run_experiment(experiment, folder, settings=QUICKLY, only=PARTS, show=False)
     return folder, json.loads((folder / "results.json").read_text())["parts"]
 
 
@@ -164,7 +166,8 @@ def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
     before = json.loads(path.read_text())
     path.unlink()
     monkeypatch.setattr(all_detectors, "compare", None)  # nothing is measured again
-    run_experiment(named("robust-deep-learning"), folder, settings=QUICKLY, show=False)
+    experiment = named("robust-deep-learning")
+    run_experiment(experiment, folder, settings=QUICKLY, only=PARTS, show=False)
     assert json.loads(path.read_text())["numbers"] == before["numbers"]
 
 

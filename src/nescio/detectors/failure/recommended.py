@@ -20,7 +20,7 @@ from nescio.detectors.detector import Detector, State, fitted, scores
 from nescio.detectors.observe import observe
 from nescio.detectors.simple import msp
 from nescio.detectors.trust_score import trust_score
-from nescio.models.model import Model
+from nescio.models import Model
 from nescio.training.train import train
 
 Options: TypeAlias = dict[str, Any]

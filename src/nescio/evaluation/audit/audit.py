@@ -3,28 +3,29 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nescio import data as sets
 from nescio.core import (
     Head,
-    NescioError,
     Results,
-    as_inputs,
-    as_targets,
     make_folder,
     shape_of,
     to_json,
     write_atomically,
     write_json,
 )
-from nescio.data import Columns, door
 from nescio.detectors.observe.network import check_classes
+from nescio.evaluation.audit.audit_inputs import (
+    check_options,
+    ray_sets,
+    read_data,
+    read_validation,
+)
 from nescio.evaluation.audit.cost import Draws, Job
 from nescio.evaluation.audit.examination import Examination
 from nescio.evaluation.audit.findings import Findings
@@ -44,31 +45,32 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
+from nescio.evaluation.regression.audit_regression import audit_regression
+from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.guards import Guard, described
 from nescio.models import (
     Member,
     Predictor,
     encoding_of,
     innermost,
+    is_regression,
     networks,
     plain,
     takes_tokens,
     with_head,
 )
 from nescio.nets import Output
-from nescio.training.loop import Pair
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
 STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
-Labels: TypeAlias = Literal["needed", "optional", "unread"]
 
 
 @dataclass(frozen=True)
 class Audit:
     """The findings, section by section; `guard` decides about new inputs."""
 
-    findings: Findings
+    findings: Findings | RegressionFindings
     guard: Guard | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -79,9 +81,10 @@ class Audit:
     @property
     def verdict(self) -> str:
         """What was found, in a few sentences."""
-        from nescio.report.audit_words import headline, verdict
+        from nescio.report.audit_report import report_of
 
-        return "\n".join([headline(self.findings), *verdict(self.findings)])
+        report = report_of(self.findings)
+        return "\n".join([report.headline, *report.verdict])
 
     def to_json(self) -> dict[str, Any]:
         """What `audit.json` holds."""
@@ -157,9 +160,10 @@ def audit(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
-    """Say how overconfident a classifier is on its test data, off it, under attack, and far away.
+    """Say how overconfident a network is on its test data, off it, under attack, and far away.
 
-    `audit(net, test, train=train, ood={"letters": z}).save("out")`.
+    `audit(net, test, train=train, ood={"letters": z}).save("out")`. Of a regression (a head such as
+    "gaussian", or targets that are not whole) it is about predicted intervals and deviations.
 
     net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
     labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
@@ -172,44 +176,73 @@ def audit(
     ascent on the confidence, from noise; 0 leaves the attack out. attack_radius: how far it may go,
     as a share of the range of the data; 0.3 for images, 0.05 for vectors. thorough: read all
     samples in every part, where for a large network some are drawn. head, output: how the outputs
-    of networks are read, and where they are in what these return, as for `nescio.observe`.
+    of networks are read, and where they are in what these return, as for `nescio.observe`; a
+    network without a head whose targets are not whole predicts means alone.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
-    predictors = {name: _predictor(one, data, head, output) for name, one in bare.items()}
-    _check(predictors, ood, alphas, rays)
-    columns = encoding_of(next(iter(predictors.values())))
-    read = partial(_read, tokens=any(map(takes_tokens, predictors.values())), columns=columns)
-    x, y = read(data, "test data")
-    trained = (
-        None if train is None else read(train, "training data", labels="optional", keep_bytes=True)
+    regression = any(is_regression(one, data, head) for one in bare.values())
+    found = (audit_regression if regression else _audit_classes)(
+        bare,
+        data,
+        others={"train": train, "validation": validation, "ood": ood},
+        reading={"head": head, "output": output},
+        alphas=alphas,
+        rays=rays,
+        attack=(attack_steps, attack_radius),
+        thorough=thorough,
+        seed=seed,
+        show=progress,
     )
+    return Audit(*found)
+
+
+def _audit_classes(
+    bare: Mapping[str, nn.Module | Predictor],
+    data: Any,
+    *,
+    others: Mapping[str, Any],
+    reading: Mapping[str, Any],
+    alphas: Sequence[float],
+    rays: int | None,
+    attack: tuple[int, float | None],
+    thorough: bool,
+    seed: int,
+    show: bool | None,
+) -> tuple[Findings, Guard | None]:
+    """All sections for classifiers, as `audit_regression` for networks that predict numbers."""
+    predictors = {name: _predictor(one, data, **reading) for name, one in bare.items()}
+    ood = others["ood"]
+    check_options(predictors, ood, alphas, rays)
+    columns = encoding_of(next(iter(predictors.values())))
+    read = partial(read_data, tokens=any(map(takes_tokens, predictors.values())), columns=columns)
+    x, y = read(data, "test data")
+    trained = None
+    if others["train"] is not None:
+        trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
-    held = hold((x, y), _validation(validation, x, read), seed=seed)
+    held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
     ranged = has_range(x)
     job = Job(
         predictors=predictors,
         x=x,
         sets=len(ood or {}),
         alphas=tuple(alphas) if ranged else (),
-        steps=attack_steps if ranged else 0,
+        steps=attack[0] if ranged else 0,
         rays=rays if ranged else 0,
     )
     draws = job.draws(thorough=thorough)
-    check_attack(attack_steps, attack_radius)
-    job.told(draws, show=progress)
-    attack = None
-    if ranged:
-        attack = attack_on(known, attack_steps, attack_radius, count=draws.attack, seed=seed)
-    noisy = [] if attack is None else [attack.data]
+    check_attack(*attack)
+    job.told(draws, show=show)
+    moved = attack_on(known, *attack, count=draws.attack, seed=seed) if ranged else None
+    noisy = [] if moved is None else [moved.data]
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
-    how = {**_whole(bare[name], first, output), "seed": seed, "progress": progress}
+    how = {**_whole(bare[name], first, reading["output"]), "seed": seed, "progress": show}
     guard = guarded(name, first, held, trained, **how)
-    findings = _examined(job, draws, held, guard, known, given, attack, seed, progress)
-    return Audit(findings, guard.guard)
+    return _examined(job, draws, held, guard, known, given, moved, seed, show), guard.guard
 
 
 def _examined(
@@ -230,7 +263,7 @@ def _examined(
     noisy = [] if attack is None else [attack.data]
     far = [far_set(alpha, len(some)) for alpha in alphas[-1:]]
     own = noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}
-    far_rays = _rays(x, draws.rays * ranged, seed)
+    far_rays = ray_sets(x, draws.rays * ranged, seed)
     plan = Examination(held, guard, own, given, attack, alphas, some, far_rays, draws.follow, seed)
     found, attacked = plan.run(job.predictors, show)
     tried = {**given, **own, **attacked}
@@ -271,49 +304,3 @@ def _whole(net: Any, predictor: Any, output: Output) -> dict[str, Any]:
     if output is None or not isinstance(net, nn.Module):
         return {"source": innermost(predictor)}
     return {"source": Member(net=net, head=predictor.head), "output": output}
-
-
-def _check(predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any) -> None:
-    if not predictors:
-        raise NescioError("nothing to audit: the mapping of networks is empty")
-    if ood is not None and not isinstance(ood, Mapping):
-        raise NescioError('OOD data come by name: ood={"letters": z}')
-    ordered = all(a < b for a, b in pairwise(alphas))
-    if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
-        raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
-    if rays is not None and (isinstance(rays, bool) or not isinstance(rays, int) or rays < 0):
-        raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
-
-
-def _read(
-    data: Any,
-    name: str,
-    *,
-    tokens: bool,
-    columns: Columns | None = None,
-    labels: Labels = "needed",
-    keep_bytes: bool = False,
-) -> tuple[Any, Any]:
-    """Inputs and labels in memory; numbers that have a range as floats."""
-    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens, columns=columns)
-    if isinstance(x, Tensor) and (has_range(x) or not tokens):
-        x = as_inputs(x, name, keep_bytes=keep_bytes)
-    if y is None or labels == "unread":
-        return x, None
-    return x, as_targets(y, len(x), task="classification")
-
-
-def _validation(given: Any, x: Any, read: Any) -> Pair | None:
-    if given is None:
-        return None
-    inputs, labels = read(given, "validation data")
-    check_shape("validation inputs", inputs, x)
-    return inputs, labels
-
-
-def _rays(x: Any, count: int, seed: int) -> Any:
-    if not count:
-        return {}
-    from nescio.evaluation.audit.far_field_section import rays_from  # loads the geometry
-
-    return rays_from(x, count=count, seed=seed)

@@ -120,19 +120,19 @@ def _summary(far: FarField, factors: dict[float, Tensor], start: float) -> RayFi
         certain=certain.double().mean().item(),
         undecided=doubtful.double().mean().item(),
         mean_limit_confidence=limit.amax(1).mean().item(),
-        radius=_quantiles(far.radius.amax(0)),
+        radius=quantiles(far.radius.amax(0)),
         factor={
             f"{level:g}": Factor(
                 rays=len(factor),
                 reached=factor.isfinite().double().mean().item(),
-                quantiles=_quantiles(factor),
+                quantiles=quantiles(factor),
             )
             for level, factor in factors.items()
         },
     )
 
 
-def _quantiles(values: Tensor) -> tuple[float | None, ...]:
+def quantiles(values: Tensor) -> tuple[float | None, ...]:
     """Order statistics at 0, 1/20, ..., 1, without interpolation; None, as in JSON: never."""
     ordered = values.sort().values.tolist()
     chosen = [ordered[round(k / PARTS * (len(ordered) - 1))] for k in range(PARTS + 1)]

@@ -1,5 +1,6 @@
 """What an audit finds, section by section, as typed values: `audit.json` is made from them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -42,6 +43,17 @@ class OnSet:
 
     mean_max_confidence: Number
     measures: Mapping[str, Separation]
+
+
+def separations(
+    measures: Mapping[str, Separation], name: str, data: str
+) -> dict[tuple[str, str, str], Number]:
+    """Numbers of measures by predictor, data set and metric, which is `measure metric`."""
+    return {
+        (name, data, f"{measure} {metric}"): value
+        for measure, separation in measures.items()
+        for metric, value in vars(separation).items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +261,8 @@ class CostFindings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
-    """All sections of an audit."""
+class AuditFindings(ABC):
+    """What audits of every task find."""
 
     nescio: str = VERSION
     samples: int
@@ -259,8 +271,6 @@ class Findings:
     sets: tuple[DataSet, ...]  # noise, adversarial, ood as given, far: each has its kind
     held_out: str | None = None
     range: RangeFindings | None = None
-    guard: GuardFindings | None = None
-    predictors: Mapping[str, PredictorFindings]
     shift: ShiftCurves | None = None
     no_shift: str | None = None  # why there are no curves under shift
     attack: Mapping[str, float | int] | None = None
@@ -277,20 +287,37 @@ class Findings:
         return [one for one in self.sets if one.kind in kinds]
 
     @property
+    @abstractmethod
     def results(self) -> Results:
         """One row per predictor, data set and number; a metric of a measure is `measure metric`."""
+
+    def table(self, numbers: Mapping[tuple[str, str, str], Number | Interval]) -> Results:
+        """Results of numbers by predictor, data set and metric."""
         rows = []
-        for name, found in self.predictors.items():
-            numbers = {("test", metric): value for metric, value in vars(found.test).items()}
-            for data, part in found.ood.items():
-                numbers[data, "mean_max_confidence"] = part.mean_max_confidence
-                for measure, separation in part.measures.items():
-                    for metric, value in vars(separation).items():
-                        numbers[data, f"{measure} {metric}"] = value
-            rows += [
-                Row(subject=name, data=data, metric=metric, value=value)
-                for (data, metric), value in numbers.items()
-            ]
+        for (name, data, metric), given in numbers.items():
+            part = given if isinstance(given, Interval) else None
+            value, low, high = (part.value, part.low, part.high) if part else (given, None, None)
+            assert not isinstance(value, Interval)
+            row = Row(subject=name, data=data, metric=metric, value=value, low=low, high=high)
+            rows.append(row)
         test = DataSet(name="test", kind="test", samples=self.samples)
         about = {"kind": "audit", "nescio": self.nescio, "seed": self.seed}
         return Results(tuple(rows), (test, *self.sets), about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(AuditFindings):
+    """All sections of the audit of a classifier."""
+
+    guard: GuardFindings | None = None
+    predictors: Mapping[str, PredictorFindings]
+
+    @property
+    def results(self) -> Results:
+        numbers: dict[tuple[str, str, str], Number | Interval] = {}
+        for name, found in self.predictors.items():
+            numbers |= {(name, "test", metric): value for metric, value in vars(found.test).items()}
+            for data, part in found.ood.items():
+                numbers[name, data, "mean_max_confidence"] = part.mean_max_confidence
+                numbers |= separations(part.measures, name, data)
+        return self.table(numbers)

@@ -172,7 +172,8 @@ def instances(source: Source, *, raw: bool = False) -> list[Instance]:
         if head.name != "categorical" and head.expand is None:
             raise NescioError(
                 f"the geometry reads class logits; the head here is {head.name}. Of a network with "
-                "several labels it reads one: head=nescio.heads.binary(label=0)"
+                "several labels it reads one: head=nescio.heads.binary(label=0); of concentrations "
+                "the precision: geometry.far_precision; of others raw outputs: geometry.far_outputs"
             )
     shared = {id(m.net): m.net for m in members}  # passes of dropout share a network
     copies = {key: _ready(net) for key, net in shared.items()}

@@ -22,6 +22,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 1)))
 MARKERS = "osD^vPX*"
 GRAY = "#555555"
+BAND = "#dddddd"  # where something lies by chance
 LOOK: Any = {
     "font.size": 11,
     "axes.titlesize": 11,

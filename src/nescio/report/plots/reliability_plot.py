@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from nescio.core import NescioError
 from nescio.metrics import Reliability
 from nescio.report.plots.look import (
+    BAND,
     GRAY,
     WIDTH,
     across,
@@ -18,8 +19,6 @@ from nescio.report.plots.look import (
     per_cent,
     with_look,
 )
-
-BAND = "#dddddd"
 
 
 @with_look

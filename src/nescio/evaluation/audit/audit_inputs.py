@@ -1,0 +1,67 @@
+"""The data and options of an audit, read and checked."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from nescio.core import NescioError, as_inputs, as_targets
+from nescio.data import Columns, door
+from nescio.evaluation.audit.ood_section import check_shape, has_range
+from nescio.training.loop import Pair
+
+Labels: TypeAlias = Literal["needed", "optional", "unread"]
+
+
+def check_options(
+    predictors: Mapping[str, Any], ood: Any, alphas: Sequence[float], rays: Any
+) -> None:
+    """Refuse options of an audit that make no sense, before any work is done."""
+    if not predictors:
+        raise NescioError("nothing to audit: the mapping of networks is empty")
+    if ood is not None and not isinstance(ood, Mapping):
+        raise NescioError('OOD data come by name: ood={"letters": z}')
+    ordered = all(a < b for a, b in pairwise(alphas))
+    if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
+        raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
+    if rays is not None and (isinstance(rays, bool) or not isinstance(rays, int) or rays < 0):
+        raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
+
+
+def read_data(
+    data: Any,
+    name: str,
+    *,
+    tokens: bool,
+    columns: Columns | None = None,
+    task: str = "classification",
+    labels: Labels = "needed",
+    keep_bytes: bool = False,
+) -> tuple[Any, Any]:
+    """Inputs and labels, or targets, in memory; numbers that have a range as floats."""
+    x, y = door.read(data, name=name, labels=labels == "needed", tokens=tokens, columns=columns)
+    if isinstance(x, Tensor) and (has_range(x) or not tokens):
+        x = as_inputs(x, name, keep_bytes=keep_bytes)
+    if y is None or labels == "unread":
+        return x, None
+    return x, as_targets(y, len(x), task=task, dtype=torch.float64)
+
+
+def read_validation(given: Any, x: Any, read: Any) -> Pair | None:
+    """The validation data, if they fit the test inputs x."""
+    if given is None:
+        return None
+    inputs, labels = read(given, "validation data")
+    check_shape("validation inputs", inputs, x)
+    return inputs, labels
+
+
+def ray_sets(x: Any, count: int, seed: int) -> Any:
+    """Rays that leave the data, by kind."""
+    if not count:
+        return {}
+    from nescio.evaluation.audit.far_field_section import rays_from  # loads the geometry
+
+    return rays_from(x, count=count, seed=seed)

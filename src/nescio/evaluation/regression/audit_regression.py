@@ -1,0 +1,288 @@
+"""The audit of a regression: on test data, off them, under attack, and far away."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import (
+    DataSet,
+    Head,
+    NescioError,
+    fixed_variance,
+    generator,
+    progress,
+    quiet,
+    shape_of,
+)
+from nescio.detectors.default import GRID, default_detector, watched_layers
+from nescio.detectors.observe import observe, scorer
+from nescio.evaluation.audit.audit_inputs import (
+    check_options,
+    ray_sets,
+    read_data,
+    read_validation,
+)
+from nescio.evaluation.audit.cost import Draws, Job
+from nescio.evaluation.audit.held_out import Held, hold, out_of_range
+from nescio.evaluation.audit.ood_section import (
+    NO_RANGE,
+    RANGED,
+    Sets,
+    check_attack,
+    check_shape,
+    far_set,
+    has_range,
+    noise_sets,
+    ood_sets,
+)
+from nescio.evaluation.regression.means_only import MeansOnly, with_residual_spread
+from nescio.evaluation.regression.off_data_section import (
+    AttackOnMeans,
+    Extra,
+    against,
+    along_ray,
+    attack_on_means,
+    look_with,
+    told,
+)
+from nescio.evaluation.regression.regression_findings import (
+    RegressionFindings,
+    RegressorFindings,
+)
+from nescio.evaluation.regression.regression_quality import (
+    Scale,
+    by_target,
+    constant,
+    examples,
+    predicted,
+    quality,
+    scale_of,
+)
+from nescio.evaluation.regression.spread_section import interval_findings, spread_findings
+from nescio.guards import Guard
+from nescio.models import (
+    Predictor,
+    encoding_of,
+    innermost,
+    networks,
+    plain,
+    takes_tokens,
+    with_head,
+)
+
+FITTED = 20_000  # samples that fit the detector, at most
+
+
+def audit_regression(
+    bare: Mapping[str, nn.Module | Predictor],
+    data: Any,
+    *,
+    others: Mapping[str, Any],
+    reading: Mapping[str, Any],
+    alphas: Sequence[float],
+    rays: int | None,
+    attack: tuple[int, float | None],
+    thorough: bool,
+    seed: int,
+    show: bool | None,
+) -> tuple[RegressionFindings, Guard | None]:
+    """All sections for networks that predict numbers; the options are those of `nescio.audit`.
+
+    others: training, validation and OOD data. reading: head and output. attack: steps and radius.
+    """
+    predictors = {name: _predictor(one, **reading) for name, one in bare.items()}
+    check_options(predictors, others["ood"], alphas, rays)
+    check_attack(*attack)
+    first = next(iter(predictors.values()))
+    tokens = any(map(takes_tokens, predictors.values()))
+    read = partial(read_data, tokens=tokens, columns=encoding_of(first), task="regression")
+    x, y = read(data, "test data")
+    trained = None
+    if others["train"] is not None:
+        trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
+    known = x if trained is None else trained[0]
+    check_shape("training inputs", known, x)
+    held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
+    scale = scale_of(y)
+    for name, one in bare.items():
+        if isinstance(one, nn.Module) and reading["head"] is None:
+            predictors[name] = with_residual_spread(predictors[name], held.fitting)
+    ranged, ood = has_range(x), others["ood"] or {}
+    job = Job(
+        predictors=predictors,
+        x=x,
+        sets=len(ood),
+        alphas=tuple(alphas) if ranged else (),
+        steps=attack[0] if ranged else 0,
+        rays=rays if ranged else 0,
+    )
+    draws = job.draws(thorough=thorough)
+    job.told(draws, show=show)
+    far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
+    drawn = partial(draws.of, "ood", seed=seed)
+    given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
+    extra, no_detector = _detector(first, known if trained is not None else held.fitting[0], seed)
+    plan = Questions(
+        held=held,
+        scale=scale,
+        sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}), **given},
+        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed)
+        if ranged
+        else None,
+        alphas=job.alphas,
+        scaled=draws.of("scaled", x, seed),
+        rays=ray_sets(x, draws.rays * ranged, seed),
+        extra=extra,
+        seed=seed,
+    )
+    return _findings(plan, job, draws, known, trained, no_detector, show), None
+
+
+def _findings(
+    plan: "Questions",
+    job: Job,
+    draws: Draws,
+    known: Any,
+    trained: tuple[Any, Tensor | None] | None,
+    no_detector: str | None,
+    show: bool | None,
+) -> RegressionFindings:
+    """All sections; known: the training inputs, or the test inputs."""
+    x, y = plan.held.test
+    ranged = has_range(x)
+    targets = None if trained is None else trained[1]
+    left_out = dict.fromkeys(RANGED, NO_RANGE) if not ranged else job.left_out(draws)
+    if no_detector is not None:
+        left_out["detector on features"] = no_detector
+    base = plan.held.fitting[1] if targets is None else targets
+    return RegressionFindings(
+        samples=len(x),
+        features=shape_of(x),
+        seed=plan.seed,
+        sets=(*(one for one, _ in plan.sets.values()), *plan.more_sets),
+        held_out=plan.held.words,
+        range=None if known is x or not ranged else out_of_range(x, known),
+        predictors=plan.run(job.predictors, show),
+        baseline=quality(constant(base, len(y)), y, seed=plan.seed),
+        baseline_from="calibration" if targets is None else "training",
+        attack=None if plan.attack is None else plan.attack.options,
+        cost=job.found(draws),
+        not_applicable=left_out,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Questions:
+    """What every predictor is asked."""
+
+    held: Held
+    scale: Scale
+    sets: Sets  # noise, and OOD data as given
+    attack: AttackOnMeans | None
+    alphas: tuple[float, ...]
+    scaled: Any  # the inputs that are scaled by them
+    rays: Any
+    extra: Extra  # the detector of the first predictor
+    seed: int
+
+    @property
+    def more_sets(self) -> list[DataSet]:
+        """The sets that are made for each predictor: scaled inputs."""
+        return [far_set(alpha, len(self.scaled)) for alpha in self.alphas[-1:]]
+
+    def run(
+        self, predictors: Mapping[str, Predictor], show: bool | None
+    ) -> dict[str, RegressorFindings]:
+        """What is found of each predictor."""
+        each = 2 + len(self.sets) + len(self.alphas) + len(self.rays)
+        found: dict[str, RegressorFindings] = {}
+        with progress(len(predictors) * each, "auditing", show=show) as advance:
+            for name, one in predictors.items():
+                tick = partial(advance, 1, partial(str, name))
+                found[name] = self._of(one, None if found else self.extra, tick)
+        return found
+
+    def _of(self, predictor: Predictor, extra: Extra, tick: Any) -> RegressorFindings:
+        """All sections of one predictor."""
+        fitted = isinstance(predictor, MeansOnly)
+        x, y = self.held.measured if fitted else self.held.test
+        prediction = predicted(predictor, x)
+        _check_targets(prediction.mean.shape[-1], y)
+        own = told(prediction, self.scale, None if extra is None else extra(x))
+        look = look_with(predictor, self.scale, extra)
+        tick()
+        ood = {}
+        for where, (_, inputs) in self.sets.items():
+            ood[where] = against(own, look(inputs))
+            tick()
+        more: dict[str, Any] = {}
+        if self.alphas:
+            more["scaling"], far = along_ray(look, self.scaled, own, self.alphas, tick)
+            ood[self.more_sets[0].name] = far
+        if self.attack is not None:
+            more["attack"] = self.attack.on(predictor, self.scale)
+        tick()
+        if self.rays:
+            from nescio.evaluation.regression.far_spread import far_spreads
+
+            more["far_field"] = far_spreads(predictor, self.rays, tick=tick)
+        return RegressorFindings(
+            members=prediction.members,
+            head=_head_name(predictor),
+            fitted_spread=fitted,
+            test=quality(prediction, y, seed=self.seed),
+            targets=by_target(prediction, y),
+            intervals=self._intervals(predictor),
+            spread=spread_findings(prediction, y, self.scale, seed=self.seed),
+            deviation=own.spread,
+            ood=ood,
+            examples=examples(prediction, y),
+            **more,
+        )
+
+    def _intervals(self, predictor: Predictor) -> Any:
+        (x, y), (z, t) = self.held.fitting, self.held.measured
+        pairs = (predicted(predictor, x), y), (predicted(predictor, z), t)
+        return interval_findings(*pairs, seed=self.seed)
+
+
+def _predictor(net: Any, head: Head | str | None, output: Any) -> Predictor:
+    """A network read by its head, as means alone where it has none; a predictor as it is."""
+    if isinstance(net, nn.Module):
+        return plain(net, head=fixed_variance() if head is None else head, output=output)
+    found: Predictor = with_head(net, None, head=head, output=output)
+    return found
+
+
+def _head_name(predictor: Predictor) -> str:
+    known = networks(predictor)[:1] if callable(getattr(predictor, "networks", None)) else []
+    return known[0].head.name if known else "a function"
+
+
+def _check_targets(outputs: int, y: Tensor) -> None:
+    if outputs != y.shape[1]:
+        raise NescioError(
+            f"the network predicts {outputs} target(s), the data have {y.shape[1]}; give the "
+            "targets in the order of the outputs, or another head"
+        )
+
+
+def _detector(predictor: Predictor, x: Any, seed: int) -> tuple[Extra, str | None]:
+    """Scores of the default detector on the features of a predictor's networks, or why not."""
+    rows = torch.randperm(len(x), generator=generator(seed, "training"))[:FITTED].sort().values
+    base = x if len(rows) == len(x) else x[rows]
+    source = innermost(predictor)
+    try:
+        layers = watched_layers(networks(source)[0].net, base[:2])
+        see = partial(observe, source, layers=layers, pool=GRID, inputs=True, progress=False)
+        with quiet():
+            seen = see(base)
+            see.keywords["layers"] = list(seen.features)
+            score = scorer(source, default_detector(seen, see))
+    except NescioError as error:
+        return None, str(error)
+    return lambda inputs: score(inputs).double().cpu().numpy(), None

@@ -1,0 +1,1 @@
+"""Regression on UCI tables with the published splits."""

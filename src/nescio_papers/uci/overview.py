@@ -1,0 +1,192 @@
+"""Part `overview`: our numbers beside the published ones, judged, and what longer training does."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, judged, numbers_of, table
+from nescio_papers.kit import verdict as verdict_if
+from nescio_papers.uci import published
+from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT
+from nescio_papers.uci.one_table import FREE, PUBLISHED, mean_and_error, written
+from nescio_papers.uci.pictures import against_published
+from nescio_papers.uci.tables import TABLES
+
+SOURCE = "Lakshminarayanan et al. (2017), section 3.3"
+METRICS = {"rmse": ("RMSE", published.RMSE), "nll_moments": ("NLL", published.NLL)}
+WORSE, SLIGHTLY = 2.0, 1.0  # standard errors
+MOST_SLIGHTLY, LEAST_BETTER = 2, 5  # tables
+Found = Mapping[str, Mapping[str, Any]]  # numbers of each table that was run
+
+TEXT = (
+    "One hidden layer of 50 ReLU units (100 for protein), batches of 100, Adam, inputs and targets "
+    "standardized by the training rows of each split; the head is Gaussian, the variance softplus "
+    "+ 1e-6. Settings are tried on four fifths of the training rows of each split and judged by "
+    "the NLL on the others; then the networks are trained again on all training rows. Dropout, the "
+    "precision of the noise and the epochs are chosen for each split by itself. The learning rate "
+    "(0.1 as published, 0.03, 0.01 or 0.003) is chosen for a table, by the mean over its splits, "
+    "so it depends on rows that are test rows of another split, as every choice for a whole table "
+    "does. Nothing was chosen by a test score. The adversarial and the anchored ensemble take over "
+    "what the deep ensemble chose. MC dropout is trained on the squared error, without the "
+    "source's weight decay, which is about 1e-6 or less.\n\n"
+    "The published NLL of the deep ensemble is that of a normal density with the mixture's mean "
+    "and variance, so it is compared with ours of that kind; the exact mixture has another column. "
+    "Distances are in standard errors: the published standard deviation over the root of the "
+    "number of splits (the table prints deviations for MC dropout and deep ensembles, standard "
+    "errors for PBP), with what rounding to two digits adds, and ours. The splits are the same, so "
+    "both numbers share much of their error: two standard errors of this kind are a lenient test."
+)
+
+
+def run(settings: Settings) -> Findings:
+    """Everything that the parts of this folder found."""
+    every = {name: numbers_of(settings, name) for name in TABLES}
+    found = {name: numbers for name, numbers in every.items() if "methods" in numbers}
+    if not found:
+        return Findings(text="No table was run; the parts before say why.")
+    distances = {name: _distances(name, numbers) for name, numbers in found.items()}
+    gains = {name: _gain(numbers) for name, numbers in found.items()}
+    claims = [_as_published(distances), _longer(gains), _nll_claim(found), _rmse_claim(found)]
+    return Findings(
+        numbers={"distances": distances, "longer": gains},
+        figures={"uci.png": against_published(found)},
+        captions={
+            "uci.png": "Mean over the splits and standard error; published numbers gray. Left of a "
+            "published number is better."
+        },
+        comparisons=_comparisons(found),
+        claims=judged(settings, claims),
+        text="\n\n".join([TEXT, *_tables(found, distances, gains)]),
+    )
+
+
+def _distances(name: str, numbers: Mapping[str, Any]) -> dict[str, float]:
+    """How many standard errors our ensemble is worse than the published one."""
+    own = numbers["methods"][ENSEMBLE][PUBLISHED]
+    distances = {}
+    for metric, (_, printed) in METRICS.items():
+        mean, error = mean_and_error(own[metric])
+        there = printed[name][ENSEMBLE]
+        both = math.hypot(error, there.standard_error(numbers["splits"]))
+        distances[metric] = (mean - there.value) / both
+    return distances
+
+
+def _gain(numbers: Mapping[str, Any]) -> dict[str, float]:
+    """The NLL at the published epochs minus that of longer training, over the same splits."""
+    own = numbers["methods"][ENSEMBLE]
+    pairs = zip(own[PUBLISHED]["nll"], own[FREE]["nll"], strict=True)
+    mean, error = mean_and_error([short - long for short, long in pairs])
+    return {"gain": mean, "standard_error": error}
+
+
+def _as_published(distances: Mapping[str, Mapping[str, float]]) -> Claim:
+    every = {(n, m): d for n, own in distances.items() for m, d in own.items()}
+    far = sorted({name for (name, _), distance in every.items() if distance > WORSE})
+    near = sorted({name for (name, _), distance in every.items() if distance > SLIGHTLY})
+    worst = max(every, key=lambda key: every[key])
+    return Claim(
+        f"{SOURCE}, table 1",
+        "RMSE and NLL of deep ensembles of five networks (published numbers; is ours worse?)",
+        f"worse by more than two standard errors: {_listed(far)}; by more than one: "
+        f"{_listed(near)}; at worst {every[worst]:.1f} ({worst[0]}, {METRICS[worst[1]][0]})",
+        verdict=verdict_if(not far and len(near) <= MOST_SLIGHTLY, not far),
+    )
+
+
+def _longer(gains: Mapping[str, Mapping[str, float]]) -> Claim:
+    better = [name for name, own in gains.items() if own["gain"] > 0]
+    clear = [name for name in better if gains[name]["gain"] > 2 * gains[name]["standard_error"]]
+    return Claim(
+        f"{SOURCE}: 40 epochs (20 for protein)",
+        "The protocol's number of epochs is enough (it was set to save time).",
+        f"epochs chosen on validation give a better NLL on {len(better)} of {len(gains)} tables, "
+        f"by more than two standard errors on {len(clear)} ({_listed(clear)})",
+        verdict=verdict_if(len(better) < LEAST_BETTER),
+    )
+
+
+def _against_dropout(found: Found, metric: str) -> dict[str, tuple[float, float]]:
+    """Ensemble minus MC dropout at the published epochs, over the same splits."""
+    differences = {}
+    for name, numbers in found.items():
+        one, two = (
+            numbers["methods"][method][PUBLISHED][metric] for method in (ENSEMBLE, MC_DROPOUT)
+        )
+        pairs = zip(one, two, strict=True)
+        differences[name] = mean_and_error([a - b for a, b in pairs])
+    return differences
+
+
+def _nll_claim(found: Found) -> Claim:
+    gaps = _against_dropout(found, "nll")
+    better = [name for name, (gap, error) in gaps.items() if gap < -2 * error]
+    worse = [name for name, (gap, error) in gaps.items() if gap > 2 * error]
+    return Claim(
+        SOURCE,
+        "Our method outperforms (or is competitive with) existing methods in terms of NLL.",
+        f"against our MC dropout: better by two standard errors on {_listed(better)}; worse on "
+        f"{_listed(worse)}",
+        verdict=verdict_if(better and not worse, len(better) > len(worse)),
+    )
+
+
+def _rmse_claim(found: Found) -> Claim:
+    gaps = _against_dropout(found, "rmse")
+    worse = [name for name, (gap, error) in gaps.items() if gap > 2 * error]
+    better = [name for name, (gap, error) in gaps.items() if gap < -2 * error]
+    return Claim(
+        SOURCE,
+        "On some datasets, our method is slightly worse in terms of RMSE, because it optimizes "
+        "for NLL instead of MSE.",
+        "against our MC dropout, which is trained on the squared error: worse on "
+        f"{_listed(worse)}; better on {_listed(better)}",
+        verdict=verdict_if(worse and len(worse) < len(gaps), worse),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _comparisons(found: Found) -> list[Comparison]:
+    rows = []
+    for name, numbers in found.items():
+        own = numbers["methods"][ENSEMBLE][PUBLISHED]
+        for metric, (title, printed) in METRICS.items():
+            mean, error = mean_and_error(own[metric])
+            there = printed[name][ENSEMBLE]
+            note = f"standard errors {there.standard_error(numbers['splits']):.3f} and {error:.3f}"
+            what = f"{TABLES[name].title}, deep ensemble, {title}"
+            rows.append(Comparison(what, there.value, mean, note=note))
+    return rows
+
+
+def _tables(
+    found: Found,
+    distances: Mapping[str, Mapping[str, float]],
+    gains: Mapping[str, Mapping[str, float]],
+) -> list[str]:
+    first = [
+        [
+            TABLES[name].title,
+            *(f"{distances[name][metric]:+.1f}" for metric in METRICS),
+            f"{gains[name]['gain']:.3f} ± {gains[name]['standard_error']:.3f}",
+            f"{sum(own['seconds'] for own in numbers['methods'].values()):.0f}",
+        ]
+        for name, numbers in found.items()
+    ]
+    header = ["", "RMSE, distance", "NLL, distance", "NLL gained by longer training", "seconds"]
+    parts = [
+        "Deep ensemble: how many standard errors it is worse than published (negative: better), "
+        "and what the epochs that validation chose gain.",
+        table(header, first),
+    ]
+    for metric, title in {"rmse": "RMSE", "nll": "NLL of the mixture", "crps": "CRPS"}.items():
+        rows = [
+            [TABLES[name].title, *(written(m[FREE][metric]) for m in own["methods"].values())]
+            for name, own in found.items()
+        ]
+        methods = list(next(iter(found.values()))["methods"])
+        parts += [f"{title}, epochs chosen on validation:", table(["", *methods], rows)]
+    return parts
