@@ -80,6 +80,10 @@ PARAMETERS = [
         "data.", is_flag=True),
     option("--ignore-index", "The label of what is left out, which is not one of the classes: "
         "pixels of a label map y (N, H, W) without a class.  [default: none]", type=int),
+    option("--standardize-targets", "Learn the targets of a regression scaled by their mean and "
+        "standard deviation; predictions are in the units of the targets.", is_flag=True),
+    option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
+        "validated and saved instead of the last weights.  [default: no average]", type=float),
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
     opt.DEVICE,

@@ -9,7 +9,7 @@ from nescio.report import audit_words
 from nescio.report.audit_tables import Section, followed, measure_names, ood_names, sections
 from nescio.report.guard_words import guard_sentence, guard_usage
 from nescio.report.regression_tables import regression_sections
-from nescio.report.regression_words import (
+from nescio.report.regression_verdict import (
     regression_advice,
     regression_compared,
     regression_headline,

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nescio.evaluation import RegressionFindings, RegressorFindings
-from nescio.report import regression_words
+from nescio.report import regression_verdict
 from nescio.report.plots.audit_plots import numbers
 from nescio.report.plots.look import (
     BAND,
@@ -28,7 +28,7 @@ PANELS = 3  # predictors that have one
 @with_look
 def coverage_curves(found: RegressionFindings) -> Figure:
     """The share of test values in predicted intervals against their probability."""
-    title = regression_words.coverage_title(found)
+    title = regression_verdict.coverage_title(found)
     figure, axes = panels(len(found.predictors), height=3.9, title=title)
     for i, (axis, (name, one)) in enumerate(zip(axes, found.predictors.items(), strict=True)):
         curve = one.test.curve
@@ -53,7 +53,7 @@ def coverage_curves(found: RegressionFindings) -> Figure:
 def intervals_by_prediction(found: RegressionFindings) -> Figure:
     """Predicted means with 90 % intervals, and the true values, in rising order of the mean."""
     shown = dict(list(found.predictors.items())[:PANELS])
-    title = regression_words.examples_title(found)
+    title = regression_verdict.examples_title(found)
     figure, axes = panels(len(shown), height=4.2, title=title)
     for axis, (name, one) in zip(axes, shown.items(), strict=True):
         step = max(1, -(-len(one.examples) // SHOWN))
@@ -87,7 +87,7 @@ def _intervals(axis: Axes, one: RegressorFindings, step: int) -> None:
 def spread_and_error(found: RegressionFindings) -> Figure:
     """The absolute error of each sample against its predicted deviation, on one scale."""
     shown = dict(list(found.predictors.items())[:PANELS])
-    title = regression_words.spread_title(found)
+    title = regression_verdict.spread_title(found)
     figure, axes = panels(len(shown), height=4.2, title=title)
     for axis, one_name in zip(axes, shown, strict=True):
         one = shown[one_name]
@@ -138,7 +138,7 @@ def _at_half(coverage: tuple[float, ...], error: tuple[float, ...]) -> float:
 def spread_along_ray(found: RegressionFindings) -> Figure:
     """The median predicted deviation and the median distance of the mean along alpha * x."""
     rays = {name: one.scaling for name, one in found.predictors.items() if one.scaling is not None}
-    figure, axes = panels(2, height=4, title=regression_words.ray_title(found))
+    figure, axes = panels(2, height=4, title=regression_verdict.ray_title(found))
     for i, (name, ray) in enumerate(rays.items()):
         for axis, values in zip(axes, (ray.deviation, ray.distance), strict=True):
             axis.plot(ray.alpha, numbers(values), label=label(name, 30), **line(i))
