@@ -17,7 +17,6 @@ NAMES = (
     "regression_ensemble",
     "spiral_ensemble",
     "many_networks",
-    "uci_stack",
     "mc_dropout",
     "geometry",
     "noise",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import generator
-from nescio_papers.data import Splits, uci_splits
+from nescio_papers.data import SplitTable, uci_splits
 from nescio_papers.kit import Settings, full_and_quick, size
 
 SHARE = 0.8  # of the training rows of a split that settings are tried on; the others judge them
@@ -77,7 +77,7 @@ class Work:
     name: str
     table: Table
     settings: Settings
-    splits: Splits
+    splits: SplitTable
 
     @property
     def budget(self) -> Budget:
@@ -115,5 +115,5 @@ def work_on(name: str, settings: Settings) -> Work:
     rows = tuple(
         (train[: budget.rows], test[: budget.rows]) for train, test in found.rows[: budget.splits]
     )
-    splits = Splits(name=found.name, x=found.x, y=found.y, rows=rows)
+    splits = SplitTable(name=found.name, x=found.x, y=found.y, rows=rows)
     return Work(name=name, table=table, settings=settings, splits=splits)
