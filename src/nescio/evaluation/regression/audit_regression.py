@@ -1,7 +1,7 @@
 """The audit of a regression: on test data, off them, under attack, and far away."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,7 @@ from nescio.evaluation.regression.regression_findings import (
     RegressionFindings,
     RegressorFindings,
 )
+from nescio.evaluation.regression.regression_guarded import guarded_regression
 from nescio.evaluation.regression.regression_quality import (
     Scale,
     by_target,
@@ -63,7 +64,7 @@ from nescio.evaluation.regression.regression_quality import (
     scale_of,
 )
 from nescio.evaluation.regression.spread_section import interval_findings, spread_findings
-from nescio.guards import Guard
+from nescio.guards import RegressionGuard
 from nescio.models import (
     Predictor,
     encoding_of,
@@ -89,7 +90,7 @@ def audit_regression(
     thorough: bool,
     seed: int,
     show: bool | None,
-) -> tuple[RegressionFindings, Guard | None]:
+) -> tuple[RegressionFindings, RegressionGuard | None]:
     """All sections for networks that predict numbers; the options are those of `nescio.audit`.
 
     others: training, validation and OOD data. reading: head and output. attack: steps and radius.
@@ -125,7 +126,9 @@ def audit_regression(
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
-    extra, no_detector = _detector(first, known if trained is not None else held.fitting[0], seed)
+    name, first = next(iter(predictors.items()))
+    guarded = guarded_regression(name, first, held, trained, seed=seed, show=show)
+    extra, no_detector = _detector(guarded.guard, first, known, seed)
     plan = Questions(
         held=held,
         scale=scale,
@@ -139,7 +142,9 @@ def audit_regression(
         extra=extra,
         seed=seed,
     )
-    return _findings(plan, job, draws, known, trained, no_detector, show), None
+    found = _findings(plan, job, draws, known, trained, no_detector, show)
+    tried = {where: inputs for where, (_, inputs) in plan.sets.items()}
+    return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
 
 
 def _findings(
@@ -271,18 +276,22 @@ def _check_targets(outputs: int, y: Tensor) -> None:
         )
 
 
-def _detector(predictor: Predictor, x: Any, seed: int) -> tuple[Extra, str | None]:
-    """Scores of the default detector on the features of a predictor's networks, or why not."""
+def _detector(
+    guard: RegressionGuard | None, predictor: Predictor, x: Any, seed: int
+) -> tuple[Extra, str | None]:
+    """Scores of the guard's detector, or of the default one on the features; or why not."""
     rows = torch.randperm(len(x), generator=generator(seed, "training"))[:FITTED].sort().values
-    base = x if len(rows) == len(x) else x[rows]
     source = innermost(predictor)
     try:
-        layers = watched_layers(networks(source)[0].net, base[:2])
-        see = partial(observe, source, layers=layers, pool=GRID, inputs=True, progress=False)
-        with quiet():
-            seen = see(base)
-            see.keywords["layers"] = list(seen.features)
-            score = scorer(source, default_detector(seen, see))
+        if guard is not None:
+            score = scorer(source, guard.detector)
+        else:
+            layers = watched_layers(networks(source)[0].net, x[:2])
+            see = partial(observe, source, layers=layers, pool=GRID, inputs=True, progress=False)
+            with quiet():
+                seen = see(x[rows])
+                see.keywords["layers"] = list(seen.features)
+                score = scorer(source, default_detector(seen, see))
     except NescioError as error:
         return None, str(error)
     return lambda inputs: score(inputs).double().cpu().numpy(), None
