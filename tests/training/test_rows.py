@@ -259,7 +259,7 @@ rest = [torch.randperm(200, generator=g)[:n] for n in (50, 40, 60)]
 train(lambda: nets.mlp(3, 2, widths=(16, 16)), (x, y), loss=losses.nll(heads.gaussian()),
       members=3, rows=rows, validation_rows=rest, patience=500, epochs=40, batch_size=10,
       standardize=True, standardize_targets=True, sample_weight=torch.rand(200, generator=g),
-      bootstrap=True, clip=1.0, run=sys.argv[1], checkpoint_seconds=0.01)
+      bootstrap=True, clip=1.0, average=0.99, run=sys.argv[1], checkpoint_seconds=0.01)
 """
 
 

@@ -37,6 +37,10 @@ from nescio.data.sets.toy import cubic as cubic
 from nescio.data.sets.toy import digits as digits
 from nescio.data.sets.toy import half_moons as half_moons
 from nescio.data.sets.toy import spiral as spiral
+from nescio.data.splits import Splits as Splits
+from nescio.data.splits import folds as folds
+from nescio.data.splits import leave_one_out as leave_one_out
+from nescio.data.splits import splits_of as splits_of
 from nescio.data.table import Table as Table
 from nescio.data.table import frame_names as frame_names
 from nescio.data.table import is_frame as is_frame

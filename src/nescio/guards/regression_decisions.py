@@ -41,14 +41,10 @@ class RegressionDecisions(Decided):
         Of several targets each has its columns, as `mean_price` or, without names, `mean_0`.
         """
         found = super().columns()
-        count = self.mean.shape[1]
-        names = self.names or tuple(map(str, range(count)))
         own: dict[str, NDArray[Any]] = {"decision": found.pop("decision")}
-        for k, target in enumerate(names):
-            for name in INTERVAL:
-                values: Tensor = getattr(self, name)[:, k]
-                column = name if count == 1 else f"{name}_{target}"
-                own[column] = values.detach().cpu().numpy()
+        for column, (name, k) in interval_columns(self.names, self.mean.shape[1]).items():
+            values: Tensor = getattr(self, name)[:, k]
+            own[column] = values.detach().cpu().numpy()
         return own | {name: array for name, array in found.items() if name not in INTERVAL}
 
     def missed(self, targets: Any) -> Tensor:
@@ -79,6 +75,16 @@ class RegressionDecisions(Decided):
         keep = answered.cpu()
         found["rmse"] = rmse(self.mean.cpu()[keep], y.cpu()[keep]) if answers else None
         return found
+
+
+def interval_columns(names: tuple[str, ...] | None, targets: int) -> dict[str, tuple[str, int]]:
+    """The columns of predictions and intervals: what each holds, and of which target."""
+    words = names or tuple(map(str, range(targets)))
+    return {
+        name if targets == 1 else f"{name}_{word}": (name, k)
+        for k, word in enumerate(words)
+        for name in INTERVAL
+    }
 
 
 def unknown(count: int, targets: int, device: torch.device) -> dict[str, Tensor]:

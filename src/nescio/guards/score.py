@@ -19,7 +19,7 @@ from nescio.data.readers import Stream, array_stream, is_table, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.file_parts import weights_digest
-from nescio.guards.regression_decisions import INTERVAL, RegressionDecisions
+from nescio.guards.regression_decisions import RegressionDecisions, interval_columns
 from nescio.guards.regression_file import regression_manifest, regression_tensors
 from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
@@ -27,7 +27,7 @@ from nescio.nets import columns_of
 
 BATCH = 1 << 24  # bytes of inputs and decisions that are read, decided and written at a time
 ROW = 1 << 9  # bytes of the decisions about a sample, as numbers and as text
-OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set", *INTERVAL)
+OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
 WORKERS = 8  # parts that are decided at a time, at most
 Words = Mapping[str, NDArray[np.str_]]  # columns by name
 
@@ -185,7 +185,10 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
             "this guard was made with groups, which a file of inputs does not say; decide in "
             "Python: guard(x, groups=...)"
         )
-    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in OWN]
+    own: tuple[str, ...] = OWN
+    if isinstance(guard, RegressionGuard):
+        own = (*OWN, *interval_columns(guard.names, guard.targets))
+    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in own]
     if taken:
         raise NescioError(
             f"decisions have a column {taken[0]!r} of their own; rename that of {stream.name}, or "

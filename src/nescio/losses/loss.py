@@ -40,6 +40,8 @@ class Batch:
     high: Tensor
     weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
     index: Tensor | None = None  # (M, B) which samples of the training set they are
+    unlabeled: Tensor | None = None  # (M, U, ...) inputs without labels
+    averaged: Tensors | None = None  # (M, ...) each, the moving average of the weights
     steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
     total: int = 1  # steps of the whole run
@@ -51,6 +53,8 @@ class Batch:
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
         own = {"x": self.x[part], "y": self.y[part], "memory": memory, "wanted": []}
         own |= {name: getattr(self, name)[part] for name in self._by_member()}
+        if self.averaged is not None:
+            own["averaged"] = {name: tensor[part] for name, tensor in self.averaged.items()}
         return replace(self, **own)  # type: ignore[arg-type]
 
     @property
@@ -62,7 +66,9 @@ class Batch:
 
     def _by_member(self) -> list[str]:
         """The fields, beside x and y, that have a member axis here."""
-        optional = [name for name in ("index", "weight") if getattr(self, name) is not None]
+        optional = [
+            name for name in ("index", "weight", "unlabeled") if getattr(self, name) is not None
+        ]
         ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
         return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 

@@ -63,6 +63,10 @@ class Beside(Forward):
         self.outputs.append(both[:, x.shape[1] :])
         return both[:, : x.shape[1]]
 
+    def again(self, name: str) -> Forward:
+        """The networks with other masks, without the other inputs."""
+        return self.inner.again(name)
+
     def frozen(self) -> Forward:
         return self.inner.frozen()
 
@@ -72,7 +76,12 @@ def with_others(
 ) -> tuple[Tensor, Tensor]:
     """The base loss `(M,)`, and the outputs on `others` from the same pass."""
     joined = Beside(
-        forward.architecture, forward.tensors, forward.rng, inner=forward, others=others
+        forward.architecture,
+        forward.tensors,
+        forward.rng,
+        averaged=forward.averaged,
+        inner=forward,
+        others=others,
     )
     in_dist = base(joined, batch, rng)
     return in_dist, joined.outputs[0] if joined.outputs else forward(others)

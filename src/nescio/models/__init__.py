@@ -13,6 +13,7 @@ from nescio.models.model import networks as networks
 from nescio.models.model import rebuilt as rebuilt
 from nescio.models.model import saved_head as saved_head
 from nescio.models.model import takes_tokens as takes_tokens
+from nescio.models.out_of_fold import out_of_fold as out_of_fold
 from nescio.models.predictor import Predictor as Predictor
 from nescio.models.predictor import as_head as as_head
 from nescio.models.predictor import ensemble as ensemble

@@ -123,9 +123,12 @@ class History:
     def choose(self, members: Sequence[int]) -> "History":
         """The history of some of the members, by index."""
         chosen = list(members)
-        validation = None if self.validation is None else self.validation[:, chosen]
-        stopped, best = (tuple(each[m] for m in chosen) for each in (self.stopped, self.best))
-        return History(self.train[:, chosen], validation=validation, stopped=stopped, best=best)
+        every = {name: value for name, value in vars(self).items() if value is not None}
+        picked: dict[str, Any] = {
+            name: value[:, chosen] if isinstance(value, Tensor) else tuple(value[m] for m in chosen)
+            for name, value in every.items()
+        }
+        return History(**picked)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ by member with the same result, images in the order that is fastest on a process
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, pairwise
 from typing import Any, cast
@@ -302,9 +302,23 @@ class Forward:
     architecture: Stack
     tensors: Tensors
     rng: Rng | None = None  # None: evaluation, dropout off
+    averaged: Tensors | None = field(default=None, kw_only=True)  # where a run averages weights
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.architecture(self.tensors, x, self.rng)
+
+    @property
+    def average(self) -> "Forward":
+        """The networks with the moving average of their weights, as constants, in the same mode.
+
+        `.frozen()` is the same in evaluation mode, `.again(name)` with other masks. Calls leave
+        the statistics of BatchNorm as they are.
+        """
+        if self.averaged is None:
+            raise NescioError("no weights are averaged in this run; train(..., average=0.999)")
+        trained = set(self.architecture.trained)
+        tensors = {n: t if n in trained else t.clone() for n, t in self.averaged.items()}
+        return Forward(self.architecture, tensors, self.rng, averaged=self.averaged)
 
     def again(self, name: str) -> "Forward":
         """The same networks with other dropout masks and noise, a function of `name` too.
@@ -320,7 +334,8 @@ class Forward:
 
     def frozen(self) -> "Forward":
         """The same networks in evaluation mode, with gradients for the inputs alone."""
-        return Forward(self.architecture, {name: t.detach() for name, t in self.tensors.items()})
+        fixed = {name: t.detach() for name, t in self.tensors.items()}
+        return Forward(self.architecture, fixed, averaged=self.averaged)
 
     @property
     def parameters(self) -> dict[str, Tensor]:

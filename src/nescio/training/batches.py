@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nescio.core import Rng, as_batch, as_labels
-from nescio.data.augmentation import augment_pairs
+from nescio.data.augmentation import augment, augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
 
@@ -32,6 +32,7 @@ class Cohort:
     steps: int
     order: Tensor | None  # (A, n) samples in the order of this epoch; None: all, as they are
     weight: Tensor | None  # (A, n) their weights, 0 for what fills up; None: all count alike
+    unlabeled: Tensor | None  # (A, u) inputs without labels in the order of this epoch
 
     @property
     def is_even(self) -> bool:
@@ -76,6 +77,7 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
             steps=plan.steps_for(counts[0]),
             order=order,
             weight=weight,
+            unlabeled=_unlabeled_order(plan, plan.steps_for(counts[0]), rng.of(part)),
         )
         found.append(cohort)
     return found
@@ -91,6 +93,19 @@ def _order(plan: Plan, members: list[int], counts: list[int], rng: Rng) -> Tenso
         orders = rng.at().choices(counts).gather(1, orders)
     orders = orders.to(plan.data[0].device)
     return orders if rows is None else rows.gather(1, orders)
+
+
+def _unlabeled_order(plan: Plan, steps: int, rng: Rng) -> Tensor | None:
+    """Which inputs without labels the members see in an epoch; each once before one comes again."""
+    if plan.unlabeled is None:
+        return None
+    needed, total = steps * plan.unlabeled_size, len(plan.unlabeled)
+    rounds = range(-(-needed // total))
+    orders = [
+        torch.cat([torch.randperm(total, generator=source) for _ in rounds])[:needed]
+        for source in rng.generators("unlabeled")
+    ]
+    return torch.stack(orders).to(plan.unlabeled.device)
 
 
 def _padded(rows: Sequence[Tensor]) -> Tensor:
@@ -118,9 +133,7 @@ def _numbers(counts: list[int], plan: Plan) -> Tensor:
     return torch.tensor(counts, dtype=plan.dtype, device=plan.data[0].device)
 
 
-def make_batch(
-    plan: Plan, cohort: Cohort, epoch: int, step: int, memory: dict[str, Tensor]
-) -> Batch:
+def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
     """The batch of a cohort in one of its steps."""
     x, y = plan.data
     start, last = step * plan.batch_size, step == cohort.steps - 1
@@ -131,9 +144,8 @@ def make_batch(
     else:
         index = cohort.order[:, span]
         images, targets = x[index], y[index]
+    rng = Rng(plan.seed, tuple(plan.members[i] for i in cohort.members), (epoch, step))
     if plan.augments:
-        ids = tuple(plan.members[i] for i in cohort.members)
-        rng = Rng(plan.seed, ids, (epoch, step))
         images, targets = augment_pairs(plan.augments, images, targets, rng, plan.loss.ignore_index)
     low, high = plan.ranges
     if plan.rows is not None:
@@ -144,14 +156,25 @@ def make_batch(
         y=plan.in_units(as_labels(targets), cohort.members),
         weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
+        unlabeled=_unlabeled_inputs(plan, cohort, step, rng),
         points=cohort.counts[0] if cohort.is_even else _numbers(cohort.counts, plan),
         low=low,
         high=high,
         steps=cohort.steps,
         step=epoch * cohort.steps + step,
         total=plan.epochs * cohort.steps,
-        memory=memory,
     )
+
+
+def _unlabeled_inputs(plan: Plan, cohort: Cohort, step: int, rng: Rng) -> Tensor | None:
+    """Inputs without labels for a step, `(A, U, ...)`, changed as the others are."""
+    if plan.unlabeled is None or cohort.unlabeled is None:
+        return None
+    size = plan.unlabeled_size
+    inputs = plan.unlabeled[cohort.unlabeled[:, step * size : (step + 1) * size]]
+    if plan.augments:
+        inputs = augment(plan.augments, inputs, rng.again("unlabeled"))
+    return as_batch(inputs, plan.dtype)
 
 
 def validation_pieces(

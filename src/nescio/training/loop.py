@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +94,37 @@ def _step(state: State, plan: Plan, groups: Sequence[Cohort], rng: Rng, team: Te
     for cohort in groups:
         if state.step >= cohort.steps:
             continue
-        weights, optimizer, memory = state.part(cohort.part)
-        batch = make_batch(plan, cohort, state.epoch, state.step, memory)
+        groups_of = (state.weights, state.memory, state.average)
+        weights, memory, average = (state.part(group, cohort.part) for group in groups_of)
+        batch = make_batch(plan, cohort, state.epoch, state.step)
+        batch = replace(batch, memory=memory, averaged=average or None)
+        whole = len(groups) == 1
+        optimizer = state.optimizer if whole else state.optimizer.members(cohort.part)
         optimizer.steps = batch.step
         rate = plan.learning_rate * plan.schedule(batch.step, batch.total)
         losses = advance(plan, weights, optimizer, batch, rng.of(cohort.part), rate, team)
         state.sums[cohort.part] += losses * cohort.share(plan, batch)
+        if plan.average is not None:
+            _average(average, weights, plan.average, batch.step)
         stored.append({name: memory[name] for name in memory if name not in before})
     _remember(state, stored, len(groups))
     state.step += 1
+
+
+@torch.no_grad()
+def _average(
+    average: dict[str, Tensor], weights: dict[str, Tensor], decay: float, step: int
+) -> None:
+    """Move averages towards the weights: their plain mean until that is slower than the decay.
+
+    The statistics of BatchNorm are averaged too; counters are copied.
+    """
+    share = 1 - min(decay, step / (step + 1))
+    for name, tensor in average.items():
+        if tensor.is_floating_point():
+            tensor.lerp_(weights[name], share)
+        else:
+            tensor.copy_(weights[name])
 
 
 def _remember(state: State, stored: list[dict[str, Tensor]], groups: int) -> None:
@@ -151,7 +174,7 @@ def _validate(state: State, plan: Plan, team: Team) -> None:
 
     @torch.no_grad()  # each thread has its own switch
     def judge(some: list[int]) -> Tensor:
-        weights = {n: tensor[some[0] : some[-1] + 1] for n, tensor in state.weights.items()}
+        weights = {n: tensor[some[0] : some[-1] + 1] for n, tensor in state.answering.items()}
         forward = Forward(plan.architecture, weights)
         return _validation_score(plan, forward, [state.active[place] for place in some])
 
@@ -165,7 +188,7 @@ def _validate(state: State, plan: Plan, team: Team) -> None:
     winners = index[better]
     state.best_score[winners] = score[better]
     state.best_epoch[winners] = state.epoch
-    for name, tensor in state.weights.items():
+    for name, tensor in state.answering.items():
         state.best[name][winners] = tensor[better].detach()
     late = state.epoch - state.best_epoch[index] >= plan.patience
     if late.any():

@@ -8,9 +8,47 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, digest
+from nescio.core import NescioError, as_tensor, digest, schedule_named
 from nescio.losses import Loss
+from nescio.training.optimizers import named_optimizer
 from nescio.training.plan import Pair, Rows
+
+
+def configured(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run that its result depends on, checked; JSON.
+
+    given: the arguments of `train` by name.
+    """
+    rule = schedule_named(given["schedule"])
+    config: dict[str, Any] = {
+        "members": member_numbers(given["members"]),
+        "epochs": whole("epochs", given["epochs"]),
+        "batch_size": _optional("batch_size", given),
+        "optimizer": given["optimizer"],
+        "learning_rate": float(given["learning_rate"]),
+        "schedule": [rule(step, 16) for step in range(16)],  # what it does is what it is
+        "clip": None if given["clip"] is None else float(given["clip"]),
+        "patience": _optional("patience", given),
+        "standardize": given["standardize"],
+        "bootstrap": given["bootstrap"],
+        "seed": whole("seed", given["seed"]),
+    }
+    if given["standardize_targets"]:
+        config["standardize_targets"] = True
+    if given["average"] is not None:
+        config["average"] = float(given["average"])
+    if given["unlabeled_size"] is not None:
+        config["unlabeled_size"] = _optional("unlabeled_size", given)
+    check_options(config, validated=any(given[n] is not None for n in VALIDATIONS))
+    named_optimizer(config["optimizer"])  # known?
+    return config
+
+
+VALIDATIONS = ("validation", "validation_rows")
+
+
+def _optional(name: str, given: Mapping[str, Any]) -> int | None:
+    return None if given[name] is None else whole(name, given[name])
 
 
 def member_numbers(members: int | Sequence[int]) -> list[int]:
@@ -30,10 +68,13 @@ def whole(name: str, value: Any) -> int:
 
 def check_options(config: Mapping[str, Any], *, validated: bool) -> None:
     """Refuse numbers that make no sense."""
-    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience"):
-        value = config[name]
+    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience", "unlabeled_size"):
+        value = config.get(name)
         if value is not None and not value > 0:
             raise NescioError(f"{name} must be positive, got {value}")
+    decay = config.get("average")
+    if decay is not None and not 0 < decay < 1:
+        raise NescioError(f"average is a decay between 0 and 1, such as 0.999, got {decay}")
     if not config["members"] or len(set(config["members"])) < len(config["members"]):
         raise NescioError("members must be positive: a number, or different member numbers")
     if config["patience"] is not None and not validated:

@@ -39,6 +39,9 @@ class Plan:
     validation_rows: Rows | None = None  # of the data, where each member has its own
     weight: Tensor | None = None  # (M, N) or (1, N), of the samples
     units: Pair | None = None  # mean and deviation of the targets of each member, (M, D)
+    unlabeled: Tensor | None = None  # inputs without labels
+    unlabeled_size: int = 0  # how many of them each step has
+    average: float | None = None  # the decay of the moving average of the weights; None: none
 
     @property
     def dtype(self) -> torch.dtype:

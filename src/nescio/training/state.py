@@ -18,7 +18,7 @@ from nescio.core import (
 )
 from nescio.training.optimizers import Optimizer, restored
 
-GROUPS = ("weights", "best", "memory")
+GROUPS = ("weights", "average", "best", "memory")
 LOGS = ("train", "validation", "best_score", "best_epoch", "stopped", "sums", "gradient")
 
 
@@ -27,6 +27,7 @@ class State:
     """Everything that changes while M members train; A of them are still active."""
 
     weights: dict[str, Tensor]  # (A, ...) parameters and buffers
+    average: dict[str, Tensor] = field(default_factory=dict)  # (A, ...) empty: none is wanted
     optimizer: Optimizer
     active: list[int]  # the indices of the members still in training
     best: dict[str, Tensor]  # (M, ...) the best weights so far; empty without patience
@@ -55,21 +56,23 @@ class State:
         if finished.any():
             self.drop(finished)
 
-    def part(self, some: slice) -> tuple[dict[str, Tensor], Optimizer, dict[str, Tensor]]:
-        """Weights, optimizer and memory of some active members, to be changed in place."""
+    @property
+    def answering(self) -> dict[str, Tensor]:
+        """The weights that are validated and returned: averaged ones where they are wanted."""
+        return self.average or self.weights
+
+    def part(self, group: dict[str, Tensor], some: slice) -> dict[str, Tensor]:
+        """The tensors of some active members, to be changed in place; of all, the group itself."""
         if some == slice(0, len(self.active)):
-            return self.weights, self.optimizer, self.memory
-        weights, memory = (
-            {name: tensor[some] for name, tensor in group.items()}
-            for group in (self.weights, self.memory)
-        )
-        return weights, self.optimizer.members(some), memory
+            return group
+        return {name: tensor[some] for name, tensor in group.items()}
 
     def drop(self, leaving: Tensor) -> None:
         """Let members leave the stack; `leaving` is a mask over the active ones."""
         stay = (~leaving).nonzero()[:, 0]
         self.active = [self.active[i] for i in stay.tolist()]
         self.weights = {name: tensor[stay] for name, tensor in self.weights.items()}
+        self.average = {name: tensor[stay] for name, tensor in self.average.items()}
         self.optimizer.keep(stay)
         self.sums = self.sums[stay]
         self.memory = {name: tensor[stay] for name, tensor in self.memory.items()}

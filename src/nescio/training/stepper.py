@@ -40,9 +40,9 @@ from nescio.nets.stack import Dense, Stack, dense, stack
 from nescio.training.optimizers import Optimizer, restored
 from nescio.training.optimizers import optimizer as fresh
 from nescio.training.options import as_rows, member_numbers, whole
+from nescio.training.prepare import make_members
 from nescio.training.step_inputs import StepInputs
 from nescio.training.team import Team, runs_alone
-from nescio.training.train import make_members
 from nescio.training.update import advance
 
 KIND = "stepper"

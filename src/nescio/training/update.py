@@ -103,7 +103,8 @@ def _gradients(
     for leaf in leaves:
         leaf.requires_grad_()
     trained = dict(zip(learner.architecture.trained, leaves, strict=True))
-    forward = Forward(learner.architecture, {**weights, **trained}, rng)
+    every = {**weights, **trained}
+    forward = Forward(learner.architecture, every, rng, averaged=batch.averaged)
     with torch.enable_grad():
         return _by_autograd(learner.loss, forward, batch, rng, leaves)
 

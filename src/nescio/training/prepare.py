@@ -1,0 +1,221 @@
+"""Networks and data before training: made, read, and checked against each other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core import (
+    Head,
+    NescioError,
+    as_batch,
+    as_targets,
+    as_tensor,
+    check_axes,
+    check_counted,
+    known_head,
+    one_thread,
+    only_tensor,
+    seeded,
+    without_ignored,
+)
+from nescio.data import door, is_frame, learn_columns
+from nescio.losses import Loss, as_loss, nll
+from nescio.losses.loss import Step
+from nescio.models import as_head
+from nescio.nets import (
+    columns_of,
+    encoded,
+    named_columns,
+    reads_tokens,
+    refusing_shapes,
+    selected,
+    sharing,
+    standardized,
+)
+from nescio.nets.factory import needed_by
+from nescio.training.plan import Pair, Rows
+
+
+def read(
+    make_net: Callable[[], nn.Module],
+    data: Any,
+    validation: Any,
+    objective: tuple[Loss | Step | None, Head | str | None, int | None],
+    config: Mapping[str, Any],
+) -> tuple[list[nn.Module], Pair, Pair | None, Loss]:
+    """The networks, training and validation data, and the loss.
+
+    objective: loss, head and ignore index as they were given.
+    """
+    loss, head, ignore_index = objective
+    nets = make_members(_without_arguments(make_net, data), config["members"], config["seed"])
+    x, y = _arrays(data, nets[0], "training data")
+    nets = [named_columns(net, data) for net in nets]
+    read = None if head is None else as_head(head)
+    if loss is None:
+        loss = nll(read or _head(nets[0], x, y, ignore_index))
+    loss = as_loss(loss, read).ignoring(ignore_index)
+    y = _targets(y, x, loss.head, nets[0])
+    test = None
+    if validation is not None:
+        held = _arrays(validation, nets[0], "validation data", x.device)
+        test = held[0], _targets(held[1], held[0], loss.head, nets[0])
+    return nets, (x, y), test, loss
+
+
+def _without_arguments(make_net: Any, data: Any) -> Any:
+    """A factory; one that takes the number of inputs gets the width of the encoded table."""
+    needed = [] if isinstance(make_net, nn.Module) else needed_by(make_net)
+    if not needed:
+        return make_net
+    table = data[0] if isinstance(data, tuple) and data else data
+    if len(needed) > 1 or not is_frame(table):
+        raise NescioError(
+            f"the factory takes {', '.join(needed)}; it is called without "
+            "arguments, or with the number of inputs where the training data are a table: "
+            "train(lambda inputs: nets.mlp(inputs, 3), (table, y))"
+        )
+    columns = learn_columns(table)
+    return lambda: encoded(make_net(columns.width), columns)
+
+
+@one_thread()  # beside other work, more threads wait for each other at every small operation
+def make_members(
+    make_net: Callable[[], nn.Module], members: Sequence[int], seed: int
+) -> list[nn.Module]:
+    """A network for each member, whose initial weights are a function of seed and number."""
+    if isinstance(make_net, nn.Module):
+        raise NescioError(
+            "the first argument must be a factory, called once per member: "
+            "train(lambda: nets.mlp(2, 3), ...), not a network"
+        )
+    nets = []
+    for member in members:
+        with seeded(seed, "start", member):
+            nets.append(make_net())
+        if not isinstance(nets[-1], nn.Module):
+            raise NescioError(f"the factory returned {type(nets[-1]).__name__}, not an nn.Module")
+    if len(set(map(id, nets))) < len(nets):
+        raise NescioError("the factory returned the same network twice; it must make a new one")
+    return nets
+
+
+def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = None) -> Pair:
+    dtype = dtype_of(net)
+    if reads_tokens(net):
+        raise NescioError(
+            "train does not train networks that read tokens (with an embedding) yet; train yours "
+            "with PyTorch, then use nescio.models.plain, nescio.guard or nescio.audit on it"
+        )
+    x, y = door.read(data, name=name, dtype=dtype, columns=columns_of(net))
+    return only_tensor(x, "train").to(device or x.device), as_tensor(y, "targets")
+
+
+def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
+    """Inputs without labels, if they are like the training inputs."""
+    if inputs is None:
+        return None
+    reads: dict[str, Any] = {"dtype": dtype_of(net), "columns": columns_of(net)}
+    found = only_tensor(door.as_network_inputs(inputs, "unlabeled inputs", **reads), "train")
+    if found.shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"unlabeled inputs have shape {tuple(found.shape[1:])} per sample, training inputs "
+            f"{tuple(x.shape[1:])}; they must agree"
+        )
+    return found.to(x.device)
+
+
+def unlabeled_size(unlabeled: Tensor | None, config: Mapping[str, Any]) -> int:
+    """How many inputs without labels each step has."""
+    if unlabeled is None:
+        return 0
+    return config.get("unlabeled_size") or min(
+        config["batch_size"] or len(unlabeled), len(unlabeled)
+    )
+
+
+def _targets(y: Tensor, x: Tensor, head: Head, net: nn.Module) -> Tensor:
+    return as_targets(y, len(x), task=head.task, dtype=dtype_of(net), maps=True).to(x.device)
+
+
+def _head(net: nn.Module, x: Tensor, y: Tensor, ignore_index: int | None) -> Head:
+    """Class logits, or where one output has labels 0 and 1, a binary logit."""
+    outputs = _outputs(net, x)
+    if outputs.ndim > 2:  # a label for each pixel or step
+        y = y.flatten()
+    return known_head(outputs.shape[-1], without_ignored(y, ignore_index)[0])
+
+
+def dtype_of(net: nn.Module) -> torch.dtype:
+    """The number type of a network."""
+    return next((p.dtype for p in net.parameters()), torch.float32)
+
+
+@one_thread()
+def fitting(
+    nets: list[nn.Module],
+    data: Pair,
+    validation: Pair | None,
+    loss: Loss,
+    rows: Rows | None,
+    *,
+    standardize: bool,
+) -> list[nn.Module]:
+    """The networks on the device of the data, behind their scaling, if their outputs fit."""
+    x, y = data
+    if standardize:
+        floats = as_batch(x, dtype_of(nets[0]))
+        each = (floats for _ in nets) if rows is None else (floats[own] for own in rows)
+        nets = [standardized(net, own) for net, own in zip(nets, each, strict=True)]
+    nets = [net.to(x.device) for net in nets]
+    _check_outputs(nets[0], data, validation, loss)
+    for labels in (y,) if rows is None else (y[own] for own in rows):
+        _check_classes(labels, loss, whose="" if rows is None else " of a member")
+    return nets
+
+
+@torch.no_grad()
+def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Loss) -> None:
+    """One dry run, in evaluation mode: does the network fit the data and the head?"""
+    (x, _), head = data, loss.head
+    if validation is not None and validation[0].shape[1:] != x.shape[1:]:
+        raise NescioError(
+            f"validation inputs have shape {tuple(validation[0].shape[1:])} per sample, training "
+            f"inputs {tuple(x.shape[1:])}"
+        )
+    outputs = _outputs(net, x)
+    if len(outputs) != len(x[:2]) or (outputs.ndim != 2 and head.task != "classification"):
+        shape = tuple(outputs.shape)
+        raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
+    for _, targets in (data, validation or data):
+        if head.task == "classification":
+            check_axes(targets, outputs)
+            classes = head.logits(outputs).shape[-1]
+            check_counted(targets, classes, targets.shape, loss.ignore_index)
+        elif outputs.shape[1] != head.width * targets.shape[1]:
+            raise NescioError(
+                f"{targets.shape[1]} target(s) with the {head.name} head need "
+                f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}; of "
+                "means alone the head is fixed_variance"
+            )
+
+
+def _check_classes(labels: Tensor, loss: Loss, *, whose: str) -> None:
+    """Refuse training labels that are all the same."""
+    if loss.head.task != "classification":
+        return
+    found, counts = without_ignored(labels, loss.ignore_index)
+    found = found if counts is None else found[counts]
+    if not found.numel() or found.min() == found.max():
+        which = int(found.min()) if found.numel() else "ignored"
+        raise NescioError(f"all training labels{whose} are {which}; a classifier needs two classes")
+
+
+@torch.no_grad()
+def _outputs(net: nn.Module, x: Tensor) -> Tensor:
+    """What the network gives for two inputs, in evaluation mode, wherever it is."""
+    first = next(net.parameters(), x)
+    with refusing_shapes(x):
+        return selected(sharing(net)(as_batch(x[:2].to(first.device), dtype_of(net))))
