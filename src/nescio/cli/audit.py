@@ -24,7 +24,7 @@ from nescio.cli.data_names import (
 )
 from nescio.cli.networks import factory_named, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
-from nescio.cli.train import remedies_named, train_remedy
+from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.evaluation import Audit, audit_labels
@@ -216,18 +216,11 @@ def audit_files(
     shape = tuple(test[0].shape[1:])
     predictors: dict[str, Any] = {"network": net}
     numbers = is_regression(net, test, head)
-    if numbers and remedies:
-        raise NescioError(
-            "--recipe trains classifiers beside the network; of a regression train it with `nescio "
-            "train`, and audit its run folder"
-        )
+    _check_recipes(remedies, numbers=numbers)
+    validation = None if validation_name is None else read(validation_name, "validation")
     if not numbers or passes is not None:
         read_net = with_head(net, test, head=head, output=output)
-    validation = None if validation_name is None else read(validation_name, "validation")
-    if validation is not None and not numbers:
-        predictors["temperature"] = temperature(read_net, validation)
-    if passes is not None:
-        predictors["MC dropout"] = mc_dropout(read_net, passes=passes, seed=seed)
+        predictors |= _variants(read_net, None if numbers else validation, passes, seed)
     others = ood_by_name(
         ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
     )
@@ -246,6 +239,24 @@ def audit_files(
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
     )
+
+
+def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:
+    """The same network with a temperature, and with MC dropout, where these are asked for."""
+    found: dict[str, Any] = {}
+    if validation is not None:
+        found["temperature"] = temperature(net, validation)
+    if passes is not None:
+        found["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    return found
+
+
+def _check_recipes(remedies: Sequence[Remedy], *, numbers: bool) -> None:
+    if numbers and remedies:
+        raise NescioError(
+            "--recipe trains classifiers beside the network; of a regression train it with `nescio "
+            "train`, and audit its run folder"
+        )
 
 
 def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:

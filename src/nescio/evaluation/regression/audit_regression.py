@@ -98,20 +98,18 @@ def audit_regression(
     predictors = {name: _predictor(one, **reading) for name, one in bare.items()}
     check_options(predictors, others["ood"], alphas, rays)
     check_attack(*attack)
-    first = next(iter(predictors.values()))
-    tokens = any(map(takes_tokens, predictors.values()))
-    read = partial(read_data, tokens=tokens, columns=encoding_of(first), task="regression")
+    ones = list(predictors.values())
+    tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
+    read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
-    trained = None
+    scale, trained = scale_of(y), None
     if others["train"] is not None:
         trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
-    scale = scale_of(y)
-    for name, one in bare.items():
-        if isinstance(one, nn.Module) and reading["head"] is None:
-            predictors[name] = with_residual_spread(predictors[name], held.fitting)
+    alone = [n for n, one in bare.items() if isinstance(one, nn.Module) and not reading["head"]]
+    predictors |= {n: with_residual_spread(predictors[n], held.fitting) for n in alone}
     ranged, ood = has_range(x), others["ood"] or {}
     job = Job(
         predictors=predictors,
@@ -128,14 +126,13 @@ def audit_regression(
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
     guarded = guarded_regression(name, first, held, trained, seed=seed, show=show)
-    extra, no_detector = _detector(guarded.guard, first, known, seed)
+    base = held.fitting[0] if trained is None else known
+    extra, no_detector = _detector(guarded.guard, first, base, seed)
     plan = Questions(
         held=held,
         scale=scale,
         sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}), **given},
-        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed)
-        if ranged
-        else None,
+        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed),
         alphas=job.alphas,
         scaled=draws.of("scaled", x, seed),
         rays=ray_sets(x, draws.rays * ranged, seed),
@@ -217,7 +214,8 @@ class Questions:
         x, y = self.held.measured if fitted else self.held.test
         prediction = predicted(predictor, x)
         _check_targets(prediction.mean.shape[-1], y)
-        own = told(prediction, self.scale, None if extra is None else extra(x))
+        fresh = None if extra is None else extra(self.held.measured[0])  # fitted no detector
+        own = told(prediction, self.scale, fresh)
         look = look_with(predictor, self.scale, extra)
         tick()
         ood = {}
