@@ -33,13 +33,14 @@ from nescio.training.recipe import Source
 
 
 def dataset_named(text: str, **options: Any) -> Dataset:
-    """All parts of a data set; options: of the reader of a table."""
+    """All parts of a data set; options: of its reader, beside those in the text."""
     given = named(text)
+    options = {**given.options, **options}
     if given.table:
-        return data.load(given.source, **{**given.options, **options})
+        return data.load(given.source, **options)
     if given.source not in datasets and not Path(given.source).exists():
         import nescio_papers.data  # noqa: F401  its data sets have names too
-    whole = data.load(given.source, **given.options)
+    whole = data.load(given.source, **options)
     if not given.changes:
         return whole
     parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}

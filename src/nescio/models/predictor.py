@@ -186,7 +186,8 @@ def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
     few = entering(x[:2], weight.device, weight.dtype, tokens=tokens)
     with refusing_shapes(few):
         outputs = selected(called(sharing(unwrapped(net)), few.clone()), output)
-    return known_head(outputs.shape[-1], y)
+    maps = y is not None and y.ndim == outputs.ndim - 1  # a label for each pixel or step
+    return known_head(outputs.shape[-1], y.flatten() if y is not None and maps else y)
 
 
 def check_passes(passes: object) -> None:
