@@ -11,6 +11,7 @@ from nescio.core import (
     Dirichlet,
     NescioError,
     expected_entropy,
+    measure_all,
     mutual_information,
     predictive_entropy,
 )
@@ -124,6 +125,15 @@ def test_log_concentrations_far_beyond_the_floats(logs, dtype):
     entropy = differential_entropy(prediction).item()
     assert entropy == -math.inf if min(logs) < -700 else math.isfinite(entropy)
     assert not mutual_information(prediction).isnan().any()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_no_measure_is_nan_at_any_log_concentrations(members):
+    sizes = [-1e30, -1e5, -800.0, -30.0, 0.0, 30.0, 800.0, 1e5, 1e30]
+    logs = torch.cartesian_prod(*[torch.tensor(sizes)] * 3)
+    prediction = Dirichlet(torch.stack([logs, logs.flip(0)][:members]))
+    for name, score in measure_all(prediction).items():
+        assert not score.isnan().any(), name
 
 
 def test_tiny_concentrations_sit_in_the_corners():
