@@ -15,6 +15,7 @@ import argparse
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -99,8 +100,7 @@ def crepes(*, normalized: bool) -> Method:
 
 def mapie(case: Case, miscoverage: float) -> Ends:
     """Split conformal prediction of MAPIE with absolute residuals."""
-    from mapie.regression import SplitConformalRegressor
-
+    SplitConformalRegressor: Any = import_module("mapie.regression").SplitConformalRegressor
     level = 1 - miscoverage
     rows = np.arange(len(case.old) + len(case.new))[:, None]
     means = np.concatenate([_mean(case.old), _mean(case.new)])
