@@ -210,7 +210,24 @@ def test_classes_on_the_last_axis_are_named(maps):
     x = torch.rand(8, 5, 4)
     y = torch.arange(40).reshape(8, 5) % 3
     with pytest.raises(NescioError, match="classes_last"):
-        nescio.train(lambda: nets.mlp(4, 3), (x, y), **QUIET)
+        nescio.train(lambda: nets.mlp((4,), 3), (x, y), **QUIET)
+    ends = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 3))
+    for predictor in (plain(ends), mc_dropout(ends, passes=2)):
+        with pytest.raises(NescioError, match="ends in a linear layer.*classes_last"):
+            predictor(x)
+    assert plain(nets.classes_last(ends))(x).batch_shape == (8, 5)
+    assert plain(ends, output=lambda result: result.movedim(-1, 1))(x).batch_shape == (8, 5)
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(x)
+
+    with pytest.raises(NescioError, match="on the last axis, give nescio.nets.classes_last"):
+        nescio.train(Own, (x, y), **QUIET)
 
 
 def test_weights_of_samples_multiply_the_labels_that_count(maps):
