@@ -62,7 +62,7 @@ def of_a_step() -> None:
 
     def plain() -> None:
         optimizer.zero_grad()
-        F.cross_entropy(net(x), y, ignore_index=IGNORED).backward()  # type: ignore[no-untyped-call]
+        F.cross_entropy(net(x), y, ignore_index=IGNORED).backward()
         optimizer.step()
 
     stepper = nescio.stepper(make, loss=losses.nll(ignore_index=IGNORED))
