@@ -59,7 +59,7 @@ def guard_side(odds: Floats, wrong: Any) -> float:
     seen = nescio.Activations(logits=logits, labels=labels)
     energy = nescio.detectors.energy()
     made = nescio.guard(None, seen, detector=energy, risk=RISK, confidence=CONFIDENCE, sets=None)
-    return -made.rules[0].coverage.threshold
+    return -float(made.rules[0].coverage.threshold)
 
 
 def mapie_side(odds: Floats, wrong: Any) -> float:

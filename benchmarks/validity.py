@@ -274,7 +274,7 @@ def guarded(samples: int, redraws: int, new: int, seed: int = 0) -> Iterator[Row
     from nescio.guards.rules import Scored, fit_rule
 
     draw = torch.Generator().manual_seed(30_000 + 10_000 * seed + samples)
-    wish = {"false_alarm": 0.05, "risk": 0.03, "confidence": 0.95}
+    wish: dict[str, Any] = {"false_alarm": 0.05, "risk": 0.03, "confidence": 0.95}
 
     def world(count: int) -> Scored:
         score, failure_score, chance = torch.rand(3, count, generator=draw, dtype=torch.float64)

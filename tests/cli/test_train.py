@@ -38,6 +38,23 @@ def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Re
     assert "belongs to another run" in other.output
 
 
+def test_averaged_weights_and_targets_in_their_units(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    words = ["train", "single", "--data", "cubic", "--run", "run", "--epochs", "3"]
+    done = nescio(*words, "--average", "0.9", "--standardize-targets")
+    assert done.exit_code == 0, done.output
+    model = load(folder / "run")
+    assert model.notes["average"] == 0.9
+    _, y = data.cubic().train
+    assert model.head.options["units"]["mean"] == [[pytest.approx(y.mean().item(), rel=1e-5)]]
+    wrong = nescio(*words[:-3], "other", "--average", "2")
+    assert wrong.exit_code == 1
+    assert "decay between 0 and 1" in wrong.output
+    wrong = nescio("train", "single", "--data", "digits", "--run", "third", "--standardize-targets")
+    assert "for a regression" in wrong.output
+
+
 def test_a_run_on_ones_own_network_is_used_with_net(
     folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
 ) -> None:
@@ -155,3 +172,31 @@ def test_a_remedy_is_kept_where_it_can_be_used(tmp_path: Path) -> None:
     again = load(tmp_path / "ceda_members=2")
     assert torch.equal(found(moons.test[0]).probs, again(moons.test[0]).probs)
     assert found(moons.test[0]).members == 2
+
+
+def test_label_maps_are_trained_and_predicted(folder: Path, nescio: Callable[..., Result]) -> None:
+    x = np.random.default_rng(0).random((20, 1, 6, 7), np.float32)
+    y = (3 * x[:, 0]).astype(np.uint8)
+    y[:, :2] = 255
+    np.savez(folder / "maps.npz", x=x, y=y)
+    words = ["train", "deep_ensemble", "--data", "maps.npz", "--run", "run", "--epochs", "2"]
+    words += ["-o", "members=2", "--ignore-index", "255", "--augment", "crops=1,mirrors"]
+    done = nescio(*words, "--calibrate", "temperature")
+    assert done.exit_code == 0, done.output
+    assert "3 classes, label maps (6, 7)" in done.output
+    assert "--out predictions.npz" in done.output
+    assert nescio("predict", "run", "--data", "maps.npz", "--out", "p.npz").exit_code == 0
+    with np.load(folder / "p.npz") as table:
+        assert table["label"].shape == (20, 6, 7)
+        assert table["probs"].shape == (20, 6, 7, 3)
+        assert table["mutual_information"].max() > 0
+    refused = {
+        "write them to an .npz file": ["predict", "run", "--data", "maps.npz", "--out", "p.csv"],
+        "docs/label-maps.md": ["audit", "run", "--data", "maps.npz", "--out", "a"],
+        "ignore_index=1 is a class": [*words, "--ignore-index", "1"],
+        "labels in an .npz file": [*words, "--data", "half_moons"],
+    }
+    for message, command in refused.items():
+        result = nescio(*command)
+        assert result.exit_code == 1
+        assert message in result.output

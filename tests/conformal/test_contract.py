@@ -19,7 +19,7 @@ SETS, INTERVALS = sorted(scores), sorted(bands)
 
 # another value for every option of every kind; none may be left out
 OTHER = {"miscoverage": 0.4, "by": "groups", "randomize": True, "seed": 1}
-OWN = {"never_empty": True, "penalty": 1.0, "free": 0}
+OWN = {"never_empty": True, "penalty": 1.0, "free": 0, "noise": 2.0}
 BESIDE = {"seed": {"randomize": True}, "never_empty": {"randomize": True, "miscoverage": 0.6}}
 
 
@@ -32,6 +32,10 @@ def samples(name, count=120, seed=0):
         return nescio.Categorical(logits), torch.multinomial(probs, 1, generator=draw)[:, 0]
     mean, noise = torch.randn(2, 1, count, 2, generator=draw)
     spread = 0.3 + torch.rand(1, count, 2, generator=draw)
+    if name == "spread":  # the only kind that needs two members
+        apart = mean + torch.randn(1, count, 2, generator=draw)
+        both = torch.cat([mean, apart])
+        return nescio.Gaussian(both, spread.expand_as(both)), mean[0] + noise[0]
     return nescio.Gaussian(mean, spread), mean[0] + noise[0]
 
 

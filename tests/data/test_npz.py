@@ -159,3 +159,24 @@ def test_cut_and_damaged_files_are_refused(tmp_path, save):
 def test_a_negative_seed_is_refused(write):
     with pytest.raises(NescioError, match="`seed` must be 0 or more, got -1"):
         dataset_from_npz(write(x=X, y=LABELS), seed=-1)
+
+
+def test_label_maps_are_read_with_what_they_ignore(write):
+    images = np.zeros((20, 1, 2, 3), np.uint8)
+    maps = np.arange(120).reshape(20, 2, 3) % 4
+    made = dataset_from_npz(
+        write(x=images, y=np.where(maps == 3, 255, maps).astype(np.uint8)), ignore_index=255
+    )
+    assert made.classes == 3
+    assert made.train[1].dtype == torch.uint8
+    assert made.train[1].shape == (16, 2, 3)
+    marked = np.where(maps == 3, -100, maps)
+    assert dataset_from_npz(write(x=images, y=marked), ignore_index=-100).classes == 3
+    few = np.where(LABELS > 1, -1, LABELS)
+    assert dataset_from_npz(write(x=X, y=few), ignore_index=-1).classes == 2
+    with pytest.raises(NescioError, match="ignore_index=1 is a class"):
+        dataset_from_npz(write(x=images, y=maps), ignore_index=1)
+    with pytest.raises(NescioError, match="all labels in the train part of .* are ignored"):
+        dataset_from_npz(write(x=images, y=np.full_like(maps, 255)), ignore_index=255)
+    with pytest.raises(NescioError, match="must be in 0.."):
+        dataset_from_npz(write(x=images, y=marked))

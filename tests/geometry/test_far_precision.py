@@ -96,5 +96,16 @@ def test_bad_sources_are_refused():
     far = geometry.far_precision(nets.mlp(2, 3), *rays(3), head="dirichlet")
     with pytest.raises(NescioError, match="below the radius"):
         far.log_precision(torch.zeros(3) - 1)
+    evidence = nescio.models.plain(nets.mlp(2, 3), head="dirichlet,activation=softplus")
     with pytest.raises(NescioError, match=r"geometry\.far_precision"):
-        geometry.far_field(nescio.models.plain(nets.mlp(2, 3), head="dirichlet"), *rays(3))
+        geometry.far_field(evidence, *rays(3))
+
+
+def test_the_mean_of_a_prior_network_is_a_softmax_and_its_measures_are_not_those_of_one():
+    net, (origin, way) = nets.mlp(2, 3), rays(20)
+    model = nescio.models.plain(net, head="dirichlet")
+    mean, plain = (geometry.far_field(one, origin, way) for one in (model, net))
+    assert torch.equal(mean.limit[0], plain.limit)
+    for call in (lambda: geometry.limits(model, origin, way), lambda: geometry.limit_map(model)):
+        with pytest.raises(NescioError, match="answers with a Dirichlet"):
+            call()

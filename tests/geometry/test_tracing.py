@@ -827,7 +827,7 @@ def test_what_shows_no_networks_is_refused():
     with pytest.raises(NescioError, match="a function shows no networks"):
         instances(lambda x: x)
     net = small(dropout=0.2)
-    for head in (heads.gaussian(), heads.dirichlet()):
+    for head in (heads.gaussian(), heads.dirichlet(activation="softplus")):
         for source in (models.plain(net, head=head), models.mc_dropout(net, head=head)):
             with pytest.raises(NescioError, match=f"reads class logits; .* {head.name}"):
                 instances(source)

@@ -15,8 +15,9 @@ from torch import nn
 import nescio
 from nescio import Activations, NescioError, detectors, nets
 from nescio.core import RepeatedInputsWarning
+from nescio.detectors.default import watched_layers
 from nescio.guards import DECISIONS, RULES, about
-from nescio.guards.guard import default_failure, watched_layers
+from nescio.guards.default_failure import default_failure
 from nescio.guards.rules import rate_interval
 
 CLASSES, WIDTH = 3, 4
@@ -416,14 +417,6 @@ def test_nan_logits_are_refused_with_their_number(model):
         list(net.parameters())[-1][0] = math.nan
     with pytest.raises(NescioError, match="NaN or infinite for"):
         nescio.guard(net, blobs(500, 1))
-
-
-def test_a_regression_model_is_refused():
-    x = torch.randn(50, 2)
-    loss = nescio.losses.nll(nescio.heads.gaussian())
-    made = nescio.train(lambda: nets.mlp(2, 2), (x, x[:, :1]), loss=loss, epochs=1, progress=False)
-    with pytest.raises(NescioError, match=r"the head 'gaussian'.*intervals of nescio.conformal"):
-        nescio.guard(made, (x, torch.zeros(50).long()))
 
 
 def test_the_guard_is_a_copy(guard, model, decisions):

@@ -138,6 +138,7 @@ def test_a_stepper_takes_the_head_too(tmp_path) -> None:
     state.step(X, Y)
     again = nescio.load(state.save(tmp_path / "state"), head=sharpened())
     assert torch.equal(again.step(X, Y), state.step(X, Y))
+    nescio.load(tmp_path / "state", loss=losses.nll(sharpened()))
     with pytest.raises(NescioError, match="nescio.load"):
         nescio.load(tmp_path / "state")
 

@@ -166,3 +166,15 @@ def test_a_resnet_with_a_stem_sees_an_image_of_half_the_size_through_wider_windo
     assert seen.shape == (1, 4, 16, 16)
     assert net[0].kernel_size == (5, 5)
     assert [layer.out_features for layer in of_kind(net, nn.Linear)] == [7, 10]
+
+
+def test_a_dilated_network_answers_each_pixel_and_sees_as_far_as_it_says():
+    net = nets.dilated_cnn((2, 20, 25), 3, width=4, depth=3).double()
+    x = torch.rand(1, 2, 20, 25, dtype=torch.double, requires_grad=True)
+    assert net(x).shape == (1, 3, 20, 25)
+    assert net(x[..., :10, :11]).shape == (1, 3, 10, 11)
+    (slope,) = torch.autograd.grad(net(x)[0, :, 10, 12].sum(), x)
+    rows, columns = (slope[0].abs().sum(0) > 0).nonzero().unbind(1)
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (3, 17, 5, 19)  # 7 each way
+    with pytest.raises(NescioError, match="sizes must be positive"):
+        nets.dilated_cnn(depth=0)

@@ -196,3 +196,13 @@ def test_a_regression_by_hand_and_by_autograd_agree() -> None:
     models = [nescio.train(make, (X, targets), loss=loss, **FULL) for loss in every]
     for key, tensor in models[0].tensors.items():
         torch.testing.assert_close(tensor, models[1].tensors[key], rtol=0, atol=1e-6)
+
+
+def test_members_with_their_own_rows_end_where_they_end_on_those_rows_alone() -> None:
+    rows = [list(range(40)), list(range(20, 90)), list(range(120))]
+    options = {"loss": LOSS, **FULL}
+    together = nescio.train(linear, (X, Y), members=3, rows=rows, **options)
+    for member, own in enumerate(rows):
+        alone = nescio.train(linear, (X[own], Y[own]), members=[member], **options)
+        one, two = alone.tensors["0.weight"][0], together.tensors["0.weight"][member]
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-9)

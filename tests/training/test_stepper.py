@@ -176,7 +176,7 @@ def test_weights_by_member_are_the_weighted_mean() -> None:
     weight = torch.rand(2, 40, generator=DRAW).double()
     found = state.step(X, Y, weight)
     fresh = stepper(small, members=2)
-    outputs = fresh._view.outputs(X)
+    outputs = fresh.live.outputs(X)
     scores = heads.categorical().nll(outputs, Y.expand(2, 40))
     torch.testing.assert_close(found, (weight * scores).sum(1) / weight.sum(1))
 
@@ -261,6 +261,10 @@ def started(**options):
     return state
 
 
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+
+
 def own(forward, batch, _):
     return forward(batch.x).square().sum((1, 2))
 
@@ -281,6 +285,11 @@ NAN[3, 1] = torch.nan
         (lambda: stepper(small, loss=losses.nll), "call it: losses.nll"),
         (lambda: stepper(small, loss=losses.nll(), head="gaussian"), "leave head= out"),
         (lambda: stepper(lambda: nn.Linear(3, 1)), "one output"),
+        (lambda: stepper(lambda: nn.Sequential(nn.Embedding(4, 2))), "read tokens"),
+        (
+            lambda: stepper(normed).step(X[:1], Y[:1]),
+            "the network refuses a batch of 1: .*more than",
+        ),
         (lambda: stepper(small).step(X[:, :2], Y), "3"),
         (lambda: stepper(small).step(X[:0], Y[:0]), "inputs must have shape"),
         (lambda: stepper(small).step(X[:, 0], Y), "a single feature needs an axis"),

@@ -21,6 +21,7 @@ from nescio.core import (
     categorical,
     check_labels,
     log_odds,
+    mean_per_sample,
 )
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
@@ -34,7 +35,7 @@ Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> 
 def confidence(source: object) -> Objective:
     """The log-odds of the most probable class: high where the network is sure of something."""
     answered = answer_of(source)
-    return lambda x: -log_odds(answered(x))
+    return lambda x: _per_sample(-log_odds(answered(x)))
 
 
 def label_loss(source: object) -> Objective:
@@ -43,7 +44,7 @@ def label_loss(source: object) -> Objective:
 
     def value(x: Tensor, y: Tensor) -> Tensor:
         logs = answered(x).log_probs
-        return -_odds(logs, _column(y, logs))
+        return _per_sample(-_odds(logs, _column(y, logs)))
 
     return value
 
@@ -55,7 +56,7 @@ def wrong_confidence(source: object) -> Objective:
     def value(x: Tensor, y: Tensor) -> Tensor:
         logs = answered(x).log_probs
         wrong = logs.scatter(-1, _column(y, logs), -torch.inf)
-        return _odds(logs, wrong.argmax(-1, keepdim=True))
+        return _per_sample(_odds(logs, wrong.argmax(-1, keepdim=True)))
 
     return value
 
@@ -69,7 +70,7 @@ def uncertainty(source: object, measure: str, *, lower: bool = True, **options: 
     if measure == "variation_ratio":
         raise NescioError("variation_ratio counts votes and has no gradient; use another measure")
     sign = -1.0 if lower else 1.0
-    return lambda x: sign * read(answered(x), **options)
+    return lambda x: sign * _per_sample(read(answered(x), **options))
 
 
 def answer_of(source: object) -> Callable[[Tensor], Classification]:
@@ -110,12 +111,17 @@ def _predictions(source: object) -> Callable[[Tensor], Prediction]:
 
 
 def _column(y: Tensor, logs: Tensor) -> Tensor:
-    return check_labels(y, logs.shape[-1], logs.shape[:-1]).to(logs.device)[:, None]
+    return check_labels(y, logs.shape[-1], logs.shape[:-1]).to(logs.device)[..., None]
+
+
+def _per_sample(values: Tensor) -> Tensor:
+    """One value per sample `(N,)`: of maps the mean over pixels."""
+    return values if values.ndim == 1 else mean_per_sample(values)
 
 
 def _odds(logs: Tensor, label: Tensor) -> Tensor:
-    """Log-odds of the class `label` (N, 1): log p - log (1 - p), from the other classes."""
-    return logs.gather(-1, label)[:, 0] - logs.scatter(-1, label, -torch.inf).logsumexp(-1)
+    """Log-odds of the class `label` (..., 1): log p - log (1 - p), from the other classes."""
+    return logs.gather(-1, label)[..., 0] - logs.scatter(-1, label, -torch.inf).logsumexp(-1)
 
 
 IN_PLACE = (torch.relu_, Tensor.relu_)

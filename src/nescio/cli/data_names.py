@@ -26,20 +26,21 @@ from nescio.data.readers import (
     open_stream,
 )
 from nescio.data.readers.stream import first_of
-from nescio.guards import Guard
+from nescio.guards import Guard, RegressionGuard
 from nescio.models import encoding_of, innermost
 from nescio.training.loop import Pair
 from nescio.training.recipe import Source
 
 
 def dataset_named(text: str, **options: Any) -> Dataset:
-    """All parts of a data set; options: of the reader of a table."""
+    """All parts of a data set; options: of its reader, beside those in the text."""
     given = named(text)
+    options = {**given.options, **options}
     if given.table:
-        return data.load(given.source, **{**given.options, **options})
+        return data.load(given.source, **options)
     if given.source not in datasets and not Path(given.source).exists():
         import nescio_papers.data  # noqa: F401  its data sets have names too
-    whole = data.load(given.source, **given.options)
+    whole = data.load(given.source, **options)
     if not given.changes:
         return whole
     parts = {name: getattr(whole, name) for name in ("train", "validation", "test")}
@@ -54,15 +55,17 @@ def labeled(
     target: str | None = None,
     names: Sequence[str] | None = None,
     columns: Columns = None,
+    numbers: bool = False,
 ) -> Pair:
     """Inputs and labels: x and y of an .npz, a part of a data set, or the rows of a table.
 
     target: the column of a table that holds the class, a whole number or one of `names`, which are
-    in the order of the network's outputs.
+    in the order of the network's outputs. numbers: of a regression, where targets are numbers;
+    several columns are then several targets.
     """
     given = named(text)
     if given.table:
-        return labeled_rows(given, target, names, columns)
+        return labeled_rows(given, target, names, columns, numbers=numbers)
     if target is not None and columns is None:  # --data are not a table either
         raise NescioError(f"--target names a column of a table; {given.source} is none")
     if given.whole_file:
@@ -99,7 +102,7 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     return stream.changed(given.change, text) if given.changes else stream
 
 
-def guarded_stream(text: str, made: Guard) -> Stream:
+def guarded_stream(text: str, made: Guard | RegressionGuard) -> Stream:
     """Inputs of a guard block by block; a note says where it has no names of columns."""
     columns = encoding_of(made.nets[0] if made.nets else None) or made.notes.get("columns")
     stream = stream_named(text, columns)

@@ -15,14 +15,13 @@ from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
 from nescio.data.readers.stream import listed
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.models import describe, has_labels
+from nescio.models import describe, has_labels, innermost, task_of
 
-SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage")
+SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage")
 
 
 # fmt: off
@@ -46,11 +45,19 @@ PARAMETERS = [
         "after a hidden linear layer, otherwise the log-odds]", metavar="NAME"),
     option("--false-alarm", "The largest share of inputs like the calibration data that may be "
         "called OOD.", default=0.01),
-    option("--risk", "The largest share of answers that are wrong.", default=0.02),
+    option("--risk", "The largest share of answers that are wrong; of a regression, whose interval "
+        "misses the target.  [default: 0.02; of a regression 0.1]", type=float),
     option("--confidence", "The probability with which the calibration data must show that risk.",
         default=0.95),
     option("--sets", "The largest share of prediction sets that miss the class; 0 gives no sets.",
         default=0.1),
+    option("--miscoverage", "Of a regression, the largest share of prediction intervals that miss "
+        "a target.  [default: 0.05]", type=float),
+    option("--intervals", "Of a regression, the kind of intervals: normalized, quantile, spread or "
+        "residual.  [default: the narrowest on a part of --calibration]", metavar="NAME"),
+    option("--max-width", "Of a regression, the width of an interval above which nothing is "
+        "answered; one number, or one for each target.  [default: as --risk allows]",
+        metavar="W,..."),
     option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
     option("--repeats", "Take equal inputs as separate samples, as in tables of few values: no "
         "sample of --calibration is then recognized as training data.", is_flag=True),
@@ -97,6 +104,14 @@ def guard(
     nescio guard mymodule:make_net --weights w.pt --calibration calibration.csv --target class \\
         --detector mahalanobis --out guard.safetensors
 
+    Of a regression (--head gaussian, or a model that predicts numbers) the guard gives every input
+    a prediction interval, and answers where these are narrow; --target names the column of the
+    target, or several.
+
+    \b
+    nescio guard runs/prices --calibration calibration.csv --target price --train train.csv \\
+        --max-width 50 --repeats
+
     With --head multilabel there is a guard for each label, in a folder named as --out without its
     ending; their risks are bounded all at once.
 
@@ -113,10 +128,13 @@ def guard(
     if isinstance(columns, Encoding):
         names = names or list(columns.classes) or None
     own = columns if isinstance(columns, Encoding) else None
-    calibrated = partial(labeled, target=target, names=names, columns=own)
+    numbers = task_of(source, options["head"]) == "regression"
+    calibrated = partial(labeled, target=target, names=names, columns=own, numbers=numbers)
+    if numbers and target is not None and len(listed(target)) > 1:
+        names = names or listed(target)
     calibration = data_to_test(source, calibration_name, calibrated, part)
     read = partial(calibrated, columns=columns)
-    if train_name is None and getattr(source, "seen", None) is None:
+    if train_name is None and getattr(innermost(source), "seen", None) is None:
         note("without --train it was not checked whether --calibration are training samples")
     train = None if train_name is None else read(train_name, "train")
     test = None if data_name is None else read(data_name)
@@ -165,6 +183,7 @@ def _guard_labels(
 
 def _python(options: dict[str, Any]) -> dict[str, Any]:
     """The options as `nescio.guard` takes them."""
+    options["max_width"] = _widths(options["max_width"])
     layer, by_class = options.pop("layer"), options.pop("by_class")
     for name in ("detector", "failure"):
         options[name] = None if options[name] is None else detector_named(options[name])
@@ -175,6 +194,19 @@ def _python(options: dict[str, Any]) -> dict[str, Any]:
         "sets": options["sets"] or None,
         "output": output_named(options["output"]),
     }
+
+
+def _widths(text: str | None) -> Any:
+    """One number, or several."""
+    if text is None:
+        return None
+    try:
+        found = [float(part) for part in listed(text)]
+    except ValueError:
+        raise NescioError(
+            f"--max-width takes a number, or several: 5 or 5,20; got {text}"
+        ) from None
+    return found[0] if len(found) == 1 else found
 
 
 def detector_named(text: str) -> Callable[[Activations], Detector]:

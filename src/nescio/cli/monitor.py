@@ -27,7 +27,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.readers import Stream, array_stream, columns_of, open_stream
-from nescio.guards import Guard
+from nescio.guards import Guard, RegressionGuard
 from nescio.monitoring import Monitor
 from nescio.monitoring import monitor as start
 from nescio.monitoring.monitor import LEAST, digest, said
@@ -195,7 +195,7 @@ def _rows(stream: Stream) -> Iterator[NDArray[np.float64]]:
     return (block[:, 0].double().cpu().numpy() for _, block in stream.blocks(BLOCK))
 
 
-def _decided(made: Guard, stream: Stream) -> Iterator[NDArray[np.float64]]:
+def _decided(made: Guard | RegressionGuard, stream: Stream) -> Iterator[NDArray[np.float64]]:
     with quiet():
         for _, x in stream.blocks(BLOCK):
             yield made(x).score.double().cpu().numpy()

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from nescio.cli.options import device, note
 from nescio.core import NescioError, load
-from nescio.guards import Guard, about
-from nescio.models import innermost
+from nescio.guards import Guard, RegressionGuard, about
+from nescio.models import MCDropout, innermost
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -53,9 +53,12 @@ def on_device(source: Any) -> Any:
 def named_networks(network: str, weights: str | None, net_name: str | None) -> Any:
     """The same without a calibration or passes of dropout: a module, or a model.
 
-    A model of a run folder knows the data it was trained on.
+    A model of a run folder knows the data it was trained on. Of a regression, the passes of dropout
+    stay: its guard reads what they predict.
     """
     predictor = named_predictor(network, weights, net_name)
+    if isinstance(predictor, MCDropout) and predictor.head.task == "regression":
+        return predictor
     inner = innermost(predictor)
     if inner is not predictor:
         note("only the networks are guarded, without dropout passes and earlier calibration")
@@ -71,7 +74,7 @@ def _refuse_random(network: str, net: nn.Module) -> None:
         )
 
 
-def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
+def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard | RegressionGuard:
     """A guard with its network; weights in the file go into a network of the user's."""
     try:
         manifest = about(path)
@@ -101,8 +104,8 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard:
     elif ":" in net_name and weights is None and manifest["weights"]:
         net = factory_named(net_name)  # the weights of the file go into it
     else:
-        net = named_networks(net_name, weights, None)
-    loaded: Guard = load(path, net=net)
+        net = innermost(named_networks(net_name, weights, None))
+    loaded: Guard | RegressionGuard = load(path, net=net)
     return replace(loaded, nets=tuple(map(on_device, loaded.nets)))
 
 

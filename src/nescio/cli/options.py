@@ -42,8 +42,8 @@ HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list he
     "0 and 1; what is unclear is asked for]", metavar="NAME")
 TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
     "with --target, a .csv or .parquet file.")
-TARGET = option("--target", "The column with the class; needed for data in a .csv or .parquet "
-    "file.", metavar="COLUMN")
+TARGET = option("--target", "The column with the class, or the number that is predicted (several: "
+    "a,b); needed for data in a .csv or .parquet file.", metavar="COLUMN")
 CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "
     "outputs; the column of --target may hold them instead of 0, 1, ...", metavar="A,B,...")
 LAYER = option("--layer", "Read the features of this layer, a name or a pattern.  [default: those "

@@ -72,7 +72,8 @@ def predict(
     --head: inputs alone do not say whether outputs are class logits, means or something else.
     Every measure is larger where the model is less confident. Columns of a table that keep= names,
     and the ids of a model that was trained on a table, are copied; an image that cannot be read
-    has a row without numbers and says why.
+    has a row without numbers and says why. Of a network that answers for each pixel or step, an
+    .npz file has maps: label (N, H, W), probs (N, H, W, C) and each measure (N, H, W).
 
     \b
     nescio predict runs/digits --data new.npz --out predictions.csv
@@ -92,18 +93,25 @@ def predict(
     columns = encoding_of(predictor)
     members: set[int] = set()
     classes = () if columns is None else columns.classes
-    samples = _write(Path(out), predicted(predictor, stream, members, classes))
+    table = Path(out).suffix == ".csv"
+    samples = _write(Path(out), predicted(predictor, stream, members, classes, table=table))
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
     click.echo(f"{samples} samples, {max(members)} member(s): {out}")
 
 
 def predicted(
-    predictor: Any, stream: readers.Stream, members: set[int], classes: Sequence[str] = ()
+    predictor: Any,
+    stream: readers.Stream,
+    members: set[int],
+    classes: Sequence[str] = (),
+    *,
+    table: bool = True,
 ) -> Iterator[Columns]:
     """What is written, by name, a block of inputs at a time.
 
     members: the number of members goes there. classes: names that are written beside the labels.
+    table: whether each sample must be one row.
     """
     found: list[tuple[int, NDArray[np.bool_], Columns]] = []
     for start, block in stream.blocks(_size(stream)):
@@ -112,6 +120,11 @@ def predicted(
         if good.any():
             some = block if good.all() else block[torch.from_numpy(good)]
             prediction = _answer(predictor, some, start)
+            if table and len(prediction.batch_shape) > 1:
+                raise NescioError(
+                    f"each sample has a map of answers, {tuple(prediction.batch_shape[1:])}, which "
+                    "is not a row of a table; write them to an .npz file"
+                )
             arrays = columns_of(prediction)
             members.add(prediction.members)
             if classes and isinstance(prediction, Classification):
@@ -182,7 +195,11 @@ def columns_of(prediction: Prediction) -> Columns:
         each = [measure_all(prediction.label(k)) for k in range(prediction.count)]
         tensors |= {name: torch.stack([one[name] for one in each], -1) for name in each[0]}
     tensors |= measure_all(prediction)
-    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    if len(prediction.batch_shape) == 1:
+        return arrays
+    small = {"f": np.float32, "i": np.int32}  # maps have many numbers
+    return {name: array.astype(small[array.dtype.kind]) for name, array in arrays.items()}
 
 
 def _write(path: Path, parts: Iterable[Columns]) -> int:

@@ -79,28 +79,54 @@ def ids_of(given: Named, columns: Columns) -> list[str]:
 
 
 def labeled_rows(
-    given: Named, target: str | None, names: Sequence[str] | None, columns: Columns
+    given: Named,
+    target: str | None,
+    names: Sequence[str] | None,
+    columns: Columns,
+    *,
+    numbers: bool = False,
 ) -> Pair:
+    """Inputs, and classes `(N,)` or, of a regression, numbers `(N, D)`, one per column named."""
     path, options = Path(given.source), dict(given.options)
     known = readers.columns_of(path, **given.header) or ()
     if isinstance(columns, Encoding):
         target, names = target or columns.target, names or columns.classes or None
+    what = "the target" if numbers else "the class"
     if target is None:
         raise NescioError(
-            f"say which column of {path} holds the class: --target NAME; its columns: "
+            f"say which column of {path} holds {what}: --target NAME; its columns: "
             f"{', '.join(known)}"
         )
-    chosen_columns(path, known, target, None)
-    if target in listed(options.get("columns")):
-        raise NescioError(
-            f"{target!r} holds the class, so it is not an input; leave it out of columns="
-        )
-    options["keep"] = [*listed(options.get("keep")), target]
+    wanted = listed(target) if numbers else [target]
+    for name in wanted:
+        chosen_columns(path, known, name, None)
+        if name in listed(options.get("columns")):
+            raise NescioError(
+                f"{name!r} holds {what}, so it is not an input; leave it out of columns="
+            )
+    options["keep"] = [*listed(options.get("keep")), *wanted]
     stream = readers.open_stream(path, **by_name(given, options, columns))
     x: Tensor = next(stream.blocks(ALL))[1]
     assert stream.kept is not None
-    words = np.char.strip(stream.kept(0, len(x))[target])
-    return x, torch.from_numpy(_classes(given, target, words, names))
+    kept = stream.kept(0, len(x))
+    words = [np.char.strip(kept[name]) for name in wanted]
+    if not numbers:
+        return x, torch.from_numpy(_classes(given, target, words[0], names))
+    each = [_numbers(given, name, own) for name, own in zip(wanted, words, strict=True)]
+    return x, torch.from_numpy(np.stack(each, axis=1))
+
+
+def _numbers(given: Named, target: str, words: NDArray[np.str_]) -> NDArray[np.float64]:
+    """The numbers of a column, all of them finite."""
+    values = np.array([number(word) if is_number(word) else np.nan for word in words.tolist()])
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        where = readers.row_of(given.source, row, **given.header)
+        raise NescioError(
+            f"column {target!r} of {given.source} holds {str(words[row])!r} in {where}; a target "
+            "must be a number: correct or remove the row"
+        )
+    return values
 
 
 def _classes(

@@ -30,7 +30,7 @@ from nescio.core import (
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
-from nescio.evaluation.answers import quality, see
+from nescio.evaluation.answers import maps_quality, quality, see
 from nescio.metrics import mixture_nll, rmse
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
@@ -57,7 +57,8 @@ PARAMETERS = [
     option("--regression", "Predict numbers, where --target has a few whole ones.",
         is_flag=True),
     option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
-        "[default: small_cnn or digit_cnn for images, mlp for other inputs]", metavar="NAME"),
+        "[default: small_cnn or digit_cnn for images, dilated_cnn for label maps, mlp for other "
+        "inputs]", metavar="NAME"),
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
         type=opt.PATH),
     option("--option -o options", "An option of the recipe, for example -o members=10. "
@@ -77,6 +78,8 @@ PARAMETERS = [
         "loss.  [default: never]", type=int),
     option("--standardize", "Scale inputs by the mean and the standard deviation of the training "
         "data.", is_flag=True),
+    option("--ignore-index", "The label of what is left out, which is not one of the classes: "
+        "pixels of a label map y (N, H, W) without a class.  [default: none]", type=int),
     option("--standardize-targets", "Learn the targets of a regression scaled by their mean and "
         "standard deviation; predictions are in the units of the targets.", is_flag=True),
     option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
@@ -107,6 +110,7 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train acet --data mnist --run runs/acet --epochs 10 --augment crops -o radius=0.3
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
+    nescio train deep_ensemble --data streets.npz --ignore-index 255 --run runs/streets
 
     Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
@@ -123,7 +127,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     click.echo(report(done))
     net = f" --net {net_name}" if net_name and ":" in net_name else ""
     new = f"new{Path(named(data_name).source).suffix}" if named(data_name).table else "new.npz"
-    click.echo(f"saved; use it with: nescio predict {run}{net} --data {new} --out predictions.csv")
+    out = "predictions.csv" if done.dataset.train[1].ndim < 3 else "predictions.npz"
+    click.echo(f"saved; use it with: nescio predict {run}{net} --data {new} --out {out}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +151,7 @@ def run_recipe(
     augment: str | None = None,
     head: str | None = None,
     table: Mapping[str, Any] | None = None,
+    ignore_index: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Done:
@@ -153,8 +159,9 @@ def run_recipe(
 
     table: the options of the reader of a table.
     """
+    reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
     with opt.warnings_as_notes():
-        dataset = _on_device(dataset_named(data_name, **_of_table(data_name, table or {})))
+        dataset = _on_device(dataset_named(data_name, **reading))
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
@@ -172,13 +179,16 @@ def run_recipe(
             members=recipe.members,
             validation=dataset.validation,
             augment=augments(augment),
+            ignore_index=ignore_index,
             seed=seed,
             run=run,
             **options,
         )
         predictor = recipe.predictor(model)
         if calibrate is not None:
-            predictor = calibrators[calibrate](predictor, dataset.validation)
+            predictor = calibrators[calibrate](
+                predictor, dataset.validation, ignore_index=ignore_index
+            )
         fitted = map_of(predictor)
         settings: dict[str, Any] = {"sampler": recipe.sampler, "sampling": recipe.sampling}
         if fitted is not None:
@@ -230,6 +240,15 @@ def _of_table(data_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _of_arrays(data_name: str, ignore_index: int | None) -> dict[str, Any]:
+    """The options of arrays that were given; other data have none."""
+    if ignore_index is None:
+        return {}
+    if not named(data_name).source.endswith(".npz"):
+        raise NescioError(f"--ignore-index is about labels in an .npz file; {data_name} is not one")
+    return {"ignore_index": ignore_index}
+
+
 def _factory(
     name: str | None, dataset: Dataset, recipe: Recipe, head: Head
 ) -> Callable[[], nn.Module]:
@@ -239,7 +258,7 @@ def _factory(
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = dataset.classes or head.width * dataset.train[1].shape[1]
     outputs = 1 if head.name == "binary" else outputs
-    name = name or recipe.net or default_net(shape)
+    name = name or recipe.net or default_net(shape, maps=dataset.train[1].ndim > 2)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
         raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
@@ -256,8 +275,13 @@ def _reading_tables(factory: Callable[..., nn.Module], dataset: Dataset) -> Call
     return lambda: encoded(factory(*width), columns)
 
 
-def default_net(shape: Sequence[int]) -> str:
-    """The network for inputs of a shape where none is named: images get convolutions."""
+def default_net(shape: Sequence[int], *, maps: bool = False) -> str:
+    """The network for inputs of a shape where none is named: images get convolutions.
+
+    maps: whether each pixel has a label.
+    """
+    if maps and len(shape) == 3:
+        return "dilated_cnn"
     if len(shape) != 3:
         return "mlp"
     return "small_cnn" if min(shape[1:]) >= LARGE else "digit_cnn"
@@ -286,7 +310,9 @@ def report(done: Done) -> str:
     """A few lines on how the predictor does on the test part."""
     part, name = (done.dataset.test, "test") if done.dataset.test else (done.dataset.train, "train")
     assert part is not None
-    if done.dataset.task == "classification":
+    if done.dataset.task == "classification" and part[1].ndim > 1:
+        members, numbers = maps_quality(done.predictor, part, done.dataset.ignore_index)
+    elif done.dataset.task == "classification":
         predictions = see(done.predictor, part[0])
         members, numbers = predictions.members, quality(predictions, part[1])
     else:
@@ -311,6 +337,8 @@ def _about(dataset: Dataset) -> str:
     if dataset.classes is None:
         return f"regression, {y.shape[1]} target(s)"
     absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
+    if y.ndim > 1:
+        return f"{dataset.classes} classes, label maps {tuple(y.shape[1:])}"
     if not absent:
         return f"{dataset.classes} classes"
     return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"

@@ -6,10 +6,13 @@ from nescio.conformal.coverage import binomial_interval as binomial_interval
 from nescio.conformal.coverage import coverage as coverage
 from nescio.conformal.coverage import interval_coverage as interval_coverage
 from nescio.conformal.label_sets import label_sets as label_sets
+from nescio.conformal.narrowest import narrowest as narrowest
 from nescio.conformal.prediction_intervals import Intervals as Intervals
 from nescio.conformal.prediction_intervals import normalized as normalized
 from nescio.conformal.prediction_intervals import quantile as quantile
 from nescio.conformal.prediction_intervals import residual as residual
+from nescio.conformal.prediction_intervals import spread as spread
+from nescio.conformal.score_limits import check_groups as check_groups
 from nescio.conformal.score_limits import coverage_law as coverage_law
 from nescio.conformal.score_limits import needed as needed
 from nescio.conformal.score_limits import p_values as p_values

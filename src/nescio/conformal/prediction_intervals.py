@@ -243,3 +243,46 @@ def _columns(given: Array) -> Tensor:
     if values.ndim not in (1, 2):
         raise NescioError(f"quantiles must have shape (N,) or (N, D), got {tuple(values.shape)}")
     return values[:, None] if values.ndim == 1 else values
+
+
+@conformal_methods.register
+def spread(
+    prediction: Regression,
+    targets: Any,
+    *,
+    miscoverage: float = 0.1,
+    by: Any = None,
+    randomize: bool = False,
+    seed: int = 0,
+    noise: float = 0.0,
+) -> Intervals:
+    """The mean and a multiple of how far the members disagree: for ensembles that predict means.
+
+    The unit of the width is sqrt(variance of the members' means + noise^2); what the members say
+    about variances is not read. noise: the standard deviation of the noise in the data, in the unit
+    of the targets; estimate it without the calibration samples, as the RMSE on others for example.
+    The other options are those of `residual`.
+
+        low, high = spread(prediction, targets, noise=0.5)(new_prediction)  # (N, D) each
+    """
+    if not 0 <= noise < float("inf"):
+        raise NescioError(f"noise must be a standard deviation, 0 or more, got {noise}")
+    options = miscoverage, by, randomize, seed
+    return calibrate("spread", prediction, targets, *options, noise=float(noise))
+
+
+@bands.named("spread")
+def _spread(prediction: Regression, *, noise: float) -> Band:
+    if not isinstance(prediction, Regression) or prediction.members < 2:
+        raise NescioError(
+            "intervals by the spread of an ensemble need a regression with two members or more; "
+            "use `normalized` or `residual`"
+        )
+    wide = _as_regression(prediction)
+    unit = (wide.epistemic + noise**2).sqrt()
+    if not (unit > 0).all():
+        raise NescioError(
+            f"the members agree exactly on {int((unit == 0).sum())} targets, a spread of 0, which "
+            "nothing can be measured in; give noise="
+        )
+    return wide.mixture_mean, wide.mixture_mean, unit

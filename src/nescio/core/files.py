@@ -24,7 +24,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "columns": "data",
     "sketch": "metrics",
     "model": "models",
-    "stepper": "training.stepper",
+    "stepper": "training.stepper_file",
     "predictor": "calibration",
     "calibration": "calibration",
     "prediction sets": "conformal",

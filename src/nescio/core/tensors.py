@@ -124,6 +124,7 @@ def as_targets(
             y = y.long()  # as torch.nn.BCEWithLogitsLoss wants them
         if maps and y.ndim > 1 and not y.is_floating_point():
             return y if y.dtype == torch.uint8 else y.long()
+        refuse_maps(y)
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
                 f"class labels must be integers of shape (samples,), got {y.dtype} "
@@ -144,6 +145,17 @@ def as_targets(
     if not y.isfinite().all():
         raise NescioError("targets contain NaN or infinite values; remove those samples")
     return y
+
+
+def refuse_maps(labels: Tensor) -> None:
+    """Refuse labels of pixels, where only one label per sample is read."""
+    if labels.ndim > 2:
+        raise NescioError(
+            f"labels have shape {tuple(labels.shape)}, a map for each sample; audits, guards, "
+            "comparisons and detectors read one label per sample. For label maps there are "
+            "nescio.train, nescio.calibration, nescio.metrics and nescio.measures, each with "
+            "ignore_index=; docs/label-maps.md shows them"
+        )
 
 
 def numbers(name: str, values: Numbers, *, axes: int | None) -> NDArray[Any]:

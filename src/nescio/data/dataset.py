@@ -1,13 +1,13 @@
 """A data set is a value: named parts of inputs and targets that fit together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError
+from nescio.core import NescioError, check_ignore_index, without_ignored
 
 if TYPE_CHECKING:
     from nescio.data.encoding import Columns
@@ -20,7 +20,9 @@ class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
     Images (N, C, H, W) may be uint8, with 255 = 1. `classes` is the number of classes, or None for
-    regression. Labels may have gaps. A set that is only for testing has a train part of no samples.
+    regression. Labels may have gaps, and more axes, (N, H, W); these may be uint8, and
+    `ignore_index` is the label of what is left out. A set that is only for testing has a train part
+    of no samples.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Dataset:
     test: Part | None
     classes: int | None
     columns: "Columns | None" = None  # how the rows of a table became x
+    ignore_index: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self._check_part("train", self.train, empty=self.test is not None)
@@ -37,10 +40,14 @@ class Dataset:
                 self._check_part(part, pair)
                 self._check_like_train(part, pair)
         y = self.train[1]
-        if self.classes is not None and len(y) and y.min() == y.max():
+        if self.classes is None or not len(y):
+            return
+        _, counts = without_ignored(y, self.ignore_index)
+        own = y if counts is None else y[counts]
+        if own.min() == own.max():
             raise NescioError(
                 f"the train part of {self.name!r} has one label only, "
-                f"{int(y[0])}; a classifier needs at least two"
+                f"{int(own.min())}; a classifier needs at least two"
             )
 
     @property
@@ -73,7 +80,7 @@ class Dataset:
         if self.classes is None:
             _check_targets(where, y)
         else:
-            _check_labels(where, y, self.classes)
+            _check_labels(where, y, self.classes, self.ignore_index)
 
     def _check_like_train(self, part: str, pair: Part) -> None:
         for letter, values, trained in zip("xy", pair, self.train, strict=True):
@@ -139,18 +146,24 @@ def _check_targets(where: str, y: Tensor) -> None:
         raise NescioError(f"y in {where} holds NaN or infinity; repair or drop those samples")
 
 
-def _check_labels(where: str, y: Tensor, classes: int) -> None:
+def _check_labels(where: str, y: Tensor, classes: int, ignore_index: int | None) -> None:
     if classes < 2:
         raise NescioError(f"`classes` must be 2 or more, or None for regression, got {classes}")
-    if y.dtype != torch.int64 or y.ndim != 1:
+    maps = y.dtype == torch.uint8 and y.ndim > 1
+    if not maps and y.dtype != torch.int64:
         raise NescioError(
             f"y in {where} must be int64 of shape (N,), got {_what(y)}; convert it with .long(), "
-            "or give classes=None for regression"
+            "or give classes=None for regression; maps (N, H, W) may be uint8"
         )
-    if y.min() < 0 or y.max() >= classes:
+    index = check_ignore_index(ignore_index, classes)
+    own = y if index is None else y[without_ignored(y, index)[1]]
+    if not own.numel():
+        raise NescioError(f"all labels in {where} are ignored: each is {index}; give some labels")
+    least, most = int(own.min()), int(own.max())  # as integers: bytes would wrap `classes`
+    if least < 0 or most >= classes:
         raise NescioError(
-            f"labels in {where} must be in 0..{classes - 1}, got {int(y.min())}..{int(y.max())}; "
-            "renumber them or raise `classes`"
+            f"labels in {where} must be in 0..{classes - 1}, got {least}..{most}; renumber them or "
+            "raise `classes`"
         )
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from nescio.core import Inputs, NescioError, Shape, as_tensor, joined, shape_of
+from nescio.core import Inputs, NescioError, Shape, as_tensor, joined, refuse_maps, shape_of
 from nescio.data.encoding import Columns
 from nescio.data.forms import (
     LABELS,
@@ -261,6 +261,7 @@ def _labels(value: Any, samples: int, *, targets: bool) -> Tensor:
     labels = as_tensor(value, "labels")
     if targets and labels.ndim and len(labels) == samples:
         return labels
+    refuse_maps(labels)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.shape != (samples,):
         raise NescioError(

@@ -1,5 +1,6 @@
 """Detectors: activations of networks to scores, larger = further out."""
 
+from nescio.detectors.activations import Activations as Activations
 from nescio.detectors.class_means import gaussian_mixture as gaussian_mixture
 from nescio.detectors.class_means import kl_matching as kl_matching
 from nescio.detectors.class_means import openmax as openmax

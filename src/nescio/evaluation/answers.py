@@ -7,10 +7,18 @@ import torch
 from torch import Tensor
 
 from nescio import metrics
-from nescio.core import Classification, Inputs, NescioError, Prediction, check_labels, measure_all
+from nescio.core import (
+    Classification,
+    Inputs,
+    NescioError,
+    Prediction,
+    check_labels,
+    measure_all,
+    without_ignored,
+)
 from nescio.models import Predictor
 
-SAMPLES = 2048  # predicted and measured at a time
+SAMPLES, PIXELS = 2048, 1 << 20  # predicted and measured at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,22 @@ def quality(seen: Seen, labels: Tensor) -> dict[str, float]:
         "ece": metrics.ece(seen.confidence, correct),
         "mean_max_confidence": metrics.mean_max_confidence(seen.probs),
     }
+
+
+@torch.no_grad()
+def maps_quality(
+    predictor: Predictor, pair: tuple[Tensor, Tensor], ignore_index: int | None
+) -> tuple[int, dict[str, float]]:
+    """The number of members, and as `quality` the numbers of label maps, pixel by pixel."""
+    logs, labels = [], []
+    pixels = max(1, pair[1][0].numel())
+    for x, y in zip(*(part.split(max(1, PIXELS // pixels)) for part in pair), strict=True):
+        prediction, counts = as_classification(predictor(x)), without_ignored(y, ignore_index)[1]
+        kept = torch.ones_like(y, dtype=torch.bool) if counts is None else counts
+        logs.append(prediction.log_probs[kept.cpu()].float())
+        labels.append(y[kept])
+    seen = Seen(prediction.members, torch.cat(logs).double(), {})
+    return prediction.members, quality(seen, torch.cat(labels))
 
 
 def separation(in_dist: Seen, ood: Seen) -> dict[str, dict[str, float]]:

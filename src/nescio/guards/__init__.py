@@ -12,3 +12,5 @@ from nescio.guards.label_guards import guard_labels as guard_labels
 from nescio.guards.largest_coverage import Coverage as Coverage
 from nescio.guards.largest_coverage import largest_coverage as largest_coverage
 from nescio.guards.largest_coverage import upper_bound as upper_bound
+from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
+from nescio.guards.regression_guard import RegressionGuard as RegressionGuard

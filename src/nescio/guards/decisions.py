@@ -1,9 +1,9 @@
 """What a guard says about inputs: a decision for each, and why."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ RULES = {  # which rule decided, and its decision
     "unknown group": UNSURE,  # no calibration sample was of this group
     "batch": OOD,  # by the p-values of a whole batch
     "p-value alone": UNSURE,  # OOD by its own p-value, but not by those of the batch
+    "width": UNSURE,  # of a regression: the prediction interval is too wide
 }
 RULE_NAMES = tuple(RULES)
 CODES = {name: code for code, name in enumerate(RULES)}
@@ -32,76 +33,53 @@ SHOWN = 20  # rows of a printed table
 FEW = 16  # classes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Decisions:
-    """Decisions for N inputs: answer, unsure or OOD, with the numbers behind them."""
+class Decided:
+    """What decisions about classes and about numbers have in common: one row per input."""
 
-    decision: Tensor  # (N,) an index into DECISIONS
-    label: Tensor  # (N,) the most probable class; -1 where the input is not finite
-    probability: Tensor  # (N,) of the label, calibrated
-    p_value: Tensor  # (N,) of the input being like the calibration data
-    score: Tensor  # (N,) of the detector, larger = further out
-    failure_score: Tensor  # (N,) larger = the label is more likely wrong
-    rule: Tensor  # (N,) an index into RULES: which rule decided
-    in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
-    sets: Tensor | None = None  # (N, C) the classes of the prediction set
-    names: tuple[str, ...] | None = None  # of the classes
-    false_alarm: float = 0.01
+    decision: Tensor
+    p_value: Tensor
+    rule: Tensor
 
     def __len__(self) -> int:
         return len(self.decision)
 
-    def __getitem__(self, chosen: Any) -> "Decisions":
+    def __getitem__(self, chosen: Any) -> Self:
         """Some of the inputs: a number, a slice, indices or a mask."""
         if isinstance(chosen, int):
             if not -len(self) <= chosen < len(self):
                 raise IndexError(f"input {chosen} of {len(self)}")
             chosen = slice(chosen, chosen + 1 or None)
-        return replace(self, **{n: tensor[chosen] for n, tensor in self._tensors().items()})
+        return self._with({n: tensor[chosen] for n, tensor in self._tensors().items()})
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self._counts().items())
-        return f"Decisions({len(self)} inputs: {counts})"
+        return f"{type(self).__name__}({len(self)} inputs: {counts})"
 
     def __str__(self) -> str:
         return self.table
 
     @classmethod
-    def join(cls, parts: Sequence["Decisions"]) -> "Decisions":
+    def join(cls, parts: Sequence[Self]) -> Self:
         """Those of all parts, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
         if len(parts) == 1:
             return parts[0]
         names = parts[0]._tensors()
-        joined: dict[str, Any] = {
-            name: torch.cat([getattr(part, name) for part in parts]) for name in names
-        }
-        return replace(parts[0], **joined)
+        return parts[0]._with({n: torch.cat([getattr(part, n) for part in parts]) for n in names})
 
     @property
     def answered(self) -> Tensor:
         """Which inputs are answered, `(N,)`."""
         return self.decision == ANSWER
 
-    @property
-    def set_sizes(self) -> Tensor:
-        """The number of classes in each prediction set, `(N,)`."""
-        if self.sets is None:
-            raise NescioError("this guard gives no prediction sets; make it with sets=0.1")
-        return self.sets.sum(1)
-
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Arrays by name, one row per input; decisions, rules and sets in words."""
+        """Arrays by name, one row per input; decisions and rules in words."""
         found: dict[str, NDArray[Any]] = {
             name: tensor.detach().cpu().numpy() for name, tensor in self._tensors().items()
         }
         found["decision"] = np.array(DECISIONS)[found["decision"]]
         found["rule"] = np.array(RULE_NAMES)[found["rule"]]
-        if self.names is not None:
-            found["label"] = np.array([*self.names, ""])[found["label"]]  # -1: without a label
-        if self.sets is not None:
-            found["set"] = _sets(found.pop("sets"), self.names)
         return found
 
     @property
@@ -116,34 +94,7 @@ class Decisions:
         more = [f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else []
         return "\n".join([rows, *more, repr(self)])
 
-    def summary(self, labels: Array | None = None) -> dict[str, Any]:
-        """Shares of the inputs by decision; with true labels also the errors among the answers.
-
-        inputs, errors: counts. answer, unsure, ood, out_of_range, set_coverage: shares of all
-        inputs. risk: the share of the answers that are wrong; None where nothing is answered.
-        """
-        count = max(len(self), 1)
-        found: dict[str, Any] = {"inputs": len(self)}
-        found |= {name: number / count for name, number in self._counts().items()}
-        found["out_of_range"] = int((~self.in_range).sum()) / count
-        if self.sets is not None:
-            found["mean_set_size"] = float(self.set_sizes.double().sum()) / count
-        if labels is None:
-            return found
-        truth = as_tensor(labels, "labels").to(self.label.device)
-        if truth.shape != self.label.shape:
-            raise NescioError(f"{len(self)} decisions but labels of shape {tuple(truth.shape)}")
-        classes = sys.maxsize if self.sets is None else self.sets.shape[1]
-        truth = check_labels(truth, classes, truth.shape)
-        wrong = (self.label != truth) & self.answered
-        found["errors"] = int(wrong.sum())
-        answers = int(self.answered.sum())
-        found["risk"] = int(wrong.sum()) / answers if answers else None
-        if self.sets is not None:
-            found["set_coverage"] = float(self.sets.gather(1, truth[:, None]).double().mean())
-        return found
-
-    def batch(self, level: float) -> "Decisions":
+    def batch(self, level: float) -> Self:
         """The same with *ood* decided for the batch as a whole (Benjamini and Hochberg, 1995).
 
         Of the inputs called OOD, in expectation at most the share `level` are like the
@@ -161,17 +112,83 @@ class Decisions:
         if tested.any():
             out[tested] = benjamini_hochberg(self.p_value[tested], level=level).to(out)
         rule = torch.where(out, CODES["batch"], rule)
-        return replace(self, rule=rule, decision=decided(rule))
+        return self._with({"rule": rule, "decision": decided(rule)})
 
-    def to(self, device: torch.device | str) -> "Decisions":
+    def to(self, device: torch.device | str) -> Self:
         """The same on another device."""
-        return replace(self, **{n: tensor.to(device) for n, tensor in self._tensors().items()})
+        return self._with({n: tensor.to(device) for n, tensor in self._tensors().items()})
+
+    def shares(self) -> dict[str, Any]:
+        """The number of inputs, and the share of each decision."""
+        counts, count = self._counts(), max(len(self), 1)
+        return {"inputs": len(self), **{name: number / count for name, number in counts.items()}}
 
     def _counts(self) -> dict[str, int]:
         return {name: int((self.decision == i).sum()) for i, name in enumerate(DECISIONS)}
 
     def _tensors(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def _with(self, tensors: Mapping[str, Tensor]) -> Self:
+        return type(self)(**{**vars(self), **tensors})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decisions(Decided):
+    """Decisions for N inputs: answer, unsure or OOD, with the numbers behind them."""
+
+    decision: Tensor  # (N,) an index into DECISIONS
+    label: Tensor  # (N,) the most probable class; -1 where the input is not finite
+    probability: Tensor  # (N,) of the label, calibrated
+    p_value: Tensor  # (N,) of the input being like the calibration data
+    score: Tensor  # (N,) of the detector, larger = further out
+    failure_score: Tensor  # (N,) larger = the label is more likely wrong
+    rule: Tensor  # (N,) an index into RULES: which rule decided
+    in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
+    sets: Tensor | None = None  # (N, C) the classes of the prediction set
+    names: tuple[str, ...] | None = None  # of the classes
+    false_alarm: float = 0.01
+
+    @property
+    def set_sizes(self) -> Tensor:
+        """The number of classes in each prediction set, `(N,)`."""
+        if self.sets is None:
+            raise NescioError("this guard gives no prediction sets; make it with sets=0.1")
+        return self.sets.sum(1)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Arrays by name, one row per input; decisions, rules and sets in words."""
+        found = super().columns()
+        if self.names is not None:
+            found["label"] = np.array([*self.names, ""])[found["label"]]  # -1: without a label
+        if self.sets is not None:
+            found["set"] = _sets(found.pop("sets"), self.names)
+        return found
+
+    def summary(self, labels: Array | None = None) -> dict[str, Any]:
+        """Shares of the inputs by decision; with true labels also the errors among the answers.
+
+        inputs, errors: counts. answer, unsure, ood, out_of_range, set_coverage: shares of all
+        inputs. risk: the share of the answers that are wrong; None where nothing is answered.
+        """
+        found, count = self.shares(), max(len(self), 1)
+        found["out_of_range"] = int((~self.in_range).sum()) / count
+        if self.sets is not None:
+            found["mean_set_size"] = float(self.set_sizes.double().sum()) / count
+        if labels is None:
+            return found
+        truth = as_tensor(labels, "labels").to(self.label.device)
+        if truth.shape != self.label.shape:
+            raise NescioError(f"{len(self)} decisions but labels of shape {tuple(truth.shape)}")
+        classes = sys.maxsize if self.sets is None else self.sets.shape[1]
+        truth = check_labels(truth, classes, truth.shape)
+        wrong = (self.label != truth) & self.answered
+        found["errors"] = int(wrong.sum())
+        answers = int(self.answered.sum())
+        found["risk"] = int(wrong.sum()) / answers if answers else None
+        if self.sets is not None:
+            found["set_coverage"] = float(self.sets.gather(1, truth[:, None]).double().mean())
+        return found
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -11,6 +11,7 @@ from nescio.guards.rules import Rule, rate_interval
 
 if TYPE_CHECKING:
     from nescio.guards.decide import Guard
+    from nescio.guards.regression_guard import RegressionGuard
 
 SHIFT = (
     "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
@@ -26,25 +27,26 @@ COLUMNS = ("group", "samples", "OOD above", *SHARES)
 def guarantees(guard: "Guard") -> tuple[str, ...]:
     """The guarantees with their assumptions, and what is not guaranteed."""
     sets = [] if guard.sets is None else ["Sets: " + guard.sets.guarantee]
-    withheld = [_why_not(guard, rule) for rule in guard.rules if not rule.coverage.holds]
-    known = [*_dropped(guard), *_repeated(guard)]
-    return (_ood(guard), _unsure(guard), *sets, *withheld, *known, *_strength(guard), SHIFT)
+    known = [*dropped_words(guard), *repeated_words(guard)]
+    said = (ood_words(guard), _unsure(guard), *sets, *guard.withheld, *known)
+    return (*said, *strength_words(guard), SHIFT)
 
 
-def warn_about(guard: "Guard") -> None:
+def warn_about(guard: "Guard | RegressionGuard") -> None:
     """Warn where a new guard was calibrated on copies, or will abstain on every input."""
-    for text in _dropped(guard):
+    for text in dropped_words(guard):
         warn(text, RepeatedInputsWarning, stacklevel=3)
     if not guard.notes["repeats"]:
-        for text in _repeated(guard):
+        for text in repeated_words(guard):
             warn(text, RepeatedInputsWarning, stacklevel=3)
     if not any(rule.coverage.holds for rule in guard.rules):
         more = f" So in all {len(guard.rules)} groups." if len(guard.rules) > 1 else ""
-        text = f"the guard will abstain on every input. {_why_not(guard, guard.rules[0])}{more}"
+        text = f"the guard will abstain on every input. {guard.withheld[0]}{more}"
         warn(text, FewSamplesWarning, stacklevel=3)
 
 
-def _ood(guard: "Guard") -> str:
+def ood_words(guard: "Guard | RegressionGuard") -> str:
+    """How often inputs like the calibration data are called OOD."""
     samples = [len(rule.scores) for rule in guard.rules]
     alike = {"class": " with the same predicted class", "groups": " of the same group"}
     spread = ""
@@ -52,11 +54,11 @@ def _ood(guard: "Guard") -> str:
         low, high = rate_interval(samples[0], guard.false_alarm)
         spread = (
             " Where scores do not tie, the rate of one calibration set lies between "
-            f"{_rounded(low, ROUND_FLOOR)} and {_rounded(high)} in 95 of 100 samples."
+            f"{rounded(low, ROUND_FLOOR)} and {rounded(high)} in 95 of 100 samples."
         )
     return (
         f"OOD: an input like the calibration data{alike.get(guard.by or '', '')} is called OOD "
-        f"with probability at most {_percent(guard.false_alarm)} (conformal p-values against "
+        f"with probability at most {percent(guard.false_alarm)} (conformal p-values against "
         f"{sum(samples):,} samples). This holds on average over calibration sets, for any "
         f"network and detector, if the input and the samples are exchangeable.{spread}"
     )
@@ -74,16 +76,16 @@ def _unsure(guard: "Guard") -> str:
     samples = sum(rule.coverage.samples for rule in holding)
     answered = sum(rule.coverage.answered for rule in holding)
     return (
-        f"Unsure: of the inputs that are answered, at most {_percent(guard.risk)} get a wrong "
+        f"Unsure: of the inputs that are answered, at most {percent(guard.risk)} get a wrong "
         f"label{each}. The calibration data show this with a confidence of "
-        f"{_percent(guard.confidence)}: {whose}it fails for at most "
-        f"{_percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
+        f"{percent(guard.confidence)}: {whose}it fails for at most "
+        f"{percent(1 - guard.confidence)} of calibration sets (exact binomial bounds, tested in "
         "an order fixed beforehand). It holds if samples and inputs are drawn independently from "
         f"one distribution. Of {samples:,} samples that are not OOD, {answered:,} are answered."
     )
 
 
-def _strength(guard: "Guard") -> list[str]:
+def strength_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What the chosen detector found of the outliers that it was chosen by."""
     if not (record := guard.detector.chosen):
         return []
@@ -102,7 +104,7 @@ def _strength(guard: "Guard") -> list[str]:
     ]
 
 
-def _dropped(guard: "Guard") -> list[str]:
+def dropped_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What the training samples among the calibration data mean."""
     if not (count := guard.notes.get("dropped", 0)):
         return []
@@ -113,7 +115,7 @@ def _dropped(guard: "Guard") -> list[str]:
     ]
 
 
-def _repeated(guard: "Guard") -> list[str]:
+def repeated_words(guard: "Guard | RegressionGuard") -> list[str]:
     """What equal inputs mean for the guarantees."""
     if guard.notes.get("repeats"):
         return [
@@ -130,7 +132,7 @@ def _repeated(guard: "Guard") -> list[str]:
     ]
 
 
-def _why_not(guard: "Guard", rule: Rule) -> str:
+def why_not(guard: "Guard", rule: Rule) -> str:
     """Why nothing is answered in a group."""
     found = rule.coverage
     where = f"In group {rule.group}" if rule.group else "Here"
@@ -143,7 +145,7 @@ def _why_not(guard: "Guard", rule: Rule) -> str:
     said = (
         f"{where} nothing is answered: {found.errors} errors among the {found.answered:,} "
         f"most confident of {found.samples:,} samples show a risk of at most "
-        f"{_rounded(found.bound)}, not of {_percent(guard.risk)}.{_other_risks(rule)}"
+        f"{rounded(found.bound)}, not of {percent(guard.risk)}.{other_risks(rule)}"
     )
     least = found.needed or fewest(guard.risk, guard.confidence)
     total = max(1, math.ceil(least * len(rule.scores) / found.samples))
@@ -161,12 +163,12 @@ def _why_not(guard: "Guard", rule: Rule) -> str:
     return f"{said} Only from {total:,} samples on could fewer and more confident answers be tried."
 
 
-def _other_risks(rule: Rule) -> str:
+def other_risks(rule: Rule) -> str:
     """What other risks would answer, as a sentence."""
     rows = rule.at_risks()
     if not rows:
         return ""
-    shares = [f"{_percent(risk)} answers {share:.1%}" for risk, share in rows]
+    shares = [f"{percent(risk)} answers {share:.1%}" for risk, share in rows]
     return f" A risk of {', of '.join(shares)} of the samples (each risk shown by itself)."
 
 
@@ -176,11 +178,11 @@ def table(guard: "Guard") -> str:
     for rule in guard.rules:
         found, count = rule.coverage, len(rule.scores)
         share = f"{found.answered / max(1, count):.1%}"
-        answers = [share, str(found.errors), _rounded(found.bound), f"{found.threshold:.4g}"]
+        answers = [share, str(found.errors), rounded(found.bound), f"{found.threshold:.4g}"]
         answers = answers if found.holds else ["0 %", "-", "-", "never"]
         rows.append([rule.group or "all", f"{count:,}", f"{rule.limit:.4g}", *answers])
     larger = [
-        [rule.group or "all", _percent(risk), f"{share:.1%}"]
+        [rule.group or "all", percent(risk), f"{share:.1%}"]
         for rule in guard.rules
         for risk, share in rule.at_risks()
     ]
@@ -190,12 +192,12 @@ def table(guard: "Guard") -> str:
     return "\n".join([text_table(COLUMNS, rows), *more])
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """A share as it was asked for."""
     return f"{100 * share:.10g} %"
 
 
-def _rounded(share: float, rounding: str = ROUND_CEILING) -> str:
+def rounded(share: float, rounding: str = ROUND_CEILING) -> str:
     """A bound in three digits that is still one."""
     whole = Context(prec=12).create_decimal_from_float(100 * share)  # without what floats add
     return f"{float(Context(prec=3, rounding=rounding).plus(whole)):.3g} %"

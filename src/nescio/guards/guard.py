@@ -4,53 +4,36 @@ Each guarantee is shown on calibration samples that tuned nothing, and calibrati
 network or a detector was fitted on are refused, where this can be known.
 """
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from nescio import calibration as calibrations
-from nescio import metrics
 from nescio.calibration import Map
-from nescio.conformal import threshold
-from nescio.conformal.score_limits import check_groups
+from nescio.conformal import check_groups, threshold
 from nescio.core import (
-    Categorical,
     Head,
     NescioError,
     categorical,
     check_labels,
-    log_odds,
 )
-from nescio.core.registry import detectors
-from nescio.data import door
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
-from nescio.detectors.default import (
-    GRID,
-    See,
-    default_detector,
-    is_labeled,
-    some,
-    watched_layers,
-)
-from nescio.detectors.failure.recommended import recommended
-from nescio.detectors.observe import observe
-from nescio.detectors.observe.network import Network, check_classes, head_of, kept, networks
-from nescio.guards.decide import CLASS, Guard, describes, learn_range, read_samples
+from nescio.detectors import Activations, Detector
+from nescio.detectors.observe.network import head_of, kept
+from nescio.guards.decide import CLASS, Guard, describes, read_samples
+from nescio.guards.fit_regression import guard_regression
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
+from nescio.guards.observing import Fitted, both_detectors, copies_of, known, read_data, rows_of
 from nescio.guards.rules import Rule, fit_rule
-from nescio.guards.splitting import Split, split, unknown_to
-from nescio.models import Member, same_head
-from nescio.nets import Output, copied, named_columns
+from nescio.guards.splitting import TUNING, Split, split, unknown_to
+from nescio.guards.watching import learn_range
+from nescio.models import task_of
+from nescio.nets import Output
 
-BANK = 20_000  # features that the failure score searches neighbors among, at most
+RISK, SETS = 0.02, 0.1  # where nothing else is asked for
 MANY = 10_000  # calibration samples, of which some may choose the failure score
-Fitted = Detector | str | Callable[[Activations], Detector]
 
 
 def guard(
@@ -61,10 +44,13 @@ def guard(
     detector: Fitted | None = None,
     failure: Fitted | None = None,
     false_alarm: float = 0.01,
-    risk: float = 0.02,
+    risk: float | None = None,
     confidence: float = 0.95,
     calibration_map: str | None = "temperature",
-    sets: float | None = 0.1,
+    sets: float | None = SETS,
+    miscoverage: float | None = None,
+    intervals: str | None = None,
+    max_width: Any = None,
     by: Any = None,
     names: Sequence[str] | None = None,
     repeats: bool = False,
@@ -75,13 +61,17 @@ def guard(
     seed: int = 0,
     batch_size: int = 256,
     progress: bool | None = None,
-) -> Guard:
+) -> Any:
     """A guard that decides for every input: answer, or abstain as unsure or OOD.
+
+    A `Guard` of classes, or where the head is of a regression, a `RegressionGuard`, which also
+    gives every input a prediction interval.
 
     >>> guard = nescio.guard(net, (x, y), train=(x_train, y_train), risk=0.02)  # doctest: +SKIP
     >>> guard(x_new).decision  # doctest: +SKIP
 
-    source: an `nn.Module`, a nescio model or a list of modules; None where `calibration` and
+    source: an `nn.Module`, a nescio model or a list of modules, of a regression also MC dropout;
+      None where `calibration` and
       `train` are activations. It is copied: later training does not change the guard.
     calibration: inputs with labels, `(x, y)`, a loader or activations; never training data, and
       drawn like the inputs to come.
@@ -94,36 +84,78 @@ def guard(
       failure score; from 10,000 calibration samples on, the other one if it is clearly better.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
-      the calibration data must show it.
+      the calibration data must show it. An answer about a number is wrong if its interval misses.
+      risk is 0.02 by default, of a regression 0.1.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
     sets: the largest share of prediction sets that may miss the true class; None gives no sets.
+    miscoverage: of a regression, the largest share of intervals that may miss the target, of
+      several targets any of them; 0.05 by default.
+    intervals: of a regression, `normalized`, `quantile`, `spread` or `residual`, see
+      `nescio.conformal`; None: the narrowest on a part of the calibration data.
+    max_width: of a regression, the width of an interval above which nothing is answered; one
+      number, or one for each target.
     by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
       as training data.
-    names: of the classes. layers, pool: as for `observe`, where a detector is fitted; the default
-      detector pools by "grid".
+    names: of the classes, or of the targets. layers, pool: as for `observe`, where a detector is
+      fitted; the default detector pools by "grid".
     output, head: where the logits are in what the network returns, and how they are read, as for
       `observe`. A guard whose `output` is a function is loaded with it again.
     """
-    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": risk, "confidence": confidence}
-    check_shares(**wish)
-    members = _copies(source, batch_size, head, calibration)
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "confidence": confidence}
+    both: dict[str, Any] = {"train": train, "detector": detector, "names": names, "head": head}
+    both |= {"repeats": repeats, "seed": seed, "progress": progress, "reading": reading}
+    of_numbers = {"miscoverage": miscoverage, "intervals": intervals, "max_width": max_width}
+    if task_of(source, head) == "regression":
+        of_classes = {"failure": failure, "by": by, "sets": None if sets == SETS else sets}
+        of_classes["calibration_map"] = None if describes(calibration_map) else calibration_map
+        _refuse(of_classes, "classes", "numbers")
+        return guard_regression(source, calibration, risk=risk, **wish, **of_numbers, **both)
+    _refuse(of_numbers, "numbers", "classes; if it is a regression, say how it is read: head=")
+    wish["risk"] = RISK if risk is None else risk
+    own = {"failure": failure, "calibration_map": calibration_map, "sets": sets, "by": by}
+    return _guard_classes(source, calibration, wish=wish, **own, **both)
+
+
+def _guard_classes(
+    source: Any,
+    calibration: Any,
+    *,
+    train: Any,
+    detector: Fitted | None,
+    failure: Fitted | None,
+    wish: Mapping[str, Any],
+    calibration_map: str | None,
+    sets: float | None,
+    by: Any,
+    names: Sequence[str] | None,
+    repeats: bool,
+    reading: Mapping[str, Any],
+    head: Head | str | None,
+    seed: int,
+    progress: bool | None,
+) -> Guard:
+    """The guard of networks that predict classes; the options are those of `guard`."""
+    check_shares(**wish)
+    members = copies_of(source, reading["batch_size"], head, calibration)
     data = {"calibration": calibration, "train": train}
-    samples, trained = _read(members, data, (detector, failure), reading, progress)
+    samples, trained = read_data(members, data, (detector, failure), reading, progress)
     groups, given = _groups(by, samples.samples), samples.samples
     if not repeats and samples.hashes is not None:
         new = unknown_to(samples.hashes, known(trained, source, (detector, failure)))
-        samples, groups = _rows(samples, new), None if groups is None else groups[new]
+        samples, groups = rows_of(samples, new), None if groups is None else groups[new]
     labels = _labels(samples)
     fitting = trained is None and not isinstance(detector, Detector)
     count = samples.samples
     choosing = detector is None and failure is None and count >= MANY
-    needs = {"fitting": fitting, "tuning": choosing or not describes(calibration_map)}
-    parts = split(count, **needs, false_alarm=false_alarm, seed=seed)
+    tunes = TUNING if choosing or not describes(calibration_map) else 0.0
+    rates: Any = {"false_alarm": wish["false_alarm"], "seed": seed}
+    parts = split(count, fitting=fitting, tuning=tunes, **rates)
     tuning = (samples[parts.tuning], labels[parts.tuning]) if choosing else None
     base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    fitted, failure_score = _detectors(detector, failure, base, tuning, (members, reading))
+    fitted, failure_score = both_detectors(detector, failure, base, tuning, (members, reading))
+    output = reading["output"]
     bare = Guard(
         detector=fitted,
         failure=failure_score,
@@ -131,7 +163,7 @@ def guard(
         **_unfitted(samples, by, names),
         output=kept(fitted.about, "output", None) if output is None else output,
         nets=tuple(member.net for member in members),
-        batch_size=batch_size,
+        batch_size=reading["batch_size"],
         notes={
             **_notes(samples, trained, parts, fitted),
             **{"seed": seed, "repeats": repeats, "dropped": given - count},
@@ -141,6 +173,13 @@ def guard(
     complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
+
+
+def _refuse(options: Mapping[str, Any], what: str, here: str) -> None:
+    """Refuse options of the other task."""
+    for name, value in options.items():
+        if value is not None:
+            raise NescioError(f"{name}= is for a guard of {what}; this network predicts {here}")
 
 
 def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dict[str, Any]:
@@ -195,135 +234,14 @@ def _complete(
     return replace(found, sets=threshold(deciding, labels, **options))
 
 
-def _read(
-    members: Sequence[Member],
-    data: Mapping[str, Any],
-    given: tuple[Any, Any],
-    options: Mapping[str, Any],
-    progress: bool | None,
-) -> tuple[Activations, Activations | None]:
-    """Activations of the calibration data and, where there are some, of the training data."""
-    nets = [member.net for member in members]
-    layers, pool = _layers_to_read(
-        nets, *given, options["layers"], options["pool"] or _pool(given[0]), options["output"]
-    )
-    own = {**options, "pool": pool, "progress": progress}
-    own.pop("layers")
-    samples, layers = _observed(members, data["calibration"], layers, "calibration", **own)
-    if data["train"] is None:
-        return samples, None
-    read = head_of(samples.about) or categorical()
-    members = [replace(member, head=read) for member in members]
-    return samples, _observed(members, data["train"], layers, "train", **own)[0]
-
-
-def _pool(detector: Fitted | None) -> str:
-    return GRID if detector is None else "mean"
-
-
-def _seeing(
-    members: Sequence[Member], base: Activations | None, options: Mapping[str, Any]
-) -> See | None:
-    """What runs the networks on outliers, as they were run on the training data."""
-    if not members or base is None or not base.features or "pool" not in base.about:
-        return None  # activations of the user's
-    own = {**options, "layers": list(base.features), "pool": base.about["pool"]}
-    own |= {"inputs": True, "progress": False}
-    read = head_of(base.about) or categorical()
-    return partial(observe, [replace(member, head=read) for member in members], **own)
-
-
-def _layers_to_read(
-    nets: Sequence[nn.Module],
-    detector: Fitted | None,
-    failure: Fitted | None,
-    layers: Any,
-    pool: str,
-    output: Output,
-) -> tuple[Any, str]:
-    """The layers and the pooling: of a fitted detector, as given, or found with some inputs."""
-    if isinstance(detector, Detector):
-        more = [] if failure is None or isinstance(failure, Detector) else [None]
-        return [*detector.layers, *more], detector.about.get("pool", pool)
-    if nets and layers is None:
-        return lambda x: watched_layers(nets[0], x, pool=pool, output=output), pool
-    return layers, pool
-
-
-def known(
-    train: Activations | None, source: Any, fitted: Sequence[Any]
-) -> Iterator[tuple[str, Tensor | None]]:
-    """Hashes of inputs that something was trained or fitted on, with words for where they are.
-
-    source: the model, or models and modules in a list. fitted: detectors that were given.
-    """
-    yield "the training data given", None if train is None else train.hashes
-    for seen in _seen(source):
-        yield "the data the model was trained on", seen
-    for one in fitted:
-        if isinstance(one, Detector):
-            yield f"the data the detector {one.name} was fitted on", one.fitted_on
-
-
-def _seen(source: Any) -> Iterator[Tensor]:
-    """Hashes of the inputs that each of the models was trained on, where they are known."""
-    if isinstance(source, (list, tuple)):
-        for part in source:
-            yield from _seen(part)
-    elif isinstance(found := getattr(source, "seen", None), Tensor):
-        yield found
-
-
-def _rows(samples: Activations, chosen: Tensor) -> Activations:
-    """The chosen samples; no copy where these are all."""
-    return samples if len(chosen) == samples.samples else samples[chosen]
-
-
-def _copies(source: Any, batch_size: int, head: Head | str | None, data: Any) -> list[Member]:
-    """The networks as they are now, in evaluation mode; none for activations alone.
-
-    data: if they are a table of numbers, the copies know the names of its columns.
-    """
-    if batch_size < 1:
-        raise NescioError(f"batch_size must be at least 1, got {batch_size}")
-    members = [] if source is None else networks(source, head)
-    for member in members[:1]:
-        check_classes(member.head)
-    if not all(same_head(member.head, members[0].head) for member in members):
-        raise NescioError("the networks have different heads; guard those of one head")
-    return own_copies(members, data)
-
-
-def own_copies(members: Sequence[Member], data: Any) -> list[Member]:
-    """The members with copies of their networks: later training does not change a guard."""
-    nets = [named_columns(copied(member.net).eval(), data) for member in members]
-    return [replace(member, net=net) for member, net in zip(members, nets, strict=True)]
-
-
-def _observed(
-    members: Sequence[Member], data: Any, layers: Any, name: str, **options: Any
-) -> tuple[Activations, Any]:
-    """Activations with their inputs, and the layers to read in other data."""
-    if isinstance(data, Activations):
-        return data, list(data.features)
-    if not members:
-        raise NescioError(
-            f"without a network {name} must be activations, got {type(data).__name__}"
-        )
-    batches = door.batches(data, batch_size=options["batch_size"], **Network(members[0].net).reads)
-    if callable(layers):  # they are chosen by means of a few inputs
-        layers = layers(batches.first[0])
-    return observe(list(members), batches, layers=layers, inputs=True, **options), layers
-
-
 def _labels(samples: Activations) -> Tensor:
     if samples.labels is None:
         raise NescioError("calibration data need labels: (x, y); the risk is about them")
     given = samples.labels
     if given.is_floating_point() and not (given == given.round()).all():
         raise NescioError(
-            "the calibration labels are not whole numbers; a guard decides about classes 0, 1, "
-            "...; for a regression see nescio.conformal.residual"
+            "the calibration labels are not whole numbers; if the network predicts numbers, say "
+            "how: head='gaussian' (mean and variance) or head='fixed_variance' (mean)"
         )
     labels = check_labels(given, samples.classes, (samples.samples,)).to(samples.logits.device)
     if (labels == labels[0]).all():
@@ -340,45 +258,6 @@ def _groups(by: Any, samples: int) -> Tensor | None:
     if isinstance(by, str):
         raise NescioError(f"by is 'class' or group numbers, one per calibration sample; got {by!r}")
     return check_groups(by, samples)
-
-
-def _detectors(
-    detector: Fitted | None,
-    failure: Fitted | None,
-    base: Activations | None,
-    tuning: tuple[Activations, Tensor] | None,
-    run: tuple[Sequence[Member], Mapping[str, Any]],
-) -> tuple[Detector, Detector | None]:
-    """The detector of OOD inputs and the failure score; `tuning`: labeled samples to choose it."""
-    failure_score = None if failure is None else fitted_detector(failure, base)
-    if detector is not None:
-        return fitted_detector(detector, base), failure_score
-    assert base is not None
-    see, nets = _seeing(run[0], base, run[1]), [member.net for member in run[0]]
-    return default_detector(base, see), failure_score or default_failure(base, tuning, nets)
-
-
-def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
-    """The detector that is meant, fitted on `base` where it is not yet."""
-    if isinstance(wanted, Detector):
-        return wanted
-    build: Callable[..., Detector]
-    build = wanted if not isinstance(wanted, str) else detectors.built(wanted)
-    if isinstance(wanted, str) and "train" not in inspect.signature(build).parameters:
-        try:
-            unfitted: Detector = build()  # type: ignore[call-arg]
-        except TypeError:
-            raise NescioError(
-                f"{wanted} needs more than its name: make it, as in detectors.{wanted}(...), and "
-                "give that"
-            ) from None
-        return unfitted
-    if base is None:
-        raise NescioError("a failure score is fitted on train=; give it, or a fitted one")
-    made = build(base)
-    if not isinstance(made, Detector):
-        raise NescioError(f"the function for a detector returned a {type(made).__name__}")
-    return made
 
 
 def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
@@ -406,7 +285,11 @@ def _rules(
 ) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
     """The numbers of the groups, and the rules of each."""
     samples = read_samples(bare, activations, labels)
-    options = {"risk": bare.risk, "confidence": bare.confidence, "false_alarm": bare.false_alarm}
+    options: Any = {
+        "risk": bare.risk,
+        "confidence": bare.confidence,
+        "false_alarm": bare.false_alarm,
+    }
     if bare.by is None:
         return (0,), (fit_rule("", samples, **options),)
     groups = bare.predictions(activations)[0].labels if groups is None else groups
@@ -417,46 +300,3 @@ def _rules(
         for number in numbers
     )
     return tuple(numbers), tuple(rules)
-
-
-SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
-CLEAR = 0.8  # level of the interval that must lie on the side of the log-odds
-
-
-def default_failure(
-    train: Activations,
-    tuning: tuple[Activations, Tensor] | None = None,
-    nets: Sequence[nn.Module] = (),
-) -> Detector | None:
-    """The failure score: the recommended one after a hidden linear layer; None: the log-odds.
-
-    Where there are tuning samples with errors, the other one is taken if it is clearly better: its
-    area under risk and coverage is smaller in all but few of their resamples. Without labels of the
-    training data there is no choice.
-    """
-    if not is_labeled(train):
-        return None
-    hidden = all(map(has_hidden_linear, nets))
-    if tuning is None and not hidden:
-        return None
-    made = recommended(some(train, BANK))
-    usual = made if hidden else None
-    if tuning is None:
-        return usual
-    samples, labels = tuning
-    answers = Categorical(samples.logits.double())
-    wrong = (answers.labels != labels.to(answers.device)).cpu()
-    if not wrong.any() or wrong.all():
-        return usual
-    plain, better = log_odds(answers).cpu(), made(samples).cpu()
-    found = metrics.selective_test(better, plain, wrong, of=["aurc"], level=CLEAR, resamples=200)
-    if hidden:
-        return None if found["aurc"].low > 0 else made
-    return made if found["aurc"].high < 0 else None
-
-
-def has_hidden_linear(net: nn.Module) -> bool:
-    """Whether a linear layer gives the features of the last one, and no layer of sequences does."""
-    layers = list(net.modules())
-    linear = sum(isinstance(layer, nn.Linear) for layer in layers)
-    return linear > 1 and not any(isinstance(layer, SEQUENTIAL) for layer in layers)

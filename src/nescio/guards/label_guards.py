@@ -20,13 +20,13 @@ from nescio.core import (
     two_logits,
 )
 from nescio.data import door
-from nescio.detectors import Detector, knn
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector, knn
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import members_of_labels
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import Decisions
-from nescio.guards.guard import Fitted, fitted_detector, guard, known, own_copies
+from nescio.guards.guard import guard
+from nescio.guards.observing import Fitted, fitted_detector, known, own_copies
 from nescio.guards.splitting import FITTING, unknown_to
 from nescio.models import Member
 from nescio.nets import Output

@@ -88,6 +88,47 @@ def largest_coverage(
     return replace(found, at_risks=tuple(shares))
 
 
+def whole_or_largest(
+    score: Numbers,
+    wrong: Numbers,
+    *,
+    risk: float,
+    confidence: float = 0.95,
+    room: Numbers | float = 0.0,
+) -> Coverage:
+    """All inputs if these can be answered, otherwise the largest coverage.
+
+    For scores that say little about errors, where the walk from small coverages often ends early by
+    chance, and all samples together show most. Each of the two may fail with half of the
+    probability 1 - confidence, so that both hold together with the whole of it.
+    """
+    half = 1 - (1 - confidence) / 2
+    whole = all_or_none(wrong, risk=risk, confidence=half)
+    if whole.holds:
+        return whole
+    return largest_coverage(score, wrong, risk=risk, confidence=half, room=room)
+
+
+def all_or_none(wrong: Numbers, *, risk: float, confidence: float = 0.95) -> Coverage:
+    """Answer every input or none, as one exact binomial test says: of a score that is constant."""
+    check_shares(risk=risk, confidence=confidence)
+    errors = numbers("wrong", wrong, axes=1).astype(np.int64)
+    samples, total = len(errors), int(errors.sum())
+    levels = [one for one in RISKS if one > risk]
+    bound = float(upper_bound(total, samples, confidence))
+    holds = bound <= risk
+    wish = {"risk": risk, "confidence": confidence}
+    return Coverage(
+        threshold=math.inf if holds else -math.inf,
+        samples=samples,
+        answered=samples,
+        errors=total,
+        bound=bound,
+        needed=samples if holds else enough(samples, samples, total, **wish),
+        at_risks=() if holds else tuple((one, float(bound <= one)) for one in levels),
+    )
+
+
 def _walk(scores: Array, total: Array, reach: Array, risk: float, confidence: float) -> Coverage:
     """From the first rank upwards; scores ascending, and the errors among the first of them."""
     samples = len(scores)

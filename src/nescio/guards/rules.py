@@ -11,7 +11,9 @@ have made the difference, and a threshold lies that much above the failure score
 inputs that come again and again stay on one side, alone or in a batch.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,7 +22,13 @@ from nescio.conformal import needed
 from nescio.conformal.score_limits import allowed, rounding
 from nescio.core import NescioError
 from nescio.guards.decisions import CODES
-from nescio.guards.largest_coverage import NOTHING, Coverage, largest_coverage
+from nescio.guards.largest_coverage import (
+    NOTHING,
+    Coverage,
+    largest_coverage,
+)
+
+Search = Callable[..., Coverage]  # as `largest_coverage`
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +84,21 @@ class Rule:
 
 
 def fit_rule(
-    group: str, samples: Scored, *, false_alarm: float, risk: float, confidence: float
+    group: str,
+    samples: Scored,
+    *,
+    false_alarm: float,
+    risk: float,
+    confidence: float,
+    most: float = math.inf,
+    search: Search = largest_coverage,
 ) -> Rule:
-    """The rules from calibration samples, none of which fitted what scores them."""
+    """The rules from calibration samples, none of which fitted what scores them.
+
+    search: what finds the threshold of the failure score, and shows its risk.
+    most: failure scores above it are never answered, a wish that was fixed beforehand. Given their
+    number, the samples below it are independent draws of such inputs, so the bound is exact, too.
+    """
     ood = allowed(len(samples), false_alarm)
     if not ood:
         where = f" in group {group}" if group else ""
@@ -89,16 +109,14 @@ def fit_rule(
         )
     scores = samples.score.sort().values
     limit = float(scores[-ood])
-    in_dist = samples[samples.score + rounding(samples.score) < limit]  # by more than rounding
+    wanted = samples.score + rounding(samples.score) < limit  # by more than rounding
+    in_dist = samples[wanted & (samples.failure_score <= most)]
     if not len(in_dist):
         return Rule(group, scores, limit, NOTHING)
-    coverage = largest_coverage(
-        in_dist.failure_score,
-        in_dist.wrong,
-        risk=risk,
-        confidence=confidence,
-        room=rounding(in_dist.failure_score),
-    )
+    wish = {"risk": risk, "confidence": confidence}
+    room, failure_score = rounding(in_dist.failure_score), in_dist.failure_score
+    coverage = search(failure_score, in_dist.wrong, **wish, room=room)
+    coverage = replace(coverage, threshold=min(coverage.threshold, most))
     return Rule(group, scores, limit, coverage)
 
 

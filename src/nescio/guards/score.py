@@ -18,7 +18,10 @@ from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
-from nescio.guards.guard_file import weights_digest
+from nescio.guards.file_parts import weights_digest
+from nescio.guards.regression_decisions import RegressionDecisions, interval_columns
+from nescio.guards.regression_file import regression_manifest, regression_tensors
+from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
 from nescio.nets import columns_of
 
@@ -65,7 +68,7 @@ class Summary:
 
 
 def score(
-    guard: Guard,
+    guard: Guard | RegressionGuard,
     source: Any,
     out: str | Path,
     *,
@@ -97,7 +100,12 @@ def score(
 
 
 def _written(
-    guard: Guard, stream: Stream, out: Path, batch_bytes: int, resume: bool, progress: bool | None
+    guard: Guard | RegressionGuard,
+    stream: Stream,
+    out: Path,
+    batch_bytes: int,
+    resume: bool,
+    progress: bool | None,
 ) -> Summary:
     size = batch_bytes // (stream.sample_bytes + ROW)
     if size >= guard.batch_size:
@@ -130,8 +138,13 @@ def _written(
     return result
 
 
-def fingerprint(guard: Guard) -> str:
+def fingerprint(guard: Guard | RegressionGuard) -> str:
     """What tells a guard from any that decides differently."""
+    if isinstance(guard, RegressionGuard):
+        about = regression_manifest(guard, weights=False)
+        about.pop("torch")
+        found = sorted(regression_tensors(guard).items())
+        return digest(json.dumps(about, sort_keys=True), *(t for n, t in found if "probe" not in n))
     tensors: list[torch.Tensor] = []
     said: list[object] = [guard.groups, guard.by, guard.names]
     said += [guard.head.name, dict(guard.head.options)]
@@ -164,7 +177,7 @@ def _stream(source: Any, columns: Columns | None) -> Stream:
     return array_stream(source) if is_array else door.loaded_stream(source)
 
 
-def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
+def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> None:
     if batch_bytes < 1:
         raise NescioError(f"batch_bytes must be at least 1, got {batch_bytes}")
     if guard.by == "groups":
@@ -172,7 +185,10 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
             "this guard was made with groups, which a file of inputs does not say; decide in "
             "Python: guard(x, groups=...)"
         )
-    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in OWN]
+    own: tuple[str, ...] = OWN
+    if isinstance(guard, RegressionGuard):
+        own = (*OWN, *interval_columns(guard.names, guard.targets))
+    taken = [] if stream.kept is None else [name for name in stream.kept(0, 0) if name in own]
     if taken:
         raise NescioError(
             f"decisions have a column {taken[0]!r} of their own; rename that of {stream.name}, or "
@@ -194,7 +210,7 @@ def _check(guard: Guard, stream: Stream, batch_bytes: int) -> None:
 
 
 def _parts(
-    guard: Guard, stream: Stream, table: Table
+    guard: Guard | RegressionGuard, stream: Stream, table: Table
 ) -> Iterator[tuple[bytes, int, dict[str, int]]]:
     """Decisions about all inputs that are left, in order: the text, the rows, the counts.
 
@@ -226,7 +242,7 @@ def _parts(
     return in_order(decide, chain(ahead, blocks), threads)
 
 
-def _counts(stream: Stream, first: int, found: Decisions) -> dict[str, int]:
+def _counts(stream: Stream, first: int, found: Decisions | RegressionDecisions) -> dict[str, int]:
     decisions = np.bincount(found.decision.cpu().numpy(), minlength=len(DECISIONS)).tolist()
     rules = np.bincount(found.rule.cpu().numpy(), minlength=len(RULE_NAMES)).tolist()
     wrong = sum(first <= sample < first + len(found) for sample in tuple(stream.unreadable))

@@ -24,11 +24,22 @@ class Split:
     guarantees: Tensor  # show them
 
 
-def split(samples: int, *, fitting: bool, tuning: bool, false_alarm: float, seed: int) -> Split:
-    """A random split; an error says how many samples the false-alarm rate asks for."""
-    shares = (FITTING if fitting else 0.0, TUNING if tuning else 0.0)
+def split(
+    samples: int,
+    *,
+    fitting: bool,
+    tuning: float,
+    false_alarm: float,
+    seed: int,
+    most: int = ENOUGH,
+) -> Split:
+    """A random split; an error says how many samples the false-alarm rate asks for.
+
+    tuning, most: the share of the samples that tune, and their largest number.
+    """
+    shares = (FITTING if fitting else 0.0, tuning)
     first, second = (round(share * samples) for share in shares)
-    second = min(second, ENOUGH)
+    second = min(second, most)
     least = needed(false_alarm)
     if samples - first - second < least:
         whole = -(-least // (1 - sum(shares)))

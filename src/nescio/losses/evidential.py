@@ -54,7 +54,7 @@ def evidential(
 
     base = pointwise("evidential", head, score)
     text = f"{base.description[:-1]}, {form=}, {weight=}, {annealing=})"
-    return base.with_step(text, step).ignoring(ignore_index)
+    return base.with_step(text, step, weighted=base.weighted).ignoring(ignore_index)
 
 
 def _squared_error(logs: Tensor, labels: Tensor) -> Tensor:

@@ -20,14 +20,7 @@ from nescio.core import Head, NescioError, Slope, heads
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.ceda import ceda
-from nescio.losses.divergences import (
-    Sloped,
-    differentiable,
-    expected_nll,
-    forward,
-    from_flat,
-    reverse,
-)
+from nescio.losses.divergences import Sloped, differentiable, elbo, forward, reverse
 from nescio.losses.loss import Loss, pointwise
 
 
@@ -136,8 +129,7 @@ def _elbo(name: str, head: Head | None, **options: float) -> Loss:
     _check(weight)
 
     def sloped(logs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        (value, slope), (apart, rise) = expected_nll(logs, labels), from_flat(logs)
-        return value + weight * apart, slope + weight * rise
+        return elbo(logs, labels, weight)
 
     return with_slopes(name, head, sloped, **options)
 

@@ -1,5 +1,6 @@
 """Predictors: where members come from."""
 
+from nescio.models.mc_dropout import MCDropout as MCDropout
 from nescio.models.mc_dropout import mc_dropout as mc_dropout
 from nescio.models.model import Made as Made
 from nescio.models.model import Member as Member
@@ -20,5 +21,6 @@ from nescio.models.predictor import has_labels as has_labels
 from nescio.models.predictor import is_regression as is_regression
 from nescio.models.predictor import plain as plain
 from nescio.models.predictor import same_head as same_head
+from nescio.models.predictor import task_of as task_of
 from nescio.models.predictor import with_head as with_head
 from nescio.models.weight_samples import weight_samples as weight_samples

@@ -130,12 +130,19 @@ def _check_own(source: Any, head: Head | str | None, output: Output) -> None:
         )
 
 
+def task_of(source: Any, head: Head | str | None = None) -> str:
+    """What a network, read with a head, or a model is for; class labels if nothing says it."""
+    if head is not None:
+        return as_head(head).task
+    if isinstance(source, (list, tuple)) and source:
+        return task_of(source[0])
+    own = networks(source) if callable(getattr(source, "networks", None)) else []
+    return own[0].head.task if own else "classification"
+
+
 def has_labels(source: Any, head: Head | str | None = None) -> bool:
     """Whether a network is read, or a model was made, with a logit for each of several labels."""
-    if head is not None:
-        return as_head(head).task == "multilabel"
-    own = networks(source) if callable(getattr(source, "networks", None)) else []
-    return bool(own) and own[0].head.task == "multilabel"
+    return task_of(source, head) == "multilabel"
 
 
 def is_regression(source: Any, data: Any, head: Head | str | None = None) -> bool:
@@ -179,7 +186,8 @@ def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
     few = entering(x[:2], weight.device, weight.dtype, tokens=tokens)
     with refusing_shapes(few):
         outputs = selected(called(sharing(unwrapped(net)), few.clone()), output)
-    return known_head(outputs.shape[-1], y)
+    maps = y is not None and y.ndim == outputs.ndim - 1  # a label for each pixel or step
+    return known_head(outputs.shape[-1], y.flatten() if y is not None and maps else y)
 
 
 def check_passes(passes: object) -> None:

@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from nescio.core import DamagedError, NescioError, Saved, derive, numbers, readers, save_tensors
-from nescio.guards import Guard
+from nescio.guards import Guard, RegressionGuard
 from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values, tie_numbers
 
 Floats = NDArray[np.float64]
@@ -162,7 +162,7 @@ def monitor(
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
     """
-    if isinstance(calibration_scores, Guard):
+    if isinstance(calibration_scores, Guard | RegressionGuard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
     if _is_stream(calibration_scores):
         parts = [_scores("calibration_scores", part) for part in calibration_scores]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from typing import Any, cast
 
@@ -104,8 +104,12 @@ class Stack:
     def takes(self, features: Sequence[int]) -> bool:
         """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
         flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
-        scalings = [m.mean.shape for m in self.net.modules() if isinstance(m, Standardize)]
-        return self.stacked and flat and all(tuple(s) in ((), tuple(features)) for s in scalings)
+        return self.stacked and flat and all(s in ((), tuple(features)) for s in self._scalings)
+
+    @cached_property
+    def _scalings(self) -> list[tuple[int, ...]]:
+        modules = self.net.modules()
+        return [tuple(m.mean.shape) for m in modules if isinstance(m, Standardize)]
 
     def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
         """Outputs `(M, N, *axes, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""

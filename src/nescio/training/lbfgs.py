@@ -157,6 +157,6 @@ def check_full_batch(**unfit: object) -> None:
     if given := [name for name, value in unfit.items() if value]:
         raise NescioError(
             f"lbfgs does not go with {', '.join(given)}: it needs the same loss of all samples at "
-            "every step, and finds its own step lengths; leave them out (with batch_size=None), or "
-            "take adam"
+            "every step, and finds its own step lengths; leave them out (and take batch_size=None, "
+            "--batch-size 0 on the command line), or take adam"
         )

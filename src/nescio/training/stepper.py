@@ -20,24 +20,17 @@ from nescio.core import (
     NescioError,
     Prediction,
     Rng,
-    Saved,
     one_thread,
-    readers,
-    save_tensors,
 )
 from nescio.losses import Batch, Loss, Step, as_loss, nll
 from nescio.models import (
-    Made,
     Model,
     as_head,
-    check_weights,
-    describe,
-    rebuilt,
     same_head,
-    saved_head,
 )
+from nescio.nets import reads_tokens
 from nescio.nets.stack import Dense, Stack, dense, stack
-from nescio.training.optimizers import Optimizer, restored
+from nescio.training.optimizers import Optimizer
 from nescio.training.optimizers import optimizer as fresh
 from nescio.training.options import as_rows, member_numbers, whole
 from nescio.training.prepare import make_members
@@ -45,7 +38,6 @@ from nescio.training.step_inputs import StepInputs
 from nescio.training.team import Team, runs_alone
 from nescio.training.update import advance
 
-KIND = "stepper"
 TINY = 1e-30  # in place of a sum of weights that is 0
 SETTINGS = ("learning_rate", "clip", "seed", "rounds")
 
@@ -79,6 +71,8 @@ def stepper(
     if not numbers or len(set(numbers)) < len(numbers):
         raise NescioError("members must be positive: a number, or different member numbers")
     nets = make_members(make_net, numbers, whole("seed", seed))
+    if reads_tokens(nets[0]):
+        raise NescioError("a stepper does not train networks that read tokens (an embedding) yet")
     weights = stack(nets)
     trained = [weights[name] for name, p in nets[0].named_parameters() if p.requires_grad]
     if not trained:
@@ -224,7 +218,7 @@ class Stepper:
 
     def _begin(self, x: Any) -> StepInputs:
         self.reading = StepInputs.of(self.net, self.loss, x, len(self.members), self._first)
-        if not self.learner.together:  # as in `nescio.train`: equal rounding for any M
+        if not self._learner.together:  # as in `nescio.train`: equal rounding for any M
             self.optimizer.apart = True
         return self.reading
 
@@ -233,7 +227,7 @@ class Stepper:
         return next(t for t in self.weights.values() if t.is_floating_point())
 
     @cached_property
-    def learner(self) -> _Learner:
+    def _learner(self) -> _Learner:
         """What updates read; known after the first inputs."""
         architecture, shape = Stack(self.net), self.reading.shape if self.reading else ()
         return _Learner(
@@ -248,7 +242,7 @@ class Stepper:
     def _work(self) -> int:
         """Multiply-adds for one sample of what runs in one go, roughly."""
         size = sum(prod(t.shape[1:]) for t in self.weights.values())
-        return size * (len(self.members) if self.learner.together else 1)
+        return size * (len(self.members) if self._learner.together else 1)
 
     def _move(
         self,
@@ -275,17 +269,21 @@ class Stepper:
         )
         rng = Rng(self.seed, self.members, (self.rounds, number))
         alone = runs_alone(self._work * x.shape[1], together=learner.together)
+        rule = self.optimizer, batch, rng, self.learning_rate, Team()
         with one_thread() if alone else nullcontext():
-            losses = advance(
-                learner, self.weights, self.optimizer, batch, rng, self.learning_rate, Team()
-            )
+            try:
+                losses = advance(learner, self.weights, *rule)
+            except NescioError:
+                raise
+            except ValueError as error:  # of the network: BatchNorm, for one, wants two numbers
+                raise NescioError(f"the network refuses a batch of {x.shape[1]}: {error}") from None
         if not losses.isfinite().all():
             self._lost(losses, f"the loss at step {self.steps}")
         return losses
 
     def _with(self, loss: Loss | Step | None, weight: Any) -> _Learner:
         """What an update reads, with another loss where one is given."""
-        learner = self.learner
+        learner = self._learner
         if loss is not None:
             head = self.loss.head
             other = loss if isinstance(loss, Loss) else as_loss(loss, head)
@@ -312,22 +310,24 @@ class Stepper:
             )
 
     @cached_property
-    def _view(self) -> Model:
+    def live(self) -> Model:
+        """The networks as they are, as a model that changes with every step."""
         return Model(self.net, self.weights, self.loss.head)
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
         """The prediction of the networks as they are now, without dropout."""
-        return self._view(x, batch_size=batch_size)
+        return self.live(x, batch_size=batch_size)
 
     def model(self) -> Model:
         """The networks as they are now, as a model; later steps do not change it."""
         for name, tensor in self.weights.items():
             self._lost(tensor, f"the weights {name}")
         tensors = {name: tensor.detach().clone() for name, tensor in self.weights.items()}
-        return Model(self.net, tensors, self.loss.head, notes=self._notes)
+        return Model(self.net, tensors, self.loss.head, notes=self.notes)
 
     @property
-    def _notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, Any]:
+        """How it was made and how far it came; JSON."""
         settings = {name: getattr(self, name) for name in SETTINGS}
         said = {"loss": self.loss.description, "members": list(self.members), **settings}
         return {**said, "optimizer": self.optimizer.name, "steps": self.steps}
@@ -338,59 +338,9 @@ class Stepper:
         `nescio.load(path)` gives it back; with `net=` where nescio cannot build the network, and
         `loss=` where the loss is not the negative log-likelihood of one of its heads.
         """
-        head, probe = self._view.head_file
-        tensors = {f"weights/{name}": tensor for name, tensor in self.weights.items()}
-        tensors |= {f"optimizer/{name}": t for name, t in self.optimizer.tensors().items()}
-        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory.items()}
-        tensors |= {f"head/{name}": answer for name, answer in probe.items()}
-        if self.reading is not None:
-            tensors |= {"range/low": self.reading.low, "range/high": self.reading.high}
-        shapes = None if self.reading is None else self.reading.manifest()
-        manifest = {
-            "kind": KIND,
-            **describe(self.net),
-            "head": head,
-            **{"notes": self._notes, "reading": shapes, "apart": self.optimizer.apart},
-        }
-        save_tensors(Path(path), tensors, manifest)
-        return Path(path)
+        from nescio.training import stepper_file
 
-
-@readers.named(KIND)
-def _read(
-    saved: Saved, *, net: Made = None, loss: Loss | Step | None = None, head: Head | None = None
-) -> Stepper:
-    """A stepper that resumes where it was saved; `loss` must be the one it was made with."""
-    said, notes = saved.manifest, saved.manifest["notes"]
-    whole = rebuilt(said, net)
-    weights = saved.under("weights/")
-    check_weights(whole, weights, saved.path)
-    given = _saved_loss(saved, loss, saved_head(saved, head))
-    shapes, ends = said["reading"], saved.under("range/")
-    state, count = saved.under("optimizer/"), notes["steps"]
-    return Stepper(
-        net=whole,
-        loss=given,
-        members=tuple(notes["members"]),
-        weights=weights,
-        optimizer=restored(notes["optimizer"], state, count, apart=said["apart"]),
-        reading=None if shapes is None else StepInputs.from_manifest(shapes, given, **ends),
-        memory=saved.under("memory/"),
-        **{name: notes[name] for name in SETTINGS},
-    )
-
-
-def _saved_loss(saved: Saved, loss: Loss | Step | None, head: Head) -> Loss:
-    """The loss given, if it is the one that was saved; else the negative log-likelihood, if so."""
-    found = nll(head) if loss is None else as_loss(loss, head)
-    wanted = saved.manifest["notes"]["loss"]
-    if found.description != wanted:
-        given = "" if loss is None else f", got {found.description}"
-        raise NescioError(
-            f"{saved.path} was trained with the loss {wanted}{given}; give the same: "
-            "nescio.load(path, loss=...)"
-        )
-    return found
+        return stepper_file.write(self, Path(path))
 
 
 def _pair(data: Any) -> tuple[Any, Any]:

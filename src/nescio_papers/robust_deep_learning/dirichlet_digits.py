@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from nescio import metrics
+from nescio import metrics, nets
 from nescio.core import Classification, measures, to_json
-from nescio.core.heads import dirichlet
 from nescio.core.registry import recipes
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
@@ -17,6 +16,7 @@ from nescio_papers.robust_deep_learning.dirichlet_matrix import drawn
 from nescio_papers.robust_deep_learning.dirichlet_verdicts import (
     CONFIDENCE,
     NOTHING,
+    POSTERIOR,
     PRECISION,
     SHARED,
     SOFTMAX,
@@ -28,7 +28,7 @@ from nescio_papers.robust_deep_learning.dirichlet_verdicts import (
     published,
     unseen_claim,
 )
-from nescio_papers.robust_deep_learning.networks import trained
+from nescio_papers.robust_deep_learning.networks import RATE, trained
 from nescio_papers.robust_deep_learning.sets import (
     BLOCKS,
     FASHION,
@@ -58,8 +58,15 @@ class Method:
     plain: str
     exposed: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of both
+    make: Callable[[InData], nn.Module] | None = None  # its network; by default small_cnn
+    rate: float = RATE  # of learning
     scores: tuple[str, ...] = tuple(SCORES)
     chosen: str = SHARED  # the score of the matrix
+
+
+def _posterior(in_dist: InData) -> nn.Module:
+    made: nn.Module = nets.posterior_network(in_dist.shape, in_dist.classes)
+    return made
 
 
 METHODS = {
@@ -70,8 +77,9 @@ METHODS = {
     "evidential": Method(
         plain="evidential",
         exposed="evidential_ood",
-        options={"head": dirichlet(activation="exp", floor=1.0), "form": "cross_entropy"},
+        options={"form": "cross_entropy"},
     ),
+    POSTERIOR: Method(plain="posterior_network", make=_posterior, rate=1e-2, chosen=PRECISION),
 }
 Scored = Mapping[str, Mapping[str, Tensor]]  # score -> data set -> values
 Table = dict[str, dict[str, Scored]]  # method -> what was shown -> scores
@@ -106,7 +114,10 @@ def _trained(settings: Settings, in_dist: InData, method: Method, shown: str) ->
     loss = recipes[name](**options).loss_for(in_dist.train[0])
     epochs = sizes.exposed_epochs["MNIST"]
     file = f"mnist--{slug(name)}--{slug(shown)}"
-    return trained(settings, "dirichlet", file, in_dist, epochs=epochs, members=members, loss=loss)
+    return trained(
+        settings, "dirichlet", file, in_dist, epochs=epochs, members=members, loss=loss,
+        make=method.make, rate=method.rate,
+    )  # fmt: skip
 
 
 def _inputs(given: Any) -> Tensor:

@@ -28,6 +28,7 @@ def trained(
     epochs: int,
     members: int = 1,
     dropout: float = 0.0,
+    rate: float = RATE,
     loss: Loss | None = None,
     make: Callable[[InData], nn.Module] | None = None,
 ) -> Model:
@@ -43,7 +44,7 @@ def trained(
         members=members,
         epochs=epochs,
         batch_size=budget(settings).batch,
-        learning_rate=RATE,
+        learning_rate=rate,
         schedule="cosine",
         seed=settings.seed,
         run=folder_of(settings, part) / name,

@@ -148,7 +148,7 @@ def _subjects(
 
 def _guard(model: Model, digits: Digits, sizes: Budget) -> Guard:
     with quiet():  # few digits: it may answer nothing, which the curves show
-        return guard(
+        made: Guard = guard(
             first(model, 1),
             digits.held,
             train=digits.in_dist.train,
@@ -156,6 +156,7 @@ def _guard(model: Model, digits: Digits, sizes: Budget) -> Guard:
             risk=sizes.risk,
             progress=False,
         )
+    return made
 
 
 def _along(

@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, as_image_bytes
+from nescio.core import NescioError, as_image_bytes, check_ignore_index, without_ignored
 from nescio.data.dataset import Dataset, Part, split
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
@@ -127,19 +127,22 @@ def inputs(where: str, array: NDArray[Any], *, whole: bool = False) -> Tensor:
     return as_image_bytes(torch.from_numpy(array), where)
 
 
-def targets(where: str, array: NDArray[Any]) -> Tensor:
-    """Labels (N,), or several (N, K), 0 and 1, as int64; from floats targets (N, D) as float32."""
+def targets(where: str, array: NDArray[Any], ignore_index: int | None = None) -> Tensor:
+    """Labels of any axes as int64, maps of uint8 as they are; from floats targets (N, D)."""
     if array.size == 0:
         raise NescioError(f"{where} is empty, its shape is {array.shape}; give some cases")
     if array.dtype.kind == "f":
         if array.ndim not in (1, 2):
             raise NescioError(f"{where} must be (N,) or (N, D) targets, got shape {array.shape}")
         return _float32(where, array.reshape(len(array), -1))
-    if array.ndim == 2 and array.shape[1] > 1 and array.min() >= 0 and array.max() <= 1:
+    if array.ndim > 2 and array.dtype == np.uint8:
+        return torch.from_numpy(array)
+    if array.ndim > 1 and array.shape[1] > 1:  # several labels, or one for each step or pixel
         return torch.from_numpy(array.astype(np.int64))
     if array.ndim != 1:
         raise NescioError(f"{where} must be (N,) labels, got shape {array.shape}; use one column")
-    if array.min() < 0 or array.max() > np.iinfo(np.int64).max:
+    own = array if ignore_index is None else array[array != ignore_index]
+    if own.min(initial=0) < 0 or array.max() > np.iinfo(np.int64).max:
         raise NescioError(f"{where} must hold labels from 0 up, got {array.min()}..{array.max()}")
     return torch.from_numpy(array.astype(np.int64))
 
@@ -176,20 +179,24 @@ def read_npz(path: str | Path, *, whole: bool = False) -> tuple[Tensor, Tensor |
     return inputs(f"x in {path}", arrays["x"], whole=whole), None
 
 
-def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
+def dataset_from_npz(
+    path: str | Path, *, seed: int = 0, ignore_index: int | None = None
+) -> Dataset:
     """Read a data set: `x` and `y` to be split, or `x_train`, `y_train` and further parts.
 
     `x`, `y` are split 80 / 10 / 10 in an order given by `seed` (below ten samples all are for
     training). Ready parts are `x_train`, `y_train` and, where there are any, `x_validation`,
     `y_validation`, `x_test`, `y_test`; then `seed` changes nothing. Numbers are read as by
     `read_npz`; integer y makes a classification of max + 1 classes, so write counts as floats
-    for a regression.
+    for a regression. Label maps (N, H, W) belong to images (N, C, H, W); `ignore_index` is the
+    label of what is left out, and not one of the classes.
     """
     ready = {f"{letter}_{part}" for part in PARTS for letter in "xy"}
     arrays, found = read_arrays(path, {"x", "y"} | ready)
     if not ready & arrays.keys():
         demand(path, found, {"x", "y"})
-        parts = dict(zip(PARTS, split(_pair(path, arrays, ""), seed), strict=True))
+        whole = _pair(path, arrays, "", ignore_index=ignore_index)
+        parts = dict(zip(PARTS, split(whole, seed), strict=True))
     elif {"x", "y"} & arrays.keys():
         raise NescioError(
             f"{path} holds both whole data and ready parts ({', '.join(sorted(arrays))}); "
@@ -197,25 +204,40 @@ def dataset_from_npz(path: str | Path, *, seed: int = 0) -> Dataset:
         )
     else:
         demand(path, found, {"x_train", "y_train"})
-        parts = {part: _ready(path, arrays, found, part) for part in PARTS}
+        parts = {part: _ready(path, arrays, found, part, ignore_index) for part in PARTS}
     train = parts["train"]
     assert train is not None
+    classes = _classes(path, parts, check_ignore_index(ignore_index))
     return Dataset(
-        Path(path).stem, train, parts["validation"], parts["test"], _classes(path, parts)
+        Path(path).stem,
+        train,
+        parts["validation"],
+        parts["test"],
+        classes,
+        ignore_index=ignore_index,
     )
 
 
-def _ready(path: str | Path, arrays: Arrays, found: list[str], part: str) -> Part | None:
+def _ready(
+    path: str | Path, arrays: Arrays, found: list[str], part: str, ignore_index: int | None
+) -> Part | None:
     pair = {f"x_{part}", f"y_{part}"}
     if not pair & arrays.keys():
         return None
     demand(path, found, pair)
-    return _pair(path, arrays, f"_{part}")
+    return _pair(path, arrays, f"_{part}", ignore_index=ignore_index)
 
 
-def _pair(path: str | Path, arrays: Arrays, suffix: str, *, whole: bool = False) -> Part:
+def _pair(
+    path: str | Path,
+    arrays: Arrays,
+    suffix: str,
+    *,
+    whole: bool = False,
+    ignore_index: int | None = None,
+) -> Part:
     x = inputs(f"x{suffix} in {path}", arrays[f"x{suffix}"], whole=whole)
-    y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"])
+    y = targets(f"y{suffix} in {path}", arrays[f"y{suffix}"], ignore_index)
     if len(x) != len(y):
         raise NescioError(
             f"x{suffix} and y{suffix} in {path} must have the same length, got {len(x)} "
@@ -224,7 +246,9 @@ def _pair(path: str | Path, arrays: Arrays, suffix: str, *, whole: bool = False)
     return x, y
 
 
-def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
+def _classes(
+    path: str | Path, parts: dict[str, Part | None], ignore_index: int | None
+) -> int | None:
     targets_given = [part[1] for part in parts.values() if part is not None]
     kinds = {y.dtype for y in targets_given}
     if len(kinds) > 1:
@@ -234,8 +258,11 @@ def _classes(path: str | Path, parts: dict[str, Part | None]) -> int | None:
         )
     if kinds == {torch.float32}:
         return None
-    classes = max(2, 1 + max(int(y.max()) for y in targets_given))
-    samples = sum(map(len, targets_given))
+    classes, samples = 2, 0
+    for y in targets_given:  # an ignored label counts as class 0
+        labels, counts = without_ignored(y, ignore_index)
+        classes = max(classes, 1 + int(labels.max()))
+        samples += labels.numel() if counts is None else int(counts.sum())
     if classes > max(2, samples):
         raise NescioError(
             f"y in {path} has labels up to {classes - 1} for {samples} samples; number the classes "

@@ -116,7 +116,8 @@ def _made(
         rows = order.sort().values
         data = x[rows], None if y is None else y[rows]
     with quiet():
-        return guard(source, calibration, train=data, **options)
+        made: Guard = guard(source, calibration, train=data, **options)
+    return made
 
 
 def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:

@@ -20,7 +20,13 @@ from nescio.core import Categorical, InputShapeError, measure_all
 from nescio.geometry.rays.far_field import KINDS
 from nescio.geometry.regions.cells import Cells, limit_for, sweep
 from nescio.geometry.tracing.domain import Part
-from nescio.geometry.tracing.instances import Instance, Source, check_classes, instances
+from nescio.geometry.tracing.instances import (
+    Instance,
+    Source,
+    check_classes,
+    check_no_concentrations,
+    instances,
+)
 
 CLOSE = 2.0**-50  # four roundings
 CENTERS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
@@ -77,6 +83,7 @@ def limit_map(source: Source) -> LimitMap:
 
     The sectors are exact up to float64 rounding of their borders.
     """
+    check_no_concentrations(source)
     members = [_of_one(instance) for instance in instances(source)]
     borders = _apart(torch.cat([border for border, _, _ in members]).sort().values)
     middles = (borders[1:] + borders[:-1]) / 2

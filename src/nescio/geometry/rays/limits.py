@@ -20,7 +20,14 @@ from torch.nn import functional as F
 from nescio.core import Categorical, NescioError, applicable, least_confidence
 from nescio.core.registry import measures
 from nescio.geometry.rays.far_field import FarField, far_field, limits_of
-from nescio.geometry.tracing.instances import Source, as_rays, blocks, check_classes, with_members
+from nescio.geometry.tracing.instances import (
+    Source,
+    as_rays,
+    blocks,
+    check_classes,
+    check_no_concentrations,
+    with_members,
+)
 
 BYTES = 64 << 20  # of the last regions of one block of rays
 APART = 800.0  # exp(-APART) is 0 in float64
@@ -74,6 +81,7 @@ def limits(
     """
     heat = _checked("temperature", 1.0 if temperature is None else temperature, positive=True)
     step = None if epsilon is None else _checked("epsilon", epsilon)
+    check_no_concentrations(source)
     start, way = as_rays(origin, direction)
     raw = _with_members(source, start, way)
     classes = raw.slope.shape[-1]

@@ -169,7 +169,8 @@ def instances(source: Source, *, raw: bool = False) -> list[Instance]:
     """
     members = networks(source)
     for head in (member.head for member in members if not raw):
-        if head.name != "categorical" and head.expand is None:
+        means = head.gives_logits and head.log_concentrations is not None  # softmax of outputs
+        if head.name != "categorical" and head.expand is None and not means:
             raise NescioError(
                 f"the geometry reads class logits; the head here is {head.name}. Of a network with "
                 "several labels it reads one: head=nescio.heads.binary(label=0); of concentrations "
@@ -189,6 +190,16 @@ def instances(source: Source, *, raw: bool = False) -> list[Instance]:
         )
         for m in members
     ]
+
+
+def check_no_concentrations(source: Source) -> None:
+    """Refuse Dirichlets where measures are those of class probabilities alone."""
+    if any(member.head.log_concentrations is not None for member in networks(source)):
+        raise NescioError(
+            "the limits of measures are those of class probabilities, and the network answers with "
+            "a Dirichlet; geometry.far_field has the limit of its mean, geometry.far_precision "
+            "that of its precision"
+        )
 
 
 def _ready(net: nn.Module) -> nn.Module:
