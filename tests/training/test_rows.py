@@ -83,6 +83,19 @@ def test_a_member_equals_the_same_member_alone_and_on_its_own_data(name, batch_s
         )
 
 
+@pytest.mark.parametrize("loss", [losses.nll(), own_function])
+def test_lbfgs_finds_the_minimum_of_each_member(loss):
+    make = lambda: nn.Linear(3, 2).double()  # noqa: E731
+    decayed = losses.weight_decay(losses.as_loss(loss), strength=0.01)
+    options = {"loss": decayed, "epochs": 200, "batch_size": None, "optimizer": "lbfgs"}
+    together = train(make, (X, Y), members=5, rows=ROWS, **options)
+    assert together.history.gradient[-1].nan_to_num().max() <= 1e-8
+    for member in (1, 2):
+        own = ROWS[member]
+        alone = train(make, (X[own], Y[own]), members=[member], **options)
+        same(alone, together, member, atol=1e-6)
+
+
 def test_the_number_of_updates_is_that_of_the_own_samples():
     model = train(normed, (X, Y), members=5, rows=ROWS, epochs=3, batch_size=15)
     steps = [-(-count // 15) - (count % 15 == 1) for count in COUNTS]
@@ -340,6 +353,12 @@ def test_rows_of_any_kind_are_taken():
     models = [train(small, (X, Y), members=2, rows=form, epochs=2) for form in forms]
     for model in models[1:]:
         assert torch.equal(model.tensors["0.weight"], models[0].tensors["0.weight"])
+
+
+def test_a_head_in_units_is_not_scaled_again():
+    model = train(regressor, (X, T), standardize_targets=True, epochs=1, **REGRESSION)
+    with pytest.raises(NescioError, match="already"):
+        train(regressor, (X, T), loss=losses.nll(model.head), standardize_targets=True, epochs=1)
 
 
 def test_members_chosen_otherwise_than_the_head_knows_are_refused():
