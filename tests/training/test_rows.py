@@ -69,10 +69,10 @@ WAYS = {
 @pytest.mark.parametrize("name", WAYS)
 def test_a_member_equals_the_same_member_alone_and_on_its_own_data(name, batch_size):
     make, loss = WAYS[name]
-    options = {"loss": loss, "epochs": 8, "batch_size": batch_size, "clip": 0.5, "seed": 3}
+    options = {"loss": loss, "epochs": 5, "batch_size": batch_size, "clip": 0.5, "seed": 3}
     options |= {"schedule": "cosine", "learning_rate": 0.01}
     together = train(make, (X, Y), members=5, rows=ROWS, **options)
-    for member in (1, 2, 4):
+    for member in (2, 4):
         own = ROWS[member]
         alone = train(make, (X, Y), members=[member], rows=[own], **options)
         same(alone, together, member)
@@ -270,7 +270,7 @@ y = x[:, :1] + torch.randn(200, 1, generator=g)
 rows = [torch.randperm(200, generator=g)[:n] for n in (150, 97, 120)]
 rest = [torch.randperm(200, generator=g)[:n] for n in (50, 40, 60)]
 train(lambda: nets.mlp(3, 2, widths=(16, 16)), (x, y), loss=losses.nll(heads.gaussian()),
-      members=3, rows=rows, validation_rows=rest, patience=500, epochs=40, batch_size=10,
+      members=3, rows=rows, validation_rows=rest, patience=500, epochs=25, batch_size=10,
       standardize=True, standardize_targets=True, sample_weight=torch.rand(200, generator=g),
       bootstrap=True, clip=1.0, average=0.99, run=sys.argv[1], checkpoint_seconds=0.01)
 """
