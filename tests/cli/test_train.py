@@ -96,6 +96,30 @@ def test_train_regression_and_dropout(folder: Path, nescio: Callable[..., Result
     assert "7 member(s)" in out
 
 
+def test_dirichlet_recipes_are_trained_and_used(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    for recipe in (
+        "dirichlet",
+        "dirichlet_ood",
+        "evidential",
+        "evidential_ood",
+        "posterior_network",
+    ):
+        words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "2"]
+        run = nescio(*words)
+        assert run.exit_code == 0, run.output
+        assert nescio("predict", recipe, "--data", "half_moons", "--out", "p.npz").exit_code == 0
+        with np.load(folder / "p.npz") as table:
+            assert np.isfinite(table["negative_log_precision"]).all()
+            assert (table["mutual_information"] > 0).all()
+    listed = nescio("list", "recipes").output
+    assert "dirichlet_ood" in listed
+    refused = nescio(*words[:1], "dirichlet", *words[2:], "--head", "binary")
+    assert refused.exit_code == 1
+    assert "needs a dirichlet head" in refused.output
+
+
 @pytest.mark.parametrize(("size", "net"), [(8, "digit_cnn"), (28, "small_cnn")])
 def test_images_are_trained_with_convolutions_augmentation_and_outliers(
     folder: Path, size: int, net: str, nescio: Callable[..., Result]
