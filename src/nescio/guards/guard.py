@@ -16,7 +16,6 @@ from nescio.conformal import check_groups, threshold
 from nescio.core import (
     Head,
     NescioError,
-    categorical,
     check_labels,
 )
 from nescio.detectors import Activations, Detector
@@ -163,6 +162,7 @@ def _guard_classes(
         failure=failure_score,
         **wish,
         **_unfitted(samples, by, names),
+        head=head_of(samples.about, members),
         output=kept(fitted.about, "output", None) if output is None else output,
         nets=tuple(member.net for member in members),
         batch_size=reading["batch_size"],
@@ -197,7 +197,6 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
     """What a guard holds before its map and its rules are fitted."""
     return {
         "map": None,
-        "head": head_of(samples.about) or categorical(),
         "rules": (),
         "groups": (),
         "by": CLASS if isinstance(by, str) else None if by is None else "groups",
