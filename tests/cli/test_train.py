@@ -38,6 +38,23 @@ def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Re
     assert "belongs to another run" in other.output
 
 
+def test_averaged_weights_and_targets_in_their_units(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    words = ["train", "single", "--data", "cubic", "--run", "run", "--epochs", "3"]
+    done = nescio(*words, "--average", "0.9", "--standardize-targets")
+    assert done.exit_code == 0, done.output
+    model = load(folder / "run")
+    assert model.notes["average"] == 0.9
+    _, y = data.cubic().train
+    assert model.head.options["units"]["mean"] == [[pytest.approx(y.mean().item(), rel=1e-5)]]
+    wrong = nescio(*words[:-3], "other", "--average", "2")
+    assert wrong.exit_code == 1
+    assert "decay between 0 and 1" in wrong.output
+    wrong = nescio("train", "single", "--data", "digits", "--run", "third", "--standardize-targets")
+    assert "for a regression" in wrong.output
+
+
 def test_a_run_on_ones_own_network_is_used_with_net(
     folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
 ) -> None:
