@@ -99,14 +99,8 @@ def test_train_regression_and_dropout(folder: Path, nescio: Callable[..., Result
 def test_dirichlet_recipes_are_trained_and_used(
     folder: Path, nescio: Callable[..., Result]
 ) -> None:
-    for recipe in (
-        "dirichlet",
-        "dirichlet_ood",
-        "evidential",
-        "evidential_ood",
-        "posterior_network",
-    ):
-        words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "2"]
+    for recipe in ("dirichlet", "evidential_ood", "posterior_network"):
+        words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "1"]
         run = nescio(*words)
         assert run.exit_code == 0, run.output
         assert nescio("predict", recipe, "--data", "half_moons", "--out", "p.npz").exit_code == 0
