@@ -262,3 +262,17 @@ def test_a_network_from_inference_mode_is_attacked_or_says_what_it_is():
     for source in (dropping, loaded):
         with pytest.raises(NescioError, match="under torch.inference_mode.*load it outside"):
             adversarial_noise(source, x, steps=2)
+
+
+@pytest.mark.parametrize("name", ["confidence", "label_loss", "wrong_confidence"])
+def test_of_maps_an_objective_is_the_mean_over_pixels(name):
+    net = nn.Conv2d(2, 3, 1).double()
+    x = torch.rand(4, 2, 5, 6, dtype=torch.double)
+    y = torch.arange(120).reshape(4, 5, 6) % 3
+    objective = getattr(attacks, name)
+    pixels = x.movedim(1, -1).flatten(0, 2)[..., None, None]  # each pixel as a sample
+    each = [pixels, y.flatten()[:, None, None]][: 1 + (name != "confidence")]
+    given = [x, y][: len(each)]
+    found = objective(net)(*given)
+    expected = objective(net)(*each).reshape(4, -1).mean(1)
+    torch.testing.assert_close(found, expected)

@@ -103,10 +103,3 @@ def test_load_takes_what_makes_the_network(place: Path) -> None:
         nescio.load("m", net=make)
     with pytest.raises(nescio.NescioError, match="nn.Module or a function that makes one, got int"):
         nescio.load("m", net=3)
-
-
-def test_an_audit_says_what_a_regression_needs() -> None:
-    net = torch.nn.Linear(3, 2)
-    data = (torch.randn(30, 3), torch.randn(30))
-    with pytest.raises(nescio.NescioError, match="head 'gaussian'.*For a regression use"):
-        nescio.audit(net, data, head="gaussian")

@@ -38,6 +38,23 @@ def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Re
     assert "belongs to another run" in other.output
 
 
+def test_averaged_weights_and_targets_in_their_units(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    words = ["train", "single", "--data", "cubic", "--run", "run", "--epochs", "3"]
+    done = nescio(*words, "--average", "0.9", "--standardize-targets")
+    assert done.exit_code == 0, done.output
+    model = load(folder / "run")
+    assert model.notes["average"] == 0.9
+    _, y = data.cubic().train
+    assert model.head.options["units"]["mean"] == [[pytest.approx(y.mean().item(), rel=1e-5)]]
+    wrong = nescio(*words[:-3], "other", "--average", "2")
+    assert wrong.exit_code == 1
+    assert "decay between 0 and 1" in wrong.output
+    wrong = nescio("train", "single", "--data", "digits", "--run", "third", "--standardize-targets")
+    assert "for a regression" in wrong.output
+
+
 def test_a_run_on_ones_own_network_is_used_with_net(
     folder: Path, nescio: Callable[..., Result], own: Callable[..., str]
 ) -> None:
@@ -77,6 +94,24 @@ def test_train_regression_and_dropout(folder: Path, nescio: Callable[..., Result
     assert nescio(*words, "-o", "passes=7").exit_code == 0
     out = nescio("predict", "d", "--data", "half_moons", "--out", "p.npz").output
     assert "7 member(s)" in out
+
+
+def test_dirichlet_recipes_are_trained_and_used(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    for recipe in ("dirichlet", "evidential_ood", "posterior_network"):
+        words = ["train", recipe, "--data", "half_moons", "--run", recipe, "--epochs", "1"]
+        run = nescio(*words)
+        assert run.exit_code == 0, run.output
+        assert nescio("predict", recipe, "--data", "half_moons", "--out", "p.npz").exit_code == 0
+        with np.load(folder / "p.npz") as table:
+            assert np.isfinite(table["negative_log_precision"]).all()
+            assert (table["mutual_information"] > 0).all()
+    listed = nescio("list", "recipes").output
+    assert "dirichlet_ood" in listed
+    refused = nescio(*words[:1], "dirichlet", *words[2:], "--head", "binary")
+    assert refused.exit_code == 1
+    assert "needs a dirichlet head" in refused.output
 
 
 @pytest.mark.parametrize(("size", "net"), [(8, "digit_cnn"), (28, "small_cnn")])

@@ -126,6 +126,32 @@ def test_one_finite_number_a_member_and_gradients_for_every_weight(name, members
     assert reached.all()
 
 
+@pytest.mark.parametrize("name", [name for name, make in ALL.items() if make().weighted])
+def test_a_sample_of_weight_0_changes_nothing(name):
+    """Of a loss that says it reads weights: neither its value nor a gradient; scale is nothing."""
+    loss = ALL[name]()
+    forward, batch, rng = situation(loss, 2)
+    if "elbo(" in loss.description:  # its networks draw noise for each sample
+        forward = replace(forward, rng=None)
+    less = replace(batch, x=batch.x[:, :5], y=batch.y[:, :5])
+    weight = batch.x.new_full((2, SAMPLES), 0.3)
+    weight[:, 5:] = 0
+    values = [loss(forward, one, rng) for one in (less, replace(batch, weight=weight))]
+    torch.testing.assert_close(*values)
+    slopes = [torch.autograd.grad(v.sum(), list(forward.parameters.values())) for v in values]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.0), (0.5, 3.0)])
+def test_the_loss_of_a_batch_is_the_weighted_mean(weights):
+    loss = losses.nll()
+    forward, batch, rng = situation(loss, 1)
+    weight = batch.x.new_tensor([weights[i % 2] for i in range(SAMPLES)])[None]
+    scores = loss.score(forward(batch.x), batch.y)
+    truth = (scores * weight).sum(1) / weight.sum(1)
+    torch.testing.assert_close(loss(forward, replace(batch, weight=weight), rng), truth)
+
+
 @pytest.mark.parametrize("dropout", [False, True])
 @pytest.mark.parametrize("name", ALL)
 def test_a_member_does_not_see_the_others(name, dropout):

@@ -187,6 +187,14 @@ def test_a_dirichlet_model_is_read_through_its_head():
     made = nescio.guard(model, (x, y), train=blobs(300, 0), risk=0.9, calibration_map=None,
                         false_alarm=0.05)  # fmt: skip
     assert torch.allclose(made(x).probability, model(x).probs.amax(-1).double(), atol=1e-5)
+    sets, by = {"far": x + 9}, nescio.detectors.measured("mutual_information", head="dirichlet")
+    ranked = nescio.compare(
+        model, (x, y), sets, detectors={"MI": by, "energy": "energy"}, resamples=0, progress=False
+    )
+    assert "MI" in str(ranked)
+    audited = nescio.audit(model, (x, y), train=blobs(300, 0), progress=False)
+    assert "negative_log_precision" in str(audited)
+    assert "no far field" not in str(audited)
 
 
 def test_a_regression_is_sent_to_intervals():

@@ -210,4 +210,80 @@ def test_classes_on_the_last_axis_are_named(maps):
     x = torch.rand(8, 5, 4)
     y = torch.arange(40).reshape(8, 5) % 3
     with pytest.raises(NescioError, match="classes_last"):
-        nescio.train(lambda: nets.mlp(4, 3), (x, y), **QUIET)
+        nescio.train(lambda: nets.mlp((4,), 3), (x, y), **QUIET)
+    ends = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 3))
+    for predictor in (plain(ends), mc_dropout(ends, passes=2)):
+        with pytest.raises(NescioError, match="ends in a linear layer.*classes_last"):
+            predictor(x)
+    assert plain(nets.classes_last(ends))(x).batch_shape == (8, 5)
+    assert plain(ends, output=lambda result: result.movedim(-1, 1))(x).batch_shape == (8, 5)
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(x)
+
+    with pytest.raises(NescioError, match="on the last axis, give nescio.nets.classes_last"):
+        nescio.train(Own, (x, y), **QUIET)
+
+
+def test_weights_of_samples_multiply_the_labels_that_count(maps):
+    x, y = maps
+    weight = torch.arange(13) / 4
+    options = {**OPTIONS, "epochs": 1, "batch_size": 5, "learning_rate": 1e-300}
+    make = lambda: nn.Conv2d(2, CLASSES, 1).double()  # noqa: E731
+    model = nescio.train(make, maps, sample_weight=weight, **options)
+    each = F.cross_entropy(model.member(0)(x), y, ignore_index=IGNORED, reduction="none")
+    both = weight[:, None, None] * (y != IGNORED)
+    expected = (both * each).sum() / both.sum()
+    assert model.history.train[0, 0].item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+def test_members_with_rows_of_their_own_are_those_alone(maps):
+    rows = [torch.arange(5), torch.arange(2, 13)]
+    options = {**OPTIONS, "augment": crops(1)}
+    both = nescio.train(fully_convolutional, maps, members=2, rows=rows, **options)
+    alone = nescio.train(fully_convolutional, maps, members=[1], rows=rows[1:], **options)
+    for name, weight in alone.tensors.items():
+        assert torch.equal(weight[0], both.tensors[name][1])
+
+
+def test_a_stepper_takes_label_maps(maps):
+    x, y = maps
+    make = lambda: nn.Conv2d(2, CLASSES, 1).double()  # noqa: E731
+    stepper = nescio.stepper(make, loss=losses.nll(ignore_index=IGNORED), members=2)
+    start = stepper.model().member(1)
+    found = stepper.step(x, y.to(torch.uint8))
+    expected = F.cross_entropy(start(x), y, ignore_index=IGNORED)
+    assert found[1].item() == pytest.approx(expected.item(), abs=1e-12)
+
+
+def test_logits_of_three_axes_under_a_name_are_asked_for():
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return {"logits": self.last(x), "hidden": x}
+
+    x = torch.rand(5, 7, 4)
+    for output in (None, "logits"):
+        with pytest.raises(NescioError, match=r"result\['logits'\]\.movedim\(-1, 1\)"):
+            plain(Tagger(), output=output)(x)
+    found = plain(Tagger(), output=lambda result: result["logits"].movedim(-1, 1))(x)
+    assert tuple(found.batch_shape) == (5, 7)
+    assert tuple(found.probs.shape) == (5, 7, 3)
+
+
+def test_maps_are_refused_where_one_label_per_sample_is_read(maps):
+    x, y = (part.float() if part.is_floating_point() else part % 3 for part in maps)
+    net = nn.Conv2d(2, CLASSES, 1)
+    for call in (nescio.audit, nescio.guard, nescio.observe):
+        with pytest.raises(NescioError, match=r"docs/label-maps\.md"):
+            call(net, (x, y))
+    with pytest.raises(NescioError, match="not exchangeable"):
+        nescio.conformal.adaptive(plain(net)(x), y)

@@ -49,6 +49,21 @@ def test_threads_change_no_number(name, loss, two_threads, monkeypatch):
         torch.testing.assert_close(tensor, whole.tensors[key], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", MAKES)
+def test_threads_share_members_with_their_own_rows(name, two_threads):
+    rows = [torch.arange(count) for count in (90, 61, 61, 75, 90)]
+    options = {"rows": rows, "validation": None, "validation_rows": rows, "average": 0.9}
+    options["unlabeled"] = MAKES[name][1]
+    if name == "dense":
+        options["sample_weight"] = torch.rand(5, 90, generator=torch.Generator().manual_seed(1))
+    shared = trained(name, **options)
+    torch.set_num_threads(1)
+    whole = trained(name, **options)
+    for key, tensor in shared.tensors.items():
+        torch.testing.assert_close(tensor, whole.tensors[key], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(shared.history.validation, whole.history.validation)
+
+
 def _alone(team, work, members):
     size = -(-members // team.parts)
     parts = [list(range(members))[i : i + size] for i in range(0, members, size)]

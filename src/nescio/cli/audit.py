@@ -24,13 +24,21 @@ from nescio.cli.data_names import (
 )
 from nescio.cli.networks import factory_named, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
-from nescio.cli.train import remedies_named, train_remedy
+from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.evaluation import Audit, audit_labels
 from nescio.evaluation import audit as run_audit
 from nescio.evaluation.audit.audit import STEPS, check_attack
-from nescio.models import has_labels, innermost, mc_dropout, networks, with_head
+from nescio.models import (
+    has_labels,
+    innermost,
+    is_regression,
+    mc_dropout,
+    networks,
+    task_of,
+    with_head,
+)
 from nescio.nets.factory import is_scaled, made_by, rebuild
 from nescio.training.loop import Pair
 
@@ -102,9 +110,15 @@ def audit(
     nescio audit runs/mnist --data mnist --train mnist --recipe acet --recipe ceda,weight=0.5
     nescio audit runs/mnist --data mnist --ood fashion_mnist --ood cifar10:gray:crop=28
 
+    Of a network that predicts numbers (--head gaussian, or a model that does) the audit is about
+    its intervals: --target names the column of the number, or several, a,b.
+
+    \b
+    nescio audit mymodule:net --weights w.safetensors --data test.csv --target price --head gaussian
+
     DATA is the name of a data set, an .npz file or a folder of images, and after colons how images
     are changed: gray, color, crop=28, pad=32; or an option of the data set: letters:without=OISZ.
-    Of a .csv or .parquet file, --target is the column with the class; test.csv:without=id leaves
+    Of a .csv or .parquet file, --target is the column to predict; test.csv:without=id leaves
     columns out, and --train, --validation and --ood take the columns of --data by name.
 
     \b
@@ -191,7 +205,8 @@ def audit_files(
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
     columns = input_columns(data_name, target, net)
-    read = partial(labeled, target=target, names=class_names, columns=columns)
+    numbers = task_of(net, head) == "regression"
+    read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
     train: Pair | None
     if remedies and one_file(data_name, str(train_name)):
         test, train = separate_parts(data_name)
@@ -200,12 +215,12 @@ def audit_files(
         train = None if train_name is None else read(train_name, "train")
     shape = tuple(test[0].shape[1:])
     predictors: dict[str, Any] = {"network": net}
-    read_net = with_head(net, test, head=head, output=output)
+    numbers = is_regression(net, test, head)
+    _check_recipes(remedies, numbers=numbers)
     validation = None if validation_name is None else read(validation_name, "validation")
-    if validation is not None:
-        predictors["temperature"] = temperature(read_net, validation)
-    if passes is not None:
-        predictors["MC dropout"] = mc_dropout(read_net, passes=passes, seed=seed)
+    if not numbers or passes is not None:
+        read_net = with_head(net, test, head=head, output=output)
+        predictors |= _variants(read_net, None if numbers else validation, passes, seed)
     others = ood_by_name(
         ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
     )
@@ -224,6 +239,24 @@ def audit_files(
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
     )
+
+
+def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:
+    """The same network with a temperature, and with MC dropout, where these are asked for."""
+    found: dict[str, Any] = {}
+    if validation is not None:
+        found["temperature"] = temperature(net, validation)
+    if passes is not None:
+        found["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
+    return found
+
+
+def _check_recipes(remedies: Sequence[Remedy], *, numbers: bool) -> None:
+    if numbers and remedies:
+        raise NescioError(
+            "--recipe trains classifiers beside the network; of a regression train it with `nescio "
+            "train`, and audit its run folder"
+        )
 
 
 def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:

@@ -145,7 +145,10 @@ def _classes(
         values = np.array([number(word) for word in distinct.tolist()])
         good = np.isfinite(values) & (values == np.round(values)) & (values >= 0)
         if not good.all():
-            raise NescioError(f"{first(~good)}; it must hold classes 0, 1, 2, ...")
+            raise NescioError(
+                f"{first(~good)}; it must hold classes 0, 1, 2, ...; of a network that predicts "
+                "numbers say how it is read: --head gaussian, or --head fixed_variance"
+            )
         return np.asarray(values[index], np.int64)
     if names is None:
         raise NescioError(

@@ -122,6 +122,7 @@ from nescio.core.tensors import joined as joined
 from nescio.core.tensors import layout_hint as layout_hint
 from nescio.core.tensors import numbers as numbers
 from nescio.core.tensors import only_tensor as only_tensor
+from nescio.core.tensors import padded as padded
 from nescio.core.tensors import refuse_maps as refuse_maps
 from nescio.core.tensors import shape_of as shape_of
 from nescio.core.writing import file_digest as file_digest

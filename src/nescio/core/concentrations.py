@@ -170,37 +170,51 @@ def divergence(logs: Tensor, others: Tensor) -> Tensor:
     It is b0 KL(mean of b || mean of a) + the sum of _bend(a, b) - _bend(a0, b0): the parts of
     log-gamma that grow like a log(a) are in the first term, and each term is above 0.
     """
-    totals = log_total(logs), log_total(others)
-    own, own_others = log_shares(logs), log_shares(others)
-    means = (totals[1][..., 0] + categorical_divergence(own_others, own).log()).exp()
-    bends = _bend(logs, others).sum(-1) - _bend(*totals)[..., 0]
+    total, shares, gap = log_total(logs), log_shares(logs), others - logs
+    rise = _log_mean(shares, gap)
+    own = torch.where(gap.abs().amax(-1, keepdim=True) < 1, gap - rise, log_shares(others) - shares)
+    means = ((total + rise)[..., 0] + _apart(shares, own).log()).exp()
+    bends = _bend(logs, gap).sum(-1) - _bend(total, rise)[..., 0]
     value = (means + bends).clamp_min(0)
-    lost = (logs.amin(-1) < TINY) & (logs != others).any(-1)
+    lost = (logs.amin(-1) < TINY) & (gap != 0).any(-1)
     return torch.where(lost | means.isinf(), math.inf, value)
 
 
+def _log_mean(shares: Tensor, gap: Tensor) -> Tensor:
+    """Log of the mean of exp(gap): of full relative precision also where it is near 0."""
+    near = torch.log1p((shares.exp() * torch.expm1(gap.clamp(-1, 1))).sum(-1, keepdim=True))
+    return torch.where(gap.abs().amax(-1, keepdim=True) < 1, near, log_total(shares + gap))
+
+
 def categorical_divergence(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p || q) of log probabilities, as a sum of q phi(log(p / q)), which are all above 0."""
-    gap = p - q
+    """KL(p || q) of log probabilities, without what cancels in it."""
+    return _apart(q, p - q)
+
+
+def _apart(q: Tensor, gap: Tensor) -> Tensor:
+    """KL(p || q) with log p = q + gap, as a sum of exp(q) phi(gap), which are all above 0."""
     small = gap.clamp(-0.1, 0.1)
     series = torch.zeros_like(small)  # phi(d) / d^2 = sum of (k + 1) d^k / (k + 2)!
     for k in range(12, -1, -1):
         series = series * small + (k + 1) / math.factorial(k + 2)
-    wide = p.exp() * (gap - 1) + q.exp()
+    wide = (q + gap).exp() * (gap - 1) + q.exp()
     terms = torch.where(gap.abs() < 0.1, q.exp() * small.square() * series, wide)
     return terms.sum(-1)
 
 
-def _bend(logs: Tensor, others: Tensor) -> Tensor:
-    """g(b) - g(a) - (b - a) g'(a) with g(a) = lgamma(a) - a log(a) + a, which is convex."""
-    ratio = torch.expm1(others - logs)  # (b - a) / a
+def _bend(logs: Tensor, gap: Tensor) -> Tensor:
+    """g(b) - g(a) - (b - a) g'(a) with g(a) = lgamma(a) - a log(a) + a, which is convex.
+
+    gap: log(b) - log(a).
+    """
+    ratio = torch.expm1(gap)  # (b - a) / a
     small = ratio.clamp(-CLOSE, CLOSE)
     near = torch.zeros_like(small)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
         there = 1 + node * small
         bent = curvature(logs + there.log())[1]
         near = near + weight * (1 - node) * (small / there).square() * bent
-    far = _slow(others) - _slow(logs) - ratio * scaled_lack(logs)
+    far = _slow(logs + gap) - _slow(logs) - ratio * scaled_lack(logs)
     return torch.where(ratio.abs() < CLOSE, near, far)
 
 

@@ -15,6 +15,7 @@ from nescio.core.errors import NescioError
 from nescio.core.prediction import Classification, check_labels
 
 P = TypeVar("P", bound=Classification)
+CHUNK = 1 << 22  # labels that are checked at a time
 
 
 def check_ignore_index(ignore_index: object, classes: int | None = None) -> int | None:
@@ -60,7 +61,10 @@ def check_counted(
     """Which labels count, of the given shape; those must be classes, and there must be some."""
     index = check_ignore_index(ignore_index, classes)
     valid, counts = without_ignored(labels, index)
-    check_labels(valid, classes, shape)
+    if labels.shape != tuple(shape) or not len(labels):
+        check_labels(valid, classes, shape)
+    for part in valid.split(max(1, CHUNK // max(1, valid[:1].numel()))):  # bytes become integers
+        check_labels(part, classes, part.shape)
     if counts is None:
         return torch.ones_like(labels, dtype=torch.bool)
     if not counts.any():

@@ -89,6 +89,8 @@ def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
     """
     if head.task != "regression":
         raise NescioError(f"only the targets of a regression have units; the head is {head.name}")
+    if UNITS in head.options:
+        raise NescioError("the head is in units of its targets already; give the one before")
     both = mean.double().cpu(), scale.double().cpu()
 
     def fitting(outputs: Tensor) -> tuple[Tensor, Tensor]:  # each (M, 1, ..., D)

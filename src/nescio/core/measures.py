@@ -141,7 +141,8 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
     terms = ((probs - probs.mean(0)) * (logs - logs.mean(0))).mean(0)
     zero = logs == -math.inf  # not where probabilities only underflow
     terms = torch.where(zero.any(0), torch.where(zero.all(0), 0.0, math.inf), terms)
-    return (terms.sum(-1) + within).clamp_min(0).to(prediction.member_probs.dtype)
+    value = torch.where(within.isinf(), math.inf, terms.sum(-1) + within)
+    return value.clamp_min(0).to(prediction.member_probs.dtype)
 
 
 @measure

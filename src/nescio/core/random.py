@@ -13,7 +13,8 @@ from threading import RLock
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+
+from nescio.core.tensors import padded
 
 
 def derive(*parts: int | str) -> int:
@@ -94,12 +95,12 @@ class Rng:
         points: their number, or the number of each member; shorter samples end in zeros.
         """
         each = zip(self._counts(points), self.generators("choice"), strict=True)
-        return pad_sequence([torch.randint(n, (n,), generator=g) for n, g in each], True)
+        return padded([torch.randint(n, (n,), generator=g) for n, g in each])
 
     def orders(self, points: int | Sequence[int]) -> Tensor:
         """A random order of the points for each member, `(M, points)`; as in `choices`."""
         each = zip(self._counts(points), self.generators("order"), strict=True)
-        return pad_sequence([torch.randperm(n, generator=g) for n, g in each], True)
+        return padded([torch.randperm(n, generator=g) for n, g in each])
 
     def _counts(self, points: int | Sequence[int]) -> Sequence[int]:
         return [points] * len(self.members) if isinstance(points, int) else points

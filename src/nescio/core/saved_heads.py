@@ -5,11 +5,11 @@ must answer a few outputs, which are nobody's data, as it did when it was saved.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.core.errors import NescioError
 from nescio.core.heads import UNITS, Head, head_from
@@ -24,12 +24,14 @@ FAILURES = (NescioError, RuntimeError, ValueError, TypeError, IndexError, Attrib
 
 
 def head_to_file(
-    head: Head, *, members: int = 1, widths: Sequence[int] = ()
+    head: Head, *, members: int = 1, net: nn.Module | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What a file says of a head, JSON; and of one of the user, its answers, by name.
 
-    widths: numbers of outputs to try first, such as that of the network.
+    net: whose outputs it reads; those of the last linear layer are tried first.
     """
+    layers = [] if net is None else [m for m in net.modules() if isinstance(m, nn.Linear)]
+    widths = [layer.out_features for layer in layers[-1:]]
     said: dict[str, Any] = {"name": head.name, "options": dict(head.options)}
     try:
         json.dumps(said)
@@ -67,7 +69,7 @@ def head_from_file(
             f"{path} was saved with the head {said['name']} and the options {there}, got "
             f"{head.name} with {here}; give the same"
         )
-    head = head if UNITS in head.options else head_from(head.name, said["options"], head)
+    head = head_from(head.name, said["options"], head.standardized or head)
     _check(head, probe, path)
     return head
 

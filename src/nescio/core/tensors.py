@@ -1,7 +1,7 @@
 """Checks at the public boundary: inputs as tensors or bundles, numbers as arrays; fingerprints."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from nescio.core.errors import NescioError
 
@@ -38,6 +39,13 @@ def as_tensor(value: Any, name: str) -> Tensor:
         return torch.as_tensor(array)
     except (TypeError, ValueError) as error:
         raise NescioError(f"{name} must be a tensor or an array of numbers: {error}") from error
+
+
+def padded(rows: Sequence[Tensor]) -> Tensor:
+    """Rows of one length, `(R, n)`: the shorter ones end in zeros."""
+    if len({len(row) for row in rows}) == 1:
+        return torch.stack(list(rows))  # a fifth of the time
+    return pad_sequence(list(rows), batch_first=True)
 
 
 def as_inputs(

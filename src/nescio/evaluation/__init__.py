@@ -15,6 +15,7 @@ from nescio.evaluation.leave_classes_out import leave_classes_out as leave_class
 from nescio.evaluation.regression import OWN_INTERVALS as OWN_INTERVALS
 from nescio.evaluation.regression import IntervalQuality as IntervalQuality
 from nescio.evaluation.regression import RegressionFindings as RegressionFindings
+from nescio.evaluation.regression import RegressionGuardFindings as RegressionGuardFindings
 from nescio.evaluation.regression import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet

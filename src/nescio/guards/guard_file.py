@@ -8,7 +8,15 @@ from torch import Tensor, nn
 
 from nescio.calibration import Map
 from nescio.conformal import Sets
-from nescio.core import NescioError, Saved, head_from, load_manifest, readers, save_tensors
+from nescio.core import (
+    Head,
+    NescioError,
+    Saved,
+    head_to_file,
+    load_manifest,
+    readers,
+    save_tensors,
+)
 from nescio.detectors.observe.network import kept
 from nescio.guards.decide import Guard
 from nescio.guards.file_parts import (
@@ -23,6 +31,7 @@ from nescio.guards.file_parts import (
 )
 from nescio.guards.regression_file import TASK, read_regression
 from nescio.guards.regression_guard import RegressionGuard
+from nescio.models import Model, saved_head
 from nescio.nets import Output
 
 KIND = "guard"
@@ -34,12 +43,14 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
     if weights and not guard.nets:
         raise NescioError("this guard was made from activations: there are no weights to save")
     tensors = _tensors(guard)
+    head, probe = head_to_file(guard.head, net=guard.nets[0] if guard.nets else None)
+    tensors |= {f"head/{name}": answer for name, answer in probe.items()}
     fitted: dict[str, Any] = {name: getattr(guard, name) for name in ("failure", "map", "sets")}
     manifest = {
         "kind": KIND,
         **shared_manifest(guard, weights=weights),
         **{name: None if one is None else one.manifest() for name, one in fitted.items()},
-        "head": {"name": guard.head.name, "options": dict(guard.head.options)},
+        "head": head,
         "groups": list(guard.groups),
         **{name: getattr(guard, name) for name in PLAIN},
     }
@@ -48,18 +59,28 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
 
 
 @readers.named(KIND)
-def _read(saved: Saved, *, net: Any = None, output: Output = None) -> Guard | RegressionGuard:
+def _read(
+    saved: Saved, *, net: Any = None, output: Output = None, head: Head | None = None
+) -> Guard | RegressionGuard:
     """A guard, whose network is checked against the one it was fitted with.
 
     output: where the logits are in what it returns, where that was a function, which no file holds.
+    head: how they are read, where that is a head that nescio does not have; a model brings its own.
     """
     nets = tuple(networks_of(saved, net))
     build = read_regression if TASK in saved.manifest else _guard
-    guard = build(saved, nets)
+    guard = build(saved, nets, head or _own_head(net, saved))
     written = kept(saved.manifest, "output", None) if output is None else output
     guard = replace(guard, output=written)
     check_probe(guard, saved)
     return guard
+
+
+def _own_head(net: Any, saved: Saved) -> Head | None:
+    """That of a model which is given as the network, where nescio cannot build the file's."""
+    said = saved.manifest.get("heads") or [saved.manifest["head"]]
+    model = net if isinstance(net, Model) and said[0].get("given") else None
+    return None if model is None else model.head
 
 
 def described(guard: Guard | RegressionGuard) -> dict[str, Any]:
@@ -97,16 +118,16 @@ def _tensors(guard: Guard) -> dict[str, Tensor]:
     return parts
 
 
-def _guard(saved: Saved, nets: tuple[nn.Module, ...]) -> Guard:
+def _guard(saved: Saved, nets: tuple[nn.Module, ...], head: Head | None) -> Guard:
     manifest = saved.manifest
     failure, sets = manifest["failure"], manifest["sets"]
-    head, given = manifest["head"], manifest["map"]
+    given = manifest["map"]
     return Guard(
         **shared_fields(saved),
         failure=None if failure is None else detector_of(saved, "failure"),
         map=None if given is None else Map.from_manifest(given, saved.under("map/")),
         groups=tuple(manifest["groups"]),
-        head=head_from(head["name"], head["options"]),
+        head=saved_head(saved, head),
         nets=nets,
         sets=None if sets is None else Sets.from_manifest(sets, saved.under("sets/")),
         **{name: manifest[name] for name in PLAIN},

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.core import Head, NescioError, categorical
+from nescio.core import Head, NescioError
 from nescio.core.registry import detectors
 from nescio.data import door
 from nescio.detectors import Activations, Detector
@@ -39,7 +39,7 @@ def read_data(
     samples, layers = _observed(members, data["calibration"], layers, "calibration", **own)
     if data["train"] is None:
         return samples, None
-    read = head_of(samples.about) or categorical()
+    read = head_of(samples.about, members)
     members = [replace(member, head=read) for member in members]
     return samples, _observed(members, data["train"], layers, "train", **own)[0]
 
@@ -56,7 +56,7 @@ def _seeing(
         return None  # activations of the user's
     own = {**options, "layers": list(base.features), "pool": base.about["pool"]}
     own |= {"inputs": True, "progress": False}
-    read = head_of(base.about) or categorical()
+    read = head_of(base.about, members)
     return partial(observe, [replace(member, head=read) for member in members], **own)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.conformal import Intervals
-from nescio.core import Saved, head_from, save_tensors
+from nescio.core import Head, Saved, head_from_file, head_to_file, save_tensors
 from nescio.guards.file_parts import (
     shared_fields,
     shared_manifest,
@@ -44,7 +44,7 @@ def regression_manifest(guard: RegressionGuard, *, weights: bool) -> dict[str, A
         TASK: "regression",
         **shared_manifest(guard, weights=weights),
         "intervals": guard.intervals.manifest(),
-        "heads": [{"name": head.name, "options": dict(head.options)} for head in guard.heads],
+        "heads": [said for said, _ in _heads(guard)],
         **{name: getattr(guard, name) for name in PLAIN},
     }
 
@@ -52,11 +52,23 @@ def regression_manifest(guard: RegressionGuard, *, weights: bool) -> dict[str, A
 def regression_tensors(guard: RegressionGuard) -> dict[str, Tensor]:
     """What the file holds, without the weights."""
     state = {f"intervals/{key}": tensor for key, tensor in guard.intervals.state.items()}
-    return {**shared_tensors(guard), **state, "unit": guard.unit}
+    probes = {
+        f"head/{member}/{name}": answer
+        for member, (_, answers) in enumerate(_heads(guard))
+        for name, answer in answers.items()
+    }
+    return {**shared_tensors(guard), **state, **probes, "unit": guard.unit}
 
 
-def read_regression(saved: Saved, nets: tuple[nn.Module, ...]) -> RegressionGuard:
-    """The guard of a file, with its networks."""
+def _heads(guard: RegressionGuard) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
+    pairs = zip(guard.heads, guard.nets, strict=True)
+    return [head_to_file(head, net=net) for head, net in pairs]
+
+
+def read_regression(
+    saved: Saved, nets: tuple[nn.Module, ...], head: Head | None
+) -> RegressionGuard:
+    """The guard of a file, with its networks; head: of all of them, where nescio has it not."""
     manifest = saved.manifest
     plain = {name: manifest[name] for name in PLAIN}
     widest = plain.pop("max_width")
@@ -65,7 +77,10 @@ def read_regression(saved: Saved, nets: tuple[nn.Module, ...]) -> RegressionGuar
         **plain,
         max_width=None if widest is None else tuple(widest),
         intervals=Intervals.from_manifest(manifest["intervals"], saved.under("intervals/")),
-        heads=tuple(head_from(head["name"], head["options"]) for head in manifest["heads"]),
+        heads=tuple(
+            head_from_file(said, saved.under(f"head/{member}/"), head, saved.path)
+            for member, said in enumerate(manifest["heads"])
+        ),
         unit=saved.tensors["unit"],
         nets=nets,
     )

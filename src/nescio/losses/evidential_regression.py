@@ -27,4 +27,5 @@ def evidential_regression(head: Head | None = None, *, weight: float = 0.01) -> 
         penalty = ((batch.y - mean).abs() * (2 * nu + alpha)).sum(-1)
         return batch.mean(base.score(outputs, batch.y) + weight * penalty)
 
-    return base.with_step(f"evidential_regression({base.description}, {weight=})", step)
+    text = f"evidential_regression({base.description}, {weight=})"
+    return base.with_step(text, step, weighted=base.weighted)

@@ -212,7 +212,7 @@ class MCDropout:
         mode = MaskPerPass([generator(self.seed, "pass", t) for t in passes], len(x))
         with mode:
             result = called(net, x.clone())  # in-place layers must not reach the caller's inputs
-        outputs: Tensor = selected(mode.expanded(found(result)))
+        outputs: Tensor = selected(mode.expanded(found(result)), net=net)
         return outputs.unflatten(0, (len(passes), len(x))), mode
 
 

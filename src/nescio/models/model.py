@@ -274,9 +274,7 @@ class Model:
     @cached_property
     def head_file(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a file says of its head, and of one that is not nescio's, how it answers."""
-        linear = [layer for layer in self.net.modules() if isinstance(layer, nn.Linear)]
-        widths = [layer.out_features for layer in linear[-1:]]
-        return head_to_file(self.head, members=self.members, widths=widths)
+        return head_to_file(self.head, members=self.members, net=self.net)
 
     @property
     def manifest(self) -> dict[str, Any]:

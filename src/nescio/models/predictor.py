@@ -185,7 +185,8 @@ def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
         return categorical()  # without a run; one output is refused later
     few = entering(x[:2], weight.device, weight.dtype, tokens=tokens)
     with refusing_shapes(few):
-        outputs = selected(called(sharing(unwrapped(net)), few.clone()), output)
+        result = called(sharing(unwrapped(net)), few.clone())
+        outputs = selected(result, output, net=net if output is None else None)
     maps = y is not None and y.ndim == outputs.ndim - 1  # a label for each pixel or step
     return known_head(outputs.shape[-1], y.flatten() if y is not None and maps else y)
 

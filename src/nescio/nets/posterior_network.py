@@ -94,7 +94,7 @@ def posterior_network(
     inputs: a number of features, for an mlp with these `widths`, or the shape of an image, for
     small_cnn. latent: the number of its outputs, which densities are of. flows: radial flows.
     density: "classes", one for each class (posterior network), or "shared", one for all, divided
-    by a softmax (natural posterior network).
+    by a softmax (natural posterior network); few radial flows are too smooth for many classes.
     counts: the number of samples of each class; by default sqrt(4 pi)^latent for each, at which a
     usual latent point has an evidence of about 1 at the start.
     """

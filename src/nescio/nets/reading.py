@@ -87,14 +87,27 @@ def located(result: Any) -> Output:
     return None
 
 
-def selected(result: Any, output: Output = None) -> Tensor:
+def selected(result: Any, output: Output = None, *, net: nn.Module | None = None) -> Tensor:
     """The logits in what a network returns, `(N, C)` or for maps and sequences `(N, *axes, C)`.
 
     A network returns the classes on axis 1, `(N, C, *axes)`, as torch's cross_entropy reads them.
-    This is the one place where they become the last axis.
+    This is the one place where they become the last axis. One that is known to have them there
+    already, as it ends in a linear layer, is refused: the user may mean either.
     """
     logits = found(result, output)
+    if logits.ndim > 2 and net is not None and _ends_linear(net):
+        raise NescioError(
+            f"the network ends in a linear layer and returns {_what(logits)}, with the classes on "
+            "the last axis; they are read on axis 1: give nescio.nets.classes_last(net)"
+        )
     return logits.movedim(1, -1) if logits.ndim > 2 else logits
+
+
+def _ends_linear(net: nn.Module) -> bool:
+    """Whether it is known, without a look at its forward, that a linear layer is the last."""
+    while type(net) is nn.Sequential and len(net) and not net._forward_hooks:
+        net = net[-1]
+    return isinstance(net, nn.Linear) and not net._forward_hooks
 
 
 def found(result: Any, output: Output = None) -> Tensor:

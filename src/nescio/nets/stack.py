@@ -148,7 +148,7 @@ class Stack:
         answers = []
         for part in [x] if whole else x.split(_piece(x)):
             args, keywords = arguments(net, self._laid_out(part, training=net.training))
-            answers.append(selected(self._call(net, weights, args, keywords)))
+            answers.append(selected(self._call(net, weights, args, keywords), net=net))
         return answers[0] if len(answers) == 1 else torch.cat(answers)
 
     def _call(

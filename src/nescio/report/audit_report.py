@@ -12,6 +12,7 @@ from nescio.report.regression_tables import regression_sections
 from nescio.report.regression_verdict import (
     regression_advice,
     regression_compared,
+    regression_guard_sentence,
     regression_headline,
     regression_verdict,
 )
@@ -81,8 +82,8 @@ def _of_regression(found: RegressionFindings, warned: str, glossary: Mapping[str
         "spread_along_ray": any(one.scaling is not None for one in ones),
     }
     return Report(
-        guard="",
-        usage=None,
+        guard=regression_guard_sentence(found),
+        usage=guard_usage(found),
         warned=warned,
         headline=regression_headline(found),
         verdict=regression_verdict(found),

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nescio.evaluation import RegressionFindings
+from nescio.evaluation import RegressionFindings, RegressionGuardFindings
 from nescio.evaluation.audit.findings import (
     AuditFindings,
     CalibrationFindings,
     CalibrationNumbers,
     Findings,
+    GuardFindings,
     RayFindings,
     Separation,
 )
@@ -353,7 +354,18 @@ def guard_section(found: Findings) -> Section | None:
     guard = found.guard
     if guard is None or guard.test is None:
         return None
+    return Section(
+        title="What the guard does",
+        note=" ".join([*guard_notes(found), GUARD_NOTE]),
+        tables=[guard_table(guard)],
+        points=guard.guarantees or (),
+    )
+
+
+def guard_table(guard: GuardFindings | RegressionGuardFindings) -> Grid:
+    """One row per data set: shares of the decisions."""
     test = guard.test
+    assert test is not None
     own = (test.samples, test.answered.value, test.unsure, test.ood.value)
     parts = {"test data": own} | {
         name: (part.inputs, part.answer, part.unsure, part.ood)
@@ -363,9 +375,4 @@ def guard_section(found: Findings) -> Section | None:
         (name, [f"{samples:,.0f}", *map(per_cent, shares)])
         for name, (samples, *shares) in parts.items()
     ]
-    return Section(
-        title="What the guard does",
-        note=" ".join([*guard_notes(found), GUARD_NOTE]),
-        tables=[Grid(corner="data", head=GUARD, rows=rows)],
-        points=guard.guarantees or (),
-    )
+    return Grid(corner="data", head=GUARD, rows=rows)

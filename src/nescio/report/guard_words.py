@@ -2,6 +2,7 @@
 
 import shlex
 
+from nescio.evaluation import RegressionFindings, RegressionGuardFindings
 from nescio.evaluation.audit.findings import Findings, GuardFindings, OnTest, Shown
 from nescio.report.render import percent
 
@@ -16,14 +17,14 @@ def guard_sentence(found: Findings) -> str:
     if guard.skipped:
         return _without(guard)
     if not guard.holds or guard.test is None:
-        return f"{_nothing(guard)} {_where(guard, 'All its guard can say is what is OOD')}"
+        return f"{_nothing(guard)} {guard_place(guard, 'All its guard can say is what is OOD')}"
     said = (
-        f"At {_short(guard.false_alarm)} false alarms this network can answer "
+        f"At {wished(guard.false_alarm)} false alarms this network can answer "
         f"{percent(guard.test.answered.value)} of inputs like its test data with at most "
-        f"{_short(guard.risk)} errors (confidence {_short(guard.confidence)})"
+        f"{wished(guard.risk)} errors (confidence {wished(guard.confidence)})"
     )
-    abstained = _abstained(guard, found)
-    return f"{said}{'; ' if abstained else ''}{abstained}. {_broken(guard)}{_where(guard)}"
+    others = abstained(guard, found)
+    return f"{said}{'; ' if others else ''}{others}. {_broken(guard)}{guard_place(guard)}"
 
 
 def guard_notes(found: Findings) -> list[str]:
@@ -41,17 +42,17 @@ def guard_notes(found: Findings) -> list[str]:
         notes.append(
             f"There {test.errors:,} of its {_count(test):,} answers are wrong: "
             f"{percent(test.risk.value)} ({percent(test.risk.low)} to "
-            f"{percent(test.risk.high)}); {_short(guard.risk)} was guaranteed."
+            f"{percent(test.risk.high)}); {wished(guard.risk)} was guaranteed."
         )
     notes.append(
         f"Of these samples {percent(test.ood.value)} are called OOD ({percent(test.ood.low)} to "
-        f"{percent(test.ood.high)}); {_short(guard.false_alarm)} was guaranteed, on average over "
+        f"{percent(test.ood.high)}); {wished(guard.false_alarm)} was guaranteed, on average over "
         "calibration sets."
     )
     return notes
 
 
-def guard_usage(found: Findings) -> tuple[str, str] | None:
+def guard_usage(found: Findings | RegressionFindings) -> tuple[str, str] | None:
     """How to use the guard, in Python and on the command line; None where there is none."""
     guard = found.guard
     if guard is None or guard.skipped or not guard.file:
@@ -75,8 +76,8 @@ def _without(guard: GuardFindings) -> str:
     if guard.halved:
         have = f"half of the test data, {samples:,} samples,"
     return (
-        f"How many inputs this network can answer at {_short(guard.false_alarm)} false alarms with "
-        f"at most {_short(guard.risk)} errors (confidence {_short(guard.confidence)}) cannot be "
+        f"How many inputs this network can answer at {wished(guard.false_alarm)} false alarms with "
+        f"at most {wished(guard.risk)} errors (confidence {wished(guard.confidence)}) cannot be "
         f"said: {have} are too few. It takes at least {what}."
     )
 
@@ -86,9 +87,9 @@ def _nothing(guard: GuardFindings) -> str:
     assert shown is not None  # a guard has been fitted
     errors = "1 error" if shown.errors == 1 else f"{shown.errors} errors"
     said = (
-        f"At {_short(guard.false_alarm)} false alarms there is no share of inputs that this "
-        f"network can be shown to answer with at most {_short(guard.risk)} errors (confidence "
-        f"{_short(guard.confidence)}): {errors} among the {shown.answered:,} most confident of "
+        f"At {wished(guard.false_alarm)} false alarms there is no share of inputs that this "
+        f"network can be shown to answer with at most {wished(guard.risk)} errors (confidence "
+        f"{wished(guard.confidence)}): {errors} among the {shown.answered:,} most confident of "
         f"{shown.samples:,} samples show at most {percent(shown.bound)}.{_other_risks(shown)}"
     )
     if guard.enough is None:
@@ -105,11 +106,13 @@ def _other_risks(shown: Shown) -> str:
     """What larger risks would answer, up to the first that answers most."""
     rows = [(risk, share) for risk, share in shown.at_risks if share > 0]
     most = next((i for i, (_, share) in enumerate(rows) if share > 0.95), len(rows))
-    said = [f"at most {_short(risk)} errors {percent(share)}" for risk, share in rows[: most + 1]]
+    said = [f"at most {wished(risk)} errors {percent(share)}" for risk, share in rows[: most + 1]]
     return f" It could answer with {', with '.join(said)} of them." if said else ""
 
 
-def _abstained(guard: GuardFindings, found: Findings) -> str:
+def abstained(
+    guard: GuardFindings | RegressionGuardFindings, found: Findings | RegressionFindings
+) -> str:
     """Shares on which it abstains, of OOD sets: the user's come first."""
     sets = [
         (_named(where, found.kind(where)), 1 - part.answer)
@@ -139,7 +142,10 @@ def _broken(guard: GuardFindings) -> str:
     )
 
 
-def _where(guard: GuardFindings, start: str = "Here is the guard") -> str:
+def guard_place(
+    guard: GuardFindings | RegressionGuardFindings, start: str = "Here is the guard"
+) -> str:
+    """Where the guard is."""
     return f"{start}: {guard.file or 'audit.guard; audit.save(folder) writes it'}"
 
 
@@ -147,5 +153,6 @@ def _count(test: OnTest) -> int:
     return round(float(test.samples * test.answered.value))
 
 
-def _short(share: float) -> str:
+def wished(share: float) -> str:
+    """A share in per cent, as it was asked for."""
     return f"{100 * share:g} %"

@@ -10,8 +10,10 @@ from nescio.evaluation import (
 )
 from nescio.metrics import Interval
 from nescio.report.audit_tables import (
+    GUARD_NOTE,
     Section,
     drawn_remarks,
+    guard_table,
     left_out_remarks,
     median_of,
     ood_names,
@@ -19,7 +21,8 @@ from nescio.report.audit_tables import (
     separation_section,
     short,
 )
-from nescio.report.render import Cell, Grid, decimal, known
+from nescio.report.guard_words import wished
+from nescio.report.render import Cell, Grid, decimal, known, percent
 
 ERRORS = ("RMSE", "MAE", "CRPS", "R²")
 DENSITY = ("NLL", "NLL, one Gaussian", "sharpness", "50 %", "90 %", "95 %", "calibration error")
@@ -83,6 +86,7 @@ def regression_sections(found: RegressionFindings) -> list[Section]:
     parts = [
         Section(title="Errors", note=ERRORS_NOTE, tables=[errors_table(found)]),
         density_section(found),
+        guard_section(found),
         Section(title="Target by target", tables=target_tables(found)),
         interval_section(found),
         spread_section(found),
@@ -179,6 +183,38 @@ def target_tables(found: RegressionFindings) -> list[Grid]:
         if rows:
             tables.append(Grid(title=name, corner="target", head=head, rows=rows))
     return tables
+
+
+def guard_section(found: RegressionFindings) -> Section:
+    """One row per data set: what the guard decides there; the test data first."""
+    guard = found.guard
+    if guard is None or guard.test is None:
+        return Section(title="What the guard does")
+    test = guard.test
+    missed = (
+        ""
+        if test.risk is None
+        else (
+            f"There {test.misses:,} of its answers miss the value: {percent(test.risk.value)} "
+            f"({percent(test.risk.low)} to {percent(test.risk.high)}); {wished(guard.risk)} was "
+            "guaranteed. "
+        )
+    )
+    own, rest = "half of the test data", "the other half"
+    if not guard.halved:
+        own, rest = "the validation data", "the test data"
+    note = (
+        f"Calibrated on {own} ({guard.samples:,} samples), measured on {rest}. "
+        f"{missed}Its intervals ({guard.intervals}, for {wished(1 - guard.miscoverage)}) hold "
+        f"{percent(test.held.value)} ({percent(test.held.low)} to {percent(test.held.high)}) of "
+        f"these values. {GUARD_NOTE}"
+    )
+    return Section(
+        title="What the guard does",
+        note=note,
+        tables=[guard_table(guard)],
+        points=guard.guarantees or (),
+    )
 
 
 def interval_section(found: RegressionFindings) -> Section:

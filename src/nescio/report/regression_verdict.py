@@ -8,6 +8,7 @@ from nescio.evaluation import (
     SpreadOnSet,
 )
 from nescio.report.audit_words import listed_words, range_warning
+from nescio.report.guard_words import abstained, guard_place, wished
 from nescio.report.render import known, percent
 
 TOTAL = "total_variance"
@@ -20,6 +21,32 @@ def regression_headline(found: RegressionFindings) -> str:
     """Whether the first predictor's intervals hold what they say, and what it does far away."""
     first = next(iter(found.predictors.values()))
     return " ".join([calibration_sentence(first), *far_sentences(first)])
+
+
+def regression_guard_sentence(found: RegressionFindings) -> str:
+    """How much can be answered with which intervals, where it abstains, and where the guard is."""
+    guard = found.guard
+    if guard is None:
+        return ""
+    if guard.skipped or guard.test is None:
+        return f"There is no guard for this network: {(guard.skipped or '').rstrip('.')}."
+    start = f"At {wished(guard.false_alarm)} false alarms"
+    if not guard.holds:
+        said = (
+            f"{start} there is no share of inputs that this network can be shown to answer with "
+            f"at most {wished(guard.risk)} of the intervals missing their value (confidence "
+            f"{wished(guard.confidence)})"
+        )
+        return f"{said}. {guard_place(guard, 'All its guard can say is what is OOD')}"
+    width = known(guard.test.width)
+    wide = "" if width is None else f" of mean width {_number(width)}"
+    said = (
+        f"{start} this network can answer {percent(guard.test.answered.value)} of inputs like its "
+        f"test data, with intervals{wide} of which at most {wished(guard.risk)} miss their value "
+        f"(confidence {wished(guard.confidence)})"
+    )
+    others = abstained(guard, found)
+    return f"{said}{'; ' if others else ''}{others}. {guard_place(guard)}"
 
 
 def calibration_sentence(one: RegressorFindings) -> str:

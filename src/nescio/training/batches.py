@@ -6,15 +6,14 @@ member (its network draws masks, or its loss reads no weights), members of a coh
 many samples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
-from nescio.core import Rng, as_batch, as_labels
+from nescio.core import Rng, as_batch, as_labels, padded
 from nescio.data.augmentation import augment, augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
@@ -85,7 +84,7 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
 
 def _order(plan: Plan, members: list[int], counts: list[int], rng: Rng) -> Tensor | None:
     """The samples of each member in the order of the epoch, `(A, n)`, filled up."""
-    rows = None if plan.rows is None else _padded([plan.rows[index] for index in members])
+    rows = None if plan.table is None else plan.table[members, : max(counts)]
     if plan.steps_for(counts[0]) == 1 and not plan.bootstrap:
         return rows
     orders = rng.orders(counts)
@@ -106,11 +105,6 @@ def _unlabeled_order(plan: Plan, steps: int, rng: Rng) -> Tensor | None:
         for source in rng.generators("unlabeled")
     ]
     return torch.stack(orders).to(plan.unlabeled.device)
-
-
-def _padded(rows: Sequence[Tensor]) -> Tensor:
-    """Rows of equal length, `(A, n)`; what is added has weight 0."""
-    return pad_sequence(list(rows), batch_first=True)
 
 
 def _weight(
@@ -196,7 +190,7 @@ def validation_pieces(
     x, y = plan.data
     rows: Rows = tuple(plan.validation_rows[index] for index in members)
     counts = torch.tensor([len(own) for own in rows], device=x.device)[:, None]
-    every, piece = _padded(rows), _piece(y)
+    every, piece = padded(rows), _piece(y)
     for start in range(0, every.shape[1], piece):
         index = every[:, start : start + piece]
         real = torch.arange(start, start + index.shape[1], device=x.device) < counts

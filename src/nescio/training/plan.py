@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nescio.core import Schedule, as_batch, without_ignored
+from nescio.core import Schedule, as_batch, padded, without_ignored
 from nescio.data.augmentation import Augment
 from nescio.losses import Loss
 from nescio.nets.stack import Dense, Stack
@@ -52,6 +52,11 @@ class Plan:
     def validates(self) -> bool:
         """Whether members have a validation score."""
         return self.validation is not None or self.validation_rows is not None
+
+    @cached_property
+    def table(self) -> Tensor | None:
+        """The rows of all members, `(M, n)`; the shorter ones end in zeros."""
+        return None if self.rows is None else padded(self.rows)
 
     def count(self, index: int) -> int:
         """The number of samples of a member, by its index."""

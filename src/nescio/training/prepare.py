@@ -218,4 +218,5 @@ def _outputs(net: nn.Module, x: Tensor) -> Tensor:
     """What the network gives for two inputs, in evaluation mode, wherever it is."""
     first = next(net.parameters(), x)
     with refusing_shapes(x):
-        return selected(sharing(net)(as_batch(x[:2].to(first.device), dtype_of(net))))
+        few = as_batch(x[:2].to(first.device), dtype_of(net))
+        return selected(sharing(net)(few), net=net)

@@ -156,7 +156,8 @@ def _tried(net: nn.Module, x: Tensor, members: int, like: Tensor) -> tuple[bool,
             continue
         try:
             with refusing_shapes(form):
-                outputs = selected(sharing(net)(as_batch(form[:2].to(like.device), like.dtype)))
+                given = as_batch(form[:2].to(like.device), like.dtype)
+                outputs = selected(sharing(net)(given), net=net)
         except NescioError as error:
             refused.append(error)
             continue

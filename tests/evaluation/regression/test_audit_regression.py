@@ -92,7 +92,22 @@ def test_the_page_and_the_file_are_complete(audit, tmp_path):
     saved = json.loads((tmp_path / "audit.json").read_text())
     assert saved["task"] == "regression"
     assert "network: RMSE" in str(audit)
-    assert audit.verdict.splitlines()[0] == str(audit).split("\n\n")[0].replace("\n", " ")
+    assert audit.verdict.splitlines()[0] == str(audit).split("\n\n")[1].replace("\n", " ")
+    assert "There is no guard for this network: 150 calibration samples are too few" in page
+
+
+def test_the_guard_is_measured_on_other_samples_and_saved(trained, tmp_path):
+    wide = {"wide": 10 * data(100, 5)[0]}
+    audit = nescio.audit(trained, data(500, 2), train=data(400, 1), ood=wide, **FEW)
+    found = audit.findings.guard
+    x = data(500, 2)[0]
+    assert (found.samples, found.test.samples, found.halved) == (250, 250, True)
+    assert found.test.held.high > 0.9
+    assert found.ood["wide"].ood > 0.9
+    audit.save(tmp_path)
+    again = nescio.load(tmp_path / "guard.safetensors", net=make)
+    assert (again(x).decision == audit.guard(x).decision).all()
+    assert "What the guard does" in (tmp_path / "audit.html").read_text()
 
 
 @pytest.mark.parametrize(

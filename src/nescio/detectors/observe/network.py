@@ -219,10 +219,16 @@ def members_of_labels(source: Any) -> list[Member]:
     return found
 
 
-def head_of(about: Mapping[str, Any]) -> Head | None:
-    """The head that activations were read by, as `observe` wrote it down."""
-    found = about.get("head")
-    return None if found is None else head_from(found["name"], found["options"])
+def head_of(about: Mapping[str, Any], members: Sequence[Member] = ()) -> Head:
+    """The head that activations were read by, as `observe` wrote it down: class logits by default.
+
+    members: the networks, if they are there; nescio cannot build a head of the user, but they have.
+    """
+    found = about.get("head", {"name": CLASSES.name, "options": {}})
+    for member in members[:1]:
+        if (member.head.name, dict(member.head.options)) == (found["name"], found["options"]):
+            return member.head
+    return head_from(found["name"], found["options"])
 
 
 def check_one_label(head: Head) -> None:
@@ -372,7 +378,9 @@ def scorer(
     pool = kept(detector.about, "pool", "mean") if pool is None else pool
     output = kept(detector.about, "output", None) if output is None else output
     check_pool(pool)
-    read = head_of(detector.about) if head is None and isinstance(source, nn.Module) else head
+    read = head
+    if head is None and isinstance(source, nn.Module) and "head" in detector.about:
+        read = head_of(detector.about)
     nets = [reader(member, output, pool) for member in networks(source, read)]
     check_task(detector.name, regression=nets[0].head.task == REGRESSION)
     fitted = len(detector.states)

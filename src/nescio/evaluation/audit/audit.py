@@ -47,7 +47,7 @@ from nescio.evaluation.audit.ood_section import (
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.evaluation.regression.audit_regression import audit_regression
 from nescio.evaluation.regression.regression_findings import RegressionFindings
-from nescio.guards import Guard, described
+from nescio.guards import Guard, RegressionGuard, described
 from nescio.models import (
     Member,
     Predictor,
@@ -71,7 +71,7 @@ class Audit:
     """The findings, section by section; `guard` decides about new inputs."""
 
     findings: Findings | RegressionFindings
-    guard: Guard | None = field(default=None, repr=False, compare=False)
+    guard: Guard | RegressionGuard | None = field(default=None, repr=False, compare=False)
 
     @property
     def results(self) -> Results:
@@ -130,7 +130,7 @@ class Audit:
 
     def _with_guard(self, **changes: Any) -> "Audit":
         assert self.findings.guard is not None
-        guard = replace(self.findings.guard, **changes)
+        guard: Any = replace(self.findings.guard, **changes)
         return replace(self, findings=replace(self.findings, guard=guard))
 
     def __str__(self) -> str:

@@ -136,12 +136,12 @@ def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:
         trained=found.notes["train"],
         detector=found.detector.name,
         failure=None if found.failure is None else found.failure.name,
-        own_network=any(_is_own(net) for net in found.nets),
+        own_network=any(is_own(net) for net in found.nets),
         guarantees=tuple(found.guarantees),
     )
 
 
-def _is_own(net: nn.Module) -> bool:
+def is_own(net: nn.Module) -> bool:
     """Whether a network is one that no file rebuilds."""
     inner = net[1] if is_scaled(net) else net  # type: ignore[index]
     return made_by(inner) is None

@@ -6,6 +6,9 @@ from nescio.evaluation.regression.regression_findings import IntervalQuality as 
 from nescio.evaluation.regression.regression_findings import (
     RegressionFindings as RegressionFindings,
 )
+from nescio.evaluation.regression.regression_findings import (
+    RegressionGuardFindings as RegressionGuardFindings,
+)
 from nescio.evaluation.regression.regression_findings import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression.regression_findings import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression.regression_findings import SpreadOnSet as SpreadOnSet

@@ -1,7 +1,7 @@
 """The audit of a regression: on test data, off them, under attack, and far away."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,7 @@ from nescio.evaluation.regression.regression_findings import (
     RegressionFindings,
     RegressorFindings,
 )
+from nescio.evaluation.regression.regression_guarded import guarded_regression
 from nescio.evaluation.regression.regression_quality import (
     Scale,
     by_target,
@@ -63,7 +64,7 @@ from nescio.evaluation.regression.regression_quality import (
     scale_of,
 )
 from nescio.evaluation.regression.spread_section import interval_findings, spread_findings
-from nescio.guards import Guard
+from nescio.guards import RegressionGuard
 from nescio.models import (
     Predictor,
     encoding_of,
@@ -89,7 +90,7 @@ def audit_regression(
     thorough: bool,
     seed: int,
     show: bool | None,
-) -> tuple[RegressionFindings, Guard | None]:
+) -> tuple[RegressionFindings, RegressionGuard | None]:
     """All sections for networks that predict numbers; the options are those of `nescio.audit`.
 
     others: training, validation and OOD data. reading: head and output. attack: steps and radius.
@@ -97,20 +98,18 @@ def audit_regression(
     predictors = {name: _predictor(one, **reading) for name, one in bare.items()}
     check_options(predictors, others["ood"], alphas, rays)
     check_attack(*attack)
-    first = next(iter(predictors.values()))
-    tokens = any(map(takes_tokens, predictors.values()))
-    read = partial(read_data, tokens=tokens, columns=encoding_of(first), task="regression")
+    ones = list(predictors.values())
+    tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
+    read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
-    trained = None
+    scale, trained = scale_of(y), None
     if others["train"] is not None:
         trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
-    scale = scale_of(y)
-    for name, one in bare.items():
-        if isinstance(one, nn.Module) and reading["head"] is None:
-            predictors[name] = with_residual_spread(predictors[name], held.fitting)
+    alone = [n for n, one in bare.items() if isinstance(one, nn.Module) and not reading["head"]]
+    predictors |= {n: with_residual_spread(predictors[n], held.fitting) for n in alone}
     ranged, ood = has_range(x), others["ood"] or {}
     job = Job(
         predictors=predictors,
@@ -125,21 +124,24 @@ def audit_regression(
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
-    extra, no_detector = _detector(first, known if trained is not None else held.fitting[0], seed)
+    name, first = next(iter(predictors.items()))
+    guarded = guarded_regression(name, first, held, trained, seed=seed, show=show)
+    base = held.fitting[0] if trained is None else known
+    extra, no_detector = _detector(guarded.guard, first, base, seed)
     plan = Questions(
         held=held,
         scale=scale,
         sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}), **given},
-        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed)
-        if ranged
-        else None,
+        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed),
         alphas=job.alphas,
         scaled=draws.of("scaled", x, seed),
         rays=ray_sets(x, draws.rays * ranged, seed),
         extra=extra,
         seed=seed,
     )
-    return _findings(plan, job, draws, known, trained, no_detector, show), None
+    found = _findings(plan, job, draws, known, trained, no_detector, show)
+    tried = {where: inputs for where, (_, inputs) in plan.sets.items()}
+    return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
 
 
 def _findings(
@@ -212,7 +214,8 @@ class Questions:
         x, y = self.held.measured if fitted else self.held.test
         prediction = predicted(predictor, x)
         _check_targets(prediction.mean.shape[-1], y)
-        own = told(prediction, self.scale, None if extra is None else extra(x))
+        fresh = None if extra is None else extra(self.held.measured[0])  # fitted no detector
+        own = told(prediction, self.scale, fresh)
         look = look_with(predictor, self.scale, extra)
         tick()
         ood = {}
@@ -271,18 +274,22 @@ def _check_targets(outputs: int, y: Tensor) -> None:
         )
 
 
-def _detector(predictor: Predictor, x: Any, seed: int) -> tuple[Extra, str | None]:
-    """Scores of the default detector on the features of a predictor's networks, or why not."""
+def _detector(
+    guard: RegressionGuard | None, predictor: Predictor, x: Any, seed: int
+) -> tuple[Extra, str | None]:
+    """Scores of the guard's detector, or of the default one on the features; or why not."""
     rows = torch.randperm(len(x), generator=generator(seed, "training"))[:FITTED].sort().values
-    base = x if len(rows) == len(x) else x[rows]
     source = innermost(predictor)
     try:
-        layers = watched_layers(networks(source)[0].net, base[:2])
-        see = partial(observe, source, layers=layers, pool=GRID, inputs=True, progress=False)
-        with quiet():
-            seen = see(base)
-            see.keywords["layers"] = list(seen.features)
-            score = scorer(source, default_detector(seen, see))
+        if guard is not None:
+            score = scorer(source, guard.detector)
+        else:
+            layers = watched_layers(networks(source)[0].net, x[:2])
+            see = partial(observe, source, layers=layers, pool=GRID, inputs=True, progress=False)
+            with quiet():
+                seen = see(x[rows])
+                see.keywords["layers"] = list(seen.features)
+                score = scorer(source, default_detector(seen, see))
     except NescioError as error:
         return None, str(error)
     return lambda inputs: score(inputs).double().cpu().numpy(), None

@@ -14,6 +14,7 @@ from nescio.attacks import pgd
 from nescio.core import DataSet, Inputs, NescioError, Regression, answer, generator
 from nescio.data.ranges import Units, near, units_of
 from nescio.evaluation.audit.findings import Separation
+from nescio.evaluation.audit.ood_section import has_range
 from nescio.evaluation.regression.regression_findings import (
     ErrorAttack,
     Spread,
@@ -148,10 +149,10 @@ def attack_on_means(
     count: int,
     seed: int,
 ) -> AttackOnMeans | None:
-    """The attack on some test samples, drawn; none without steps."""
-    if not steps:
-        return None
+    """The attack on some test samples, drawn; none without steps, and on tokens."""
     x, y = pair
+    if not steps or not has_range(x):
+        return None
     rows = torch.randperm(len(x), generator=generator(seed, "attacked"))[:count].sort().values
     reach = near(radius, known)
     how = f"radius {reach:g}, {steps} step{'s' if steps > 1 else ''}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from nescio.core import Results
 from nescio.evaluation.audit.findings import (
     AuditFindings,
-    GuardFindings,
     Number,
     Separation,
+    Shares,
     separations,
 )
 from nescio.metrics import Interval
@@ -213,11 +213,48 @@ class RegressorFindings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnswersOnTest:
+    """What a guard does on the samples that fitted nothing, with exact intervals."""
+
+    samples: int
+    answered: Interval
+    ood: Interval
+    unsure: float
+    misses: int  # answers whose interval does not hold the target
+    risk: Interval | None  # the share of these; None: nothing is answered
+    held: Interval  # the share of all targets in their intervals
+    width: Number  # mean of the intervals, in the unit of the targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionGuardFindings:
+    """Why there is no guard, or what it guarantees and does."""
+
+    predictor: str
+    samples: int  # calibration samples
+    halved: bool  # whether they are test samples
+    skipped: str | None = None
+    false_alarm: float = 0.0
+    risk: float = 0.0
+    confidence: float = 0.0
+    miscoverage: float = 0.0
+    intervals: str | None = None
+    detector: str | None = None
+    holds: bool | None = None
+    own_network: bool | None = None
+    guarantees: tuple[str, ...] | None = None
+    test: AnswersOnTest | None = None
+    ood: Mapping[str, Shares] | None = None
+    file: str | None = None
+    net: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegressionFindings(AuditFindings):
     """All sections of the audit of a regression."""
 
     task: str = "regression"
-    guard: GuardFindings | None = None
+    guard: RegressionGuardFindings | None = None
     predictors: Mapping[str, RegressorFindings]
     baseline: RegressionQuality  # of the same normal density for every sample
     baseline_from: str  # which targets gave its mean and variance

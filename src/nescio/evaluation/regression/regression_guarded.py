@@ -1,0 +1,97 @@
+"""A guard for the audited regression: fitted on one part of the test data, measured on another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.conformal import binomial_interval
+from nescio.core import NescioError, generator, quiet
+from nescio.evaluation.audit.findings import Shares
+from nescio.evaluation.audit.guard_section import TRAINING, is_own
+from nescio.evaluation.audit.held_out import Held
+from nescio.evaluation.regression.means_only import MeansOnly
+from nescio.evaluation.regression.regression_findings import AnswersOnTest, RegressionGuardFindings
+from nescio.guards import RegressionGuard, guard
+from nescio.models import Predictor
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedRegression:
+    """The guard and what it does; None: `findings.skipped` says why."""
+
+    guard: RegressionGuard | None
+    findings: RegressionGuardFindings
+
+    def tried(self, sets: Mapping[str, Any], most: int) -> RegressionGuardFindings:
+        """The findings with what the guard decides for OOD data, at most `most` of each set."""
+        if self.guard is None:
+            return self.findings
+        return replace(self.findings, ood={name: self._on(x, most) for name, x in sets.items()})
+
+    def _on(self, x: Tensor, most: int) -> Shares:
+        assert self.guard is not None
+        with quiet():
+            found = self.guard(x[:: -(-len(x) // most)]).summary()
+        shares: Any = {one.name: found[one.name] for one in fields(Shares)}
+        return Shares(**shares)
+
+
+def guarded_regression(
+    name: str,
+    predictor: Predictor,
+    held: Held,
+    train: tuple[Any, Tensor | None] | None,
+    *,
+    seed: int,
+    show: bool | None,
+) -> GuardedRegression:
+    """Fit a guard with the usual wishes on the samples that fit, and measure it on the others."""
+    about = RegressionGuardFindings(
+        predictor=name, samples=len(held.fitting[0]), halved=held.halved
+    )
+    source: Any = predictor.inner if isinstance(predictor, MeansOnly) else predictor
+    data = None
+    if train is not None:
+        order = torch.randperm(len(train[0]), generator=generator(seed, "training"))[:TRAINING]
+        data = train[0][order.sort().values]
+    try:
+        with quiet():
+            made = guard(source, held.fitting, train=data, seed=seed, progress=show)
+    except NescioError as error:
+        return GuardedRegression(None, replace(about, skipped=str(error)))
+    return GuardedRegression(made, _measured(about, made, held))
+
+
+def _measured(
+    about: RegressionGuardFindings, made: RegressionGuard, held: Held
+) -> RegressionGuardFindings:
+    """With what was guaranteed, and shares on the samples that fitted nothing."""
+    x, y = held.measured
+    with quiet():
+        decisions = made(x)
+    summary, samples = decisions.summary(y), len(decisions)
+    answered, misses = int(decisions.answered.sum()), int(summary["misses"])
+    held_all = round(samples * summary["interval_coverage"])
+    return replace(
+        about,
+        **{name: getattr(made, name) for name in ("false_alarm", "risk", "confidence")},
+        miscoverage=made.miscoverage,
+        intervals=made.intervals.name,
+        detector=made.detector.name,
+        holds=all(rule.coverage.holds for rule in made.rules),
+        own_network=any(map(is_own, made.nets)),
+        guarantees=tuple(made.guarantees),
+        test=AnswersOnTest(
+            samples=samples,
+            answered=binomial_interval(answered, samples),
+            ood=binomial_interval(round(samples * summary["ood"]), samples),
+            unsure=summary["unsure"],
+            misses=misses,
+            risk=binomial_interval(misses, answered) if answered else None,
+            held=binomial_interval(held_all, samples),
+            width=summary["mean_width"],
+        ),
+    )
