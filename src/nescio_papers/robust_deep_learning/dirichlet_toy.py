@@ -82,7 +82,7 @@ def findings(settings: Settings) -> Findings:
         } | {"accuracy": {name: _accuracy(m, settings).numbers() for name, m in models.items()}},
         figures={MAPS: _maps(first, settings), INPUTS: _at_inputs(first)},
         captions={
-            MAPS: "A Dirichlet network that was shown the ring of OOD inputs (small dots): entropy is "
+            MAPS: "A Dirichlet network that was shown the ring of OOD inputs (dots): entropy is "
             "high where classes overlap and where it was shown OOD inputs, mutual information only "
             "there; further out, where it was shown nothing, both may fall again.",
             INPUTS: "What this network answers in the three situations.",
