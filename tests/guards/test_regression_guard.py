@@ -171,7 +171,8 @@ def test_one_width_for_all_is_tested_once():
     assert strict.threshold == -math.inf
     assert dict(strict.at_risks)[0.1] == 1.0
     net = Exact(variance=False)
-    made = nescio.guard(net, curve(900, 4), train=curve(500, 0)[0], head="fixed_variance")
+    made = nescio.guard(net, curve(900, 4), train=curve(500, 0)[0])  # one output: the mean
+    assert made.heads[0].name == "fixed_variance"
     assert made.intervals.name == "residual"
     assert made(curve(200, 2)[0]).answered.float().mean() > 0.9
 
@@ -328,8 +329,10 @@ def test_bad_data_are_refused():
         nescio.guard(Exact(), x, **options)
     with pytest.raises(NescioError, match="NaN"):
         nescio.guard(Exact(), (x, y * math.nan), **options)
-    with pytest.raises(NescioError, match="head="):
-        nescio.guard(Exact(), (x, y), train=x[:50], max_width=3.0)
+    with pytest.raises(NescioError, match="predicts 2 target.*is the head right"):
+        nescio.guard(Exact(), (x, y), train=options["train"])  # without a head, outputs are means
+    with pytest.raises(NescioError, match="max_width= is for a guard of numbers.*head="):
+        nescio.guard(nets.mlp(2, 3), (x, y.round().abs().long()[:, 0]), max_width=3.0)
     seen = nescio.observe(Exact(), (x, y), head="gaussian")
     with pytest.raises(NescioError, match="not activations"):
         nescio.guard(None, seen, head="gaussian")

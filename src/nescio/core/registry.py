@@ -172,5 +172,6 @@ detectors = Registry("detector", "detectors")
 calibrators = Registry("calibration", "calibration")
 conformal_methods = Registry("conformal method", "conformal")
 predictors = Registry("predictor", "models")
+optimizers = Registry("optimizer", "training.optimizers")  # what checks and returns the options
 recipes = Registry("recipe", "training.recipes")
 experiments = Registry("experiment")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio import calibration as calibrations
 from nescio.calibration import Map
@@ -28,7 +28,7 @@ from nescio.guards.observing import Fitted, both_detectors, copies_of, known, re
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import TUNING, Split, split, unknown_to
 from nescio.guards.watching import learn_range
-from nescio.models import task_of
+from nescio.models import is_regression, task_of
 from nescio.nets import Output
 
 RISK, SETS = 0.02, 0.1  # where nothing else is asked for
@@ -63,8 +63,8 @@ def guard(
 ) -> Any:
     """A guard that decides for every input: answer, or abstain as unsure or OOD.
 
-    A `Guard` of classes, or where the head is of a regression, a `RegressionGuard`, which also
-    gives every input a prediction interval.
+    A `Guard` of classes, or of a regression a `RegressionGuard`, which also gives every input a
+    prediction interval. Without a head, where targets are not whole numbers, outputs are means.
 
     >>> guard = nescio.guard(net, (x, y), train=(x_train, y_train), risk=0.02)  # doctest: +SKIP
     >>> guard(x_new).decision  # doctest: +SKIP
@@ -106,10 +106,12 @@ def guard(
     both: dict[str, Any] = {"train": train, "detector": detector, "names": names, "head": head}
     both |= {"repeats": repeats, "seed": seed, "progress": progress, "reading": reading}
     of_numbers = {"miscoverage": miscoverage, "intervals": intervals, "max_width": max_width}
-    if task_of(source, head) == "regression":
+    if _predicts_numbers(source, calibration, head):
         of_classes = {"failure": failure, "by": by, "sets": None if sets == SETS else sets}
         of_classes["calibration_map"] = None if describes(calibration_map) else calibration_map
         _refuse(of_classes, "classes", "numbers")
+        if head is None and isinstance(source, nn.Module | list | tuple):
+            both["head"] = None if task_of(source) == "regression" else "fixed_variance"
         return guard_regression(source, calibration, risk=risk, **wish, **of_numbers, **both)
     _refuse(of_numbers, "numbers", "classes; if it is a regression, say how it is read: head=")
     wish["risk"] = RISK if risk is None else risk
@@ -173,6 +175,15 @@ def _guard_classes(
     complete = _complete(bare, samples, labels, parts, groups, sets)
     warn_about(complete)
     return complete
+
+
+def _predicts_numbers(source: Any, calibration: Any, head: Head | str | None) -> bool:
+    """Whether it is a regression: by the head, or by targets that are not whole numbers."""
+    first = source[0] if isinstance(source, list | tuple) and source else source
+    pair = isinstance(calibration, tuple) and len(calibration) == 2
+    if head is None and pair and isinstance(first, nn.Module):
+        return is_regression(first, calibration)
+    return task_of(source, head) == "regression"
 
 
 def _refuse(options: Mapping[str, Any], what: str, here: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nescio.core import NescioError
-from nescio.core.registry import Registry, parse
+from nescio.core.registry import optimizers, parse
 from nescio.training import lbfgs as limited_memory
 from nescio.training.lbfgs import Evaluate
 
@@ -22,7 +22,6 @@ FUSED: dict[str, Any] = {
     "beta1": BETA1, "beta2": BETA2, "eps": EPSILON, "weight_decay": 0.0, "amsgrad": False,
     "maximize": False,
 }  # fmt: skip
-optimizers = Registry("optimizer")  # by name: a function that checks options and returns them
 STATES = {
     "adam": ("mean", "square"),
     "sgd": ("velocity",),
