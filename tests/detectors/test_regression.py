@@ -82,7 +82,7 @@ def test_detectors_of_class_logits_are_refused(seen, name):
 
 @pytest.mark.parametrize("name", ["relative_mahalanobis", "she", "trust_score", "kl_matching"])
 def test_detectors_that_need_classes_are_refused(seen, name):
-    with pytest.raises(NescioError, match="class labels|reads class"):
+    with pytest.raises(NescioError, match="class labels|reads class|of a regression"):
         getattr(detectors, name)(seen)
 
 
@@ -91,3 +91,17 @@ def test_targets_that_are_not_numbers_are_refused(numbers):
     y[3] = torch.nan
     with pytest.raises(NescioError, match="NaN"):
         nescio.observe(make(4), (x, y), head="gaussian")
+
+
+def test_detectors_are_compared_on_a_regression(numbers, seen):
+    model, far = nescio.models.plain(make(4), head="gaussian"), {"far": 5 * numbers[0]}
+    options = {"train": numbers, "resamples": 50, "progress": False}
+    found = nescio.compare(model, numbers, ood=far, **options)
+    assert {"knn", "mahalanobis", "gower"} <= set(found.results.names("subject"))
+    assert "energy" not in found.results.names("subject")
+    fitted = detectors.mahalanobis(seen)
+    own, other = (fitted(nescio.observe(model, x)) for x in (numbers[0], far["far"]))
+    area = found.results.value(subject="mahalanobis", data="far", metric="auroc")
+    assert area == pytest.approx(nescio.metrics.auroc(own, other), abs=1e-6)
+    with pytest.raises(NescioError, match="class labels.*nescio.audit"):
+        nescio.compare(model, numbers, task="errors", **options)

@@ -158,6 +158,11 @@ class Activations:
 
     def known(self) -> Tensor:
         """The class labels, or an error that says how to give them."""
+        if self.regression:
+            raise NescioError(
+                "this needs class labels, and the networks are of a regression; nescio.audit says "
+                "how well its spread finds errors, and knn, mahalanobis and gower read its features"
+            )
         if self.labels is None:
             raise NescioError("this detector needs labels; observe (x, y), or give labels=")
         if self.labels.is_floating_point():
