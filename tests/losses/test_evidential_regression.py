@@ -43,6 +43,18 @@ def test_the_loss_is_the_papers(weight):
         assert found[member].item() == pytest.approx(truth, rel=1e-12)
 
 
+def test_the_derivative_in_closed_form_is_that_of_autograd():
+    loss = losses.evidential_regression(weight=0.3)
+    rng = torch.Generator().manual_seed(0)
+    outputs = 3 * torch.randn(2, 40, 8, generator=rng).double()
+    y = torch.randn(2, 40, 2, generator=rng).double()
+    scores, rise = loss.slope(outputs, y)
+    truth = loss.score(outputs.requires_grad_(), y)
+    torch.testing.assert_close(scores, truth.detach())
+    (slope,) = torch.autograd.grad(truth.sum(), outputs)
+    torch.testing.assert_close(rise, slope, rtol=1e-8, atol=1e-8)
+
+
 def test_what_is_refused():
     with pytest.raises(NescioError, match="reads normal_inverse_gamma, not gaussian"):
         losses.evidential_regression(heads.gaussian())

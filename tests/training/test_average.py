@@ -123,6 +123,11 @@ def test_a_decay_is_between_0_and_1(decay):
         train(small, (X, Y), epochs=1, average=decay)
 
 
+def test_lbfgs_has_no_steps_to_average():
+    with pytest.raises(NescioError, match="does not go with average"):
+        train(small, (X, Y), epochs=1, batch_size=None, optimizer="lbfgs", average=0.9)
+
+
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     """Stopped after some steps, in the middle of an epoch."""
     options = {"epochs": 6, "batch_size": 10, "average": 0.9, "members": 3, "rows": ROWS}

@@ -46,6 +46,7 @@ from nescio.core.heads import binary as binary
 from nescio.core.heads import categorical as categorical
 from nescio.core.heads import classes_of as classes_of
 from nescio.core.heads import evidence_of as evidence_of
+from nescio.core.heads import evidence_rise as evidence_rise
 from nescio.core.heads import fixed_variance as fixed_variance
 from nescio.core.heads import head_from as head_from
 from nescio.core.heads import head_of_members as head_of_members
@@ -101,6 +102,7 @@ from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named
 from nescio.core.student_t import StudentT as StudentT
+from nescio.core.student_t import evidential_slope as evidential_slope
 from nescio.core.tensors import Array as Array
 from nescio.core.tensors import Bundle as Bundle
 from nescio.core.tensors import Counts as Counts

@@ -21,6 +21,7 @@ from nescio.core.prediction import Categorical, Prediction
 from nescio.core.registry import heads
 from nescio.core.student_t import (
     StudentT,
+    evidential_slope,
     kl_normal_inverse_gamma,
     log_student_t,
     predictive_scale,
@@ -389,7 +390,17 @@ def normal_inverse_gamma(*, floor: float = 1e-6) -> Head:
         lambda outputs: split(outputs)[0],
         nll,
         lambda p, q: kl_normal_inverse_gamma(split(p), split(q)).sum(-1),
+        lambda outputs, y: (
+            nll(outputs, y),
+            evidence_rise(outputs, evidential_slope(y, *split(outputs))),
+        ),
     )
+
+
+def evidence_rise(outputs: Tensor, slopes: Sequence[Tensor]) -> Tensor:
+    """Derivatives in the raw outputs, from those in mean, nu, alpha and beta."""
+    raw = outputs[..., outputs.shape[-1] // 4 :]
+    return torch.cat([slopes[0], raw.sigmoid() * torch.cat([*slopes[1:]], dim=-1)], dim=-1)
 
 
 def evidence_of(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

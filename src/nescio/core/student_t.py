@@ -101,6 +101,19 @@ def log_student_t(target: Tensor, mean: Tensor, scale: Tensor, df: Tensor) -> Te
     return norm - (half + 0.5) * (z.square() / df).log1p()
 
 
+def evidential_slope(
+    y: Tensor, mean: Tensor, nu: Tensor, alpha: Tensor, beta: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Derivatives of the NLL of the target in mean, nu, alpha and beta (Amini et al., eq. 8)."""
+    gap = y - mean
+    omega = 2 * beta * (1 + nu)
+    whole = omega + nu * gap.square()
+    pull = (alpha + 0.5) / whole
+    by_alpha = (nu * gap.square() / omega).log1p() - (alpha + 0.5).digamma() + alpha.digamma()
+    by_nu = pull * (gap.square() + 2 * beta) - alpha / (1 + nu) - 0.5 / nu
+    return -2 * pull * gap * nu, by_nu, by_alpha, 2 * (1 + nu) * (pull - alpha / omega)
+
+
 def log_gamma_step(a: Tensor) -> Tensor:
     """log Gamma(a + 1/2) - log Gamma(a); for large a by its series, where terms would cancel."""
     large = a.clamp_min(LARGE)

@@ -1,11 +1,19 @@
 """Evidential regression (Amini et al., 2020, eqs. 8 to 10)."""
 
+from dataclasses import replace
+
 from torch import Tensor
 
-from nescio.core import Head, NescioError, Rng, evidence_of, normal_inverse_gamma
+from nescio.core import (
+    Head,
+    NescioError,
+    evidence_of,
+    evidence_rise,
+    evidential_slope,
+    normal_inverse_gamma,
+)
 from nescio.core.registry import losses
-from nescio.losses.loss import Batch, Loss, nll
-from nescio.nets.stack import Forward
+from nescio.losses.loss import Loss, pointwise
 
 
 @losses.register
@@ -19,13 +27,19 @@ def evidential_regression(head: Head | None = None, *, weight: float = 0.01) -> 
         raise NescioError(f"evidential_regression reads normal_inverse_gamma, not {head.name}")
     if not weight >= 0:
         raise NescioError(f"weight must not be negative, got {weight}")
-    base, floor = nll(head), head.options["floor"]
+    floor = head.options["floor"]
 
-    def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
-        outputs = forward(batch.x)
-        mean, nu, alpha, _beta = evidence_of(floor, outputs)
-        penalty = ((batch.y - mean).abs() * (2 * nu + alpha)).sum(-1)
-        return batch.mean(base.score(outputs, batch.y) + weight * penalty)
+    def score(outputs: Tensor, y: Tensor) -> Tensor:
+        mean, nu, alpha, _ = evidence_of(floor, outputs)
+        return head.nll(outputs, y) + weight * ((y - mean).abs() * (2 * nu + alpha)).sum(-1)
 
-    text = f"evidential_regression({base.description}, {weight=})"
-    return base.with_step(text, step, weighted=base.weighted)
+    def slope(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        mean, nu, alpha, beta = evidence_of(floor, outputs)
+        by_mean, by_nu, by_alpha, by_beta = evidential_slope(y, mean, nu, alpha, beta)
+        by_mean = by_mean - weight * (y - mean).sign() * (2 * nu + alpha)
+        error = weight * (y - mean).abs()
+        rise = evidence_rise(outputs, (by_mean, by_nu + 2 * error, by_alpha + error, by_beta))
+        return score(outputs, y), rise
+
+    plain = pointwise("evidential_regression", head, score, slope)
+    return replace(plain, description=f"{plain.description[:-1]}, {weight=})")

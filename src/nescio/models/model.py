@@ -234,9 +234,11 @@ class Model:
 
     def choose(self, members: Sequence[int]) -> "Model":
         """A model of some of the members, by index."""
-        chosen = [range(self.members)[index] for index in members]
-        if not chosen:
-            raise NescioError("choose at least one member")
+        chosen, every = list(members), range(-self.members, self.members)
+        if not chosen or any(index not in every for index in chosen):
+            raise NescioError(
+                f"choose one or more members of 0..{self.members - 1}, got {chosen[:5]}"
+            )
         tensors = {name: tensor[chosen] for name, tensor in self.tensors.items()}
         head = head_of_members(self.head, chosen)
         history = None if self.history is None else self.history.choose(chosen)

@@ -11,7 +11,7 @@ from nescio_papers.data.mnist_c import corruptions as corruptions
 from nescio_papers.data.mnist_c import mnist_c as mnist_c
 from nescio_papers.data.sequences import japanese_vowels as japanese_vowels
 from nescio_papers.data.sequences import read_ts as read_ts
-from nescio_papers.data.uci import Splits as Splits
+from nescio_papers.data.uci import SplitTable as SplitTable
 from nescio_papers.data.uci import uci as uci
 from nescio_papers.data.uci import uci_file as uci_file
 from nescio_papers.data.uci import uci_splits as uci_splits

@@ -22,7 +22,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Splits:
+class SplitTable:
     """A table, and its published splits into training and test rows."""
 
     name: str
@@ -48,7 +48,7 @@ def uci(*, folder: str | None = None, name: str = "concrete", split: int = 0) ->
 
 def uci_splits(
     name: str, *, folder: str | None = None, only: Sequence[int] | None = None
-) -> Splits:
+) -> SplitTable:
     """A set with all its published splits, or `only` some; each must be a partition of the rows."""
     path = uci_file(name, folder)
     texts = _texts(path)
@@ -68,7 +68,7 @@ def uci_splits(
         torch.from_numpy(rows[:, own.astype(int).reshape(-1)].astype(np.float32))
         for own in (features, target)
     )
-    return Splits(name=name, x=x, y=y, rows=tuple(splits))
+    return SplitTable(name=name, x=x, y=y, rows=tuple(splits))
 
 
 def uci_file(name: str, folder: str | None = None) -> Path:

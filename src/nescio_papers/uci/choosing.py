@@ -1,10 +1,10 @@
 """Settings of a method, chosen on rows of the training parts.
 
-The learning rate, a setting of the optimizer, is chosen for a table, by the mean over the splits;
-dropout and epochs are chosen for each split by itself, on a fifth of its training rows.
+The learning rate and its schedule, settings of the optimizer, are chosen for a table, by the mean
+over the splits; dropout and epochs for each split by itself, on a fifth of its training rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,52 +20,49 @@ Tried = dict[Choice, dict[str, float]]  # scores on the validation rows of a spl
 
 def search(work: Work, method: str) -> list[Tried]:
     """What each split tried with the best learning rate: dropout, then the number of epochs."""
-    budget, mixture = work.budget, METHODS[method].ensemble
-    dropouts = budget.dropouts if method == MC_DROPOUT else (0.0,)
-    start = Choice(budget.rates[0], work.epochs, dropouts[len(dropouts) // 2])
+    budget = work.budget
+    drops = method == MC_DROPOUT
+    dropouts = budget.dropouts if drops else (0.0,)
+    given = budget.dropout_rates if drops else budget.rates
+    middle = dropouts[len(dropouts) // 2]
+    rates = [Choice(rate, name, work.epochs, middle) for name, rate in given]
     seen: list[Tried] = [{} for _ in range(len(work.splits))]
-    current = dict.fromkeys(range(len(seen)), start)
-    _try(work, method, seen, current, "learning_rate", budget.rates)
-    rate = min(
-        budget.rates, key=lambda one: _mean(seen, replace(start, learning_rate=one), mixture)
-    )
-    seen = [{c: own[c] for c in own if c.learning_rate == rate} for own in seen]
-    for field, values in {"dropout": dropouts, "epochs": work.others}.items():
-        _try(work, method, seen, best(work, method, seen, free=False), field, values)
+    for choice in rates:
+        _try(work, method, seen, dict.fromkeys(range(len(seen)), choice))
+    chosen = min(rates, key=lambda choice: _mean(method, seen, choice))
+    seen = [{chosen: own[chosen]} for own in seen]
+    for changes in (_each("dropout", dropouts), _each("epochs", work.others)):
+        current = best(work, method, seen, free=False)
+        for change in changes:
+            changed = {split: replace(choice, **change) for split, choice in current.items()}
+            _try(work, method, seen, changed)
     return seen
 
 
-def _mean(seen: list[Tried], choice: Choice, mixture: bool) -> float:
-    return float(np.mean([own[choice][_key(mixture)] for own in seen]))
+def _each(field: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{field: value} for value in values]
 
 
-def _key(mixture: bool) -> str:
-    return "mixture" if mixture else "single"
+def _mean(method: str, seen: list[Tried], choice: Choice) -> float:
+    return float(np.mean([own[choice][_key(method)] for own in seen]))
 
 
-def _try(
-    work: Work,
-    method: str,
-    seen: list[Tried],
-    current: Mapping[int, Choice],
-    field: str,
-    values: tuple[Any, ...],
-) -> None:
-    """Score other values of one field of the current choice of each split."""
+def _key(method: str) -> str:
+    return "mixture" if METHODS[method].ensemble else "single"
+
+
+def _try(work: Work, method: str, seen: list[Tried], choices: Mapping[int, Choice]) -> None:
+    """Score the choice of each split, where it is new."""
     members = 1 if method == MC_DROPOUT else work.tried(METHODS[method].ensemble)
-    for value in values:
-        wanted = {split: replace(choice, **{field: value}) for split, choice in current.items()}
-        new = {split: choice for split, choice in wanted.items() if choice not in seen[split]}
-        models = stacks(
-            work, method, "sub-split", new, lambda split: work.sub_split(split)[0], members
-        )
-        for split, model in models.items():
-            seen[split][new[split]] = on_validation_rows(work, method, split, model)
+    new = {split: choice for split, choice in choices.items() if choice not in seen[split]}
+    models = stacks(work, method, "sub-split", new, lambda one: work.sub_split(one)[0], members)
+    for split, model in models.items():
+        seen[split][new[split]] = on_validation_rows(work, method, split, model)
 
 
 def best(work: Work, method: str, seen: list[Tried], *, free: bool) -> dict[int, Choice]:
     """The best choice of each split, of the published number of epochs, or of any where free."""
-    key = _key(METHODS[method].ensemble)
+    key = _key(method)
 
     def of(own: Tried) -> Choice:
         fitting = [choice for choice in own if free or choice.epochs == work.epochs]

@@ -15,9 +15,10 @@ MC_DROPOUT, ENSEMBLE = "MC dropout", "deep ensemble"
 
 @dataclass(frozen=True, order=True)
 class Choice:
-    """What is chosen on validation rows: the rate for a table, the others for each split."""
+    """What is chosen on validation rows: rate and schedule for a table, the others by split."""
 
     learning_rate: float
+    schedule: str
     epochs: int
     dropout: float = 0.0
 

@@ -22,8 +22,8 @@ from nescio_papers.uci.tables import TABLES, Work, work_on
 PUBLISHED, FREE = "published", "validated"
 BUDGETS = {PUBLISHED: "the published number of epochs", FREE: "epochs chosen on validation"}
 CHAINS = (
-    (ENSEMBLE, "adversarial ensemble", "anchored ensemble"),
-    (MC_DROPOUT, "evidential regression", "plain"),
+    (ENSEMBLE, "adversarial ensemble", "anchored ensemble", "evidential regression"),
+    (MC_DROPOUT, "plain"),
 )  # each in a process of its own
 HEADER = ["", "RMSE", "NLL, mixture", "NLL, normal with its moments", "CRPS"]
 
@@ -144,7 +144,8 @@ def _said(choices: Sequence[Mapping[str, Any]]) -> str:
     first = choices[0]
     dropout = f", dropout {first['dropout']:g}" if first["dropout"] else ""
     return (
-        f"learning rate {first['learning_rate']:g}, {first['epochs']} epochs{dropout} "
+        f"{first['schedule']} learning rate {first['learning_rate']:g}, {first['epochs']} "
+        f"epochs{dropout} "
         f"({first['splits']} splits)"
     )
 

@@ -40,7 +40,7 @@ def _trained(
     x, y = work.splits.x, work.splits.y
     recipe = recipe_of(method, work.budget, choice.dropout)
     loss = recipe.loss_for(x)
-    setting = f"{choice.learning_rate:g}-{choice.epochs}-{choice.dropout:g}"
+    setting = "-".join(str(part) for part in vars(choice).values())
     folder = folder_of(work.settings, work.name) / slug(method) / stage / slug(setting)
     return nescio.train(
         lambda: network(x.shape[1], work.table.hidden, loss.head.width, recipe.dropout),
@@ -51,6 +51,7 @@ def _trained(
         epochs=choice.epochs,
         batch_size=BATCH,
         learning_rate=choice.learning_rate,
+        schedule=choice.schedule,
         standardize=True,
         standardize_targets=True,
         seed=derive(work.settings.seed, "uci", work.name),

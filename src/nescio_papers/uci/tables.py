@@ -7,10 +7,20 @@ import torch
 from torch import Tensor
 
 from nescio.core import generator
-from nescio_papers.data import Splits, uci_splits
+from nescio_papers.data import SplitTable, uci_splits
 from nescio_papers.kit import Settings, full_and_quick, size
 
 SHARE = 0.8  # of the training rows of a split that settings are tried on; the others judge them
+
+Rates = tuple[tuple[str, float], ...]  # schedules and learning rates
+RATES = (
+    ("constant", 0.1),  # as published
+    ("constant", 0.03),
+    ("constant", 0.003),
+    ("cosine", 0.1),
+    ("cosine", 0.03),
+    ("cosine", 0.01),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +40,14 @@ TABLES: Mapping[str, Table] = {
     "concrete": Table(file="concrete", title="Concrete strength"),
     "energy": Table(file="energy", title="Energy efficiency"),
     "wine": Table(file="wine-quality-red", title="Red wine quality"),
-    "power": Table(file="power-plant", title="Power plant", others=(100,), tried=1),
-    "naval": Table(file="naval-propulsion-plant", title="Naval plant", others=(100,), tried=1),
+    "power": Table(file="power-plant", title="Power plant", others=(80,), tried=1),
+    "naval": Table(file="naval-propulsion-plant", title="Naval plant", others=(80,), tried=1),
     "protein": Table(
         file="protein-tertiary-structure",
         title="Protein structure",
         hidden=100,
         epochs=20,
-        others=(60,),
+        others=(40,),
         tried=1,
     ),
 }
@@ -51,7 +61,8 @@ class Budget:
     rows: int = size(1_000_000, quick=120)  # of the training and of the test part, at most
     members: int = size(5, quick=2)
     epochs: int = size(1000, quick=2)  # at most
-    rates: tuple[float, ...] = size((0.1, 0.03, 0.01, 0.003), quick=(0.01,))
+    rates: Rates = size(RATES, quick=(("constant", 0.01),))
+    dropout_rates: Rates = size(RATES[1:3] + RATES[4:5], quick=(("constant", 0.01),))
     dropouts: tuple[float, ...] = size((0.005, 0.01, 0.05, 0.1), quick=(0.05,))
     passes: int = size(100, quick=5)  # of MC dropout
 
@@ -66,7 +77,7 @@ class Work:
     name: str
     table: Table
     settings: Settings
-    splits: Splits
+    splits: SplitTable
 
     @property
     def budget(self) -> Budget:
@@ -104,5 +115,5 @@ def work_on(name: str, settings: Settings) -> Work:
     rows = tuple(
         (train[: budget.rows], test[: budget.rows]) for train, test in found.rows[: budget.splits]
     )
-    splits = Splits(name=found.name, x=found.x, y=found.y, rows=rows)
+    splits = SplitTable(name=found.name, x=found.x, y=found.y, rows=rows)
     return Work(name=name, table=table, settings=settings, splits=splits)

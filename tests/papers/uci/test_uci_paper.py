@@ -135,7 +135,7 @@ def test_sub_splits_are_of_the_training_rows_alone(home):
 def test_epochs_are_chosen_by_split_among_the_published_or_any(home):
     write(home, "energy")
     work = work_on("energy", Settings())
-    short, long = Choice(0.01, 40), Choice(0.01, 100)
+    short, long = (Choice(0.01, "constant", epochs) for epochs in (40, 100))
     seen = [
         {short: {"mixture": 1.0, "single": 3.0}, long: {"mixture": 2.0, "single": 1.0}},
         {short: {"mixture": 2.0, "single": 1.0}, long: {"mixture": 1.0, "single": 3.0}},
