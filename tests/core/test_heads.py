@@ -1,13 +1,14 @@
 """Heads: what they read, what they score, and how far apart two readings are."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
-from torch import distributions
+from torch import distributions, nn
 from torch.nn import functional as F
 
-from nescio import heads
+from nescio import heads, train
 from nescio.core import (
     Categorical,
     Dirichlet,
@@ -234,3 +235,18 @@ def test_a_head_can_be_made_again_from_its_name_and_options(name):
     raw = outputs(1, 3, OUTPUTS.get(name, 4))
     for one, two in zip(head(raw)._tensors(), again(raw)._tensors(), strict=True):
         assert torch.equal(one, two)
+
+
+def test_a_head_of_the_user_that_answers_wrongly_is_refused():
+    plain = heads.categorical()
+    raw, labels = outputs(2, 3, 4), torch.arange(3)
+    with pytest.raises(NescioError, match="task of classification"):
+        replace(plain, task="classify")
+    with pytest.raises(NescioError, match="width=0"):
+        replace(plain, width=0)
+    with pytest.raises(NescioError, match="must return a prediction.*got a Tensor"):
+        replace(plain, name="mine", read=lambda raw: raw)(raw)
+    mean = replace(plain, name="mine", nll=lambda o, y: plain.nll(o, y).mean(), nll_slope=None)
+    with pytest.raises(NescioError, match=r"one score per sample, of shape \(\d, 3\).*got \(\)"):
+        train(lambda: nn.Linear(4, 4), (raw[0].float(), labels), head=mean, members=2, epochs=1)
+    assert repr(heads.gaussian(floor=0.5)) == "Head(gaussian(floor=0.5), regression)"

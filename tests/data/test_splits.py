@@ -32,10 +32,14 @@ def test_what_is_not_a_partition_is_refused():
         data.splits_of([[0, 1, 2, 3], []], 4)
     with pytest.raises(NescioError, match="nothing to train on"):
         data.splits_of([[0, 1, 2, 3]], 4)
-    for count in (1, 24):
+    for count in (1, 24, 2.5):
         with pytest.raises(NescioError, match=r"folds must be in 2\.\.23"):
             data.folds(23, count)
     with pytest.raises(NescioError, match="at least 2 samples"):
         data.leave_one_out(1)
     with pytest.raises(NescioError, match="at least one member"):
         data.folds(23, 5).repeated(0)
+
+
+def test_splits_are_shown_in_one_line():
+    assert repr(data.folds(23, 5).repeated(2)) == "Splits(5 of 23 samples, 2 member(s) each)"

@@ -131,3 +131,11 @@ def test_flags_and_labels_must_agree():
 def test_the_mean_confidence_of_maps_is_that_of_pixels():
     found = metrics.mean_max_confidence(PROBS)
     assert found == pytest.approx(CONFIDENCE.mean(), abs=1e-12)
+
+
+def test_flags_that_cannot_hold_the_ignore_index_are_refused():
+    flags = PROBS.argmax(-1) == LABELS
+    with pytest.raises(NescioError, match="mark_ignored"):
+        metrics.ece(PROBS.max(-1), flags, ignore_index=IGNORED)
+    with pytest.raises(NescioError, match="mark_ignored"):
+        metrics.aurc(PROBS.max(-1), ~flags, ignore_index=IGNORED)

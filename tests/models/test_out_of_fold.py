@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import nescio
 from nescio import NescioError, data, heads, losses, models, nets, train
 
 DRAW = torch.Generator().manual_seed(0)
@@ -48,6 +49,16 @@ def test_a_model_of_other_splits_is_refused():
         models.out_of_fold(model, data.folds(23, 5), X)
     with pytest.raises(NescioError, match="22 inputs"):
         models.out_of_fold(model, data.folds(23, 2), X[1:])
+
+
+def test_members_that_were_trained_on_the_sample_are_refused(tmp_path):
+    parts = data.folds(23, 4)
+    model = train(lambda: nets.mlp(2, 2), (X, Y), members=4, rows=parts.train, epochs=1)
+    model.save(tmp_path)
+    for one in (model, nescio.load(tmp_path)):
+        models.out_of_fold(one, parts, X)
+        with pytest.raises(NescioError, match="trained on other rows"):
+            models.out_of_fold(one, data.folds(23, 4, seed=1), X)
 
 
 def test_members_are_chosen_by_index():

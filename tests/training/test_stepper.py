@@ -355,3 +355,12 @@ def test_numpy_arrays_of_float64_train_a_network_of_float32() -> None:
     state = stepper(lambda: nets.mlp(3, 2, widths=(4,)))
     found = state.step(np.asarray(X), Y.tolist())
     assert found.dtype == torch.float32
+
+
+def test_a_learning_rate_that_was_changed_to_nonsense_is_refused(tmp_path):
+    state = stepper(small, members=2)
+    state.learning_rate = -1.0
+    with pytest.raises(NescioError, match="learning_rate must be positive"):
+        state.step(X, Y)
+    with pytest.raises(NescioError, match="learning_rate must be positive"):
+        state.save(tmp_path / "state.safetensors")

@@ -75,6 +75,7 @@ PARAMETERS = [
         "out.  [default: 200, fewer for a large network]", type=opt.COUNT),
     option("--thorough", "Read all samples in every part of the audit, where for a large network "
         "some are drawn.", is_flag=True),
+    opt.REPEATS,
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,

@@ -59,8 +59,7 @@ PARAMETERS = [
         "answered; one number, or one for each target.  [default: as --risk allows]",
         metavar="W,..."),
     option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
-    option("--repeats", "Take equal inputs as separate samples, as in tables of few values: no "
-        "sample of --calibration is then recognized as training data.", is_flag=True),
+    opt.REPEATS,
     opt.LAYER,
     opt.OUTPUT,
     opt.HEAD,

@@ -42,6 +42,8 @@ HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list he
     "0 and 1; what is unclear is asked for]", metavar="NAME")
 TEST_DATA = data_option("data", "Test data: an .npz file with x and y, the name of a data set, or, "
     "with --target, a .csv or .parquet file.")
+REPEATS = option("--repeats", "Take equal inputs as separate samples, as in tables of few values: "
+    "no sample that calibrates the guard is then recognized as training data.", is_flag=True)
 TARGET = option("--target", "The column with the class, or the number that is predicted (several: "
     "a,b); needed for data in a .csv or .parquet file.", metavar="COLUMN")
 CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "

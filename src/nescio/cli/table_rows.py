@@ -98,6 +98,9 @@ def labeled_rows(
             f"{', '.join(known)}"
         )
     wanted = listed(target) if numbers else [target]
+    if isinstance(columns, Encoding) and (inputs := [n for n in wanted if n in columns.names]):
+        own = f"it predicts {columns.target!r}" if columns.target else "name what it predicts"
+        raise NescioError(f"{first_of(inputs)} is an input of the network; {own}")
     for name in wanted:
         chosen_columns(path, known, name, None)
         if name in listed(options.get("columns")):

@@ -31,13 +31,16 @@ Slope = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-@dataclass(frozen=True)
+TASKS = ("classification", "multilabel", "regression")
+
+
+@dataclass(frozen=True, repr=False)
 class Head:
     """A reading of raw outputs; calling it gives a prediction."""
 
     name: str
     options: Mapping[str, Any]  # JSON: files keep them
-    task: str  # "classification", "multilabel" or "regression"
+    task: str  # one of TASKS
     width: int  # network outputs for each class, label or target
     read: Callable[[Tensor], Prediction]
     center: Callable[[Tensor], Tensor]  # outputs -> log probabilities, or means; not checked
@@ -49,8 +52,25 @@ class Head:
     standardized: "Head | None" = None  # the head that `in_target_units` made this one of
     log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
 
+    def __post_init__(self) -> None:
+        if self.task not in TASKS or self.width < 1:
+            raise NescioError(
+                f"the head {self.name} needs a task of {', '.join(TASKS)} and a width of at least "
+                f"1, got task={self.task!r}, width={self.width}"
+            )
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
+        return f"Head({self.name}({options}), {self.task})"
+
     def __call__(self, outputs: Tensor) -> Prediction:
-        return self.read(outputs)
+        prediction = self.read(outputs)
+        if not isinstance(prediction, Prediction):
+            raise NescioError(
+                f"`read` of the head {self.name} must return a prediction, such as "
+                f"Categorical(logits), got a {type(prediction).__name__}"
+            )
+        return prediction
 
     def logits(self, outputs: Tensor) -> Tensor:
         """What detectors read: class logits, or where a head has none, log probabilities."""

@@ -124,10 +124,11 @@ def as_targets(
             y = y.long()  # as torch.nn.BCEWithLogitsLoss wants them
         if maps and y.ndim > 1 and not y.is_floating_point():
             return y if y.dtype == torch.uint8 else y.long()
-        refuse_maps(y)
+        if not y.is_floating_point():
+            refuse_maps(y)
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
-                f"class labels must be integers of shape (samples,), got {y.dtype} "
+                f"class labels must be integers{'' if maps else ' of shape (samples,)'}, got {y.dtype} "
                 f"{tuple(y.shape)}; convert floats with .long(), one-hot rows with .argmax(1); "
                 "regression needs a regression head"
             )

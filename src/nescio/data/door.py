@@ -230,7 +230,14 @@ def as_network_inputs(
     value = stacked(prepared(value, columns), None)
     if isinstance(value, Mapping):
         value = split_labels(value)[0]
-    return converted(value, name, dtype=dtype, tokens=tokens, finite=finite)
+    found = converted(value, name, dtype=dtype, tokens=tokens, finite=finite)
+    if columns is not None and isinstance(found, Tensor) and found.shape[1:] != (columns.width,):
+        raise NescioError(
+            f"the network encodes the columns of a table ({first_of(columns.names)}) as "
+            f"{columns.width} numbers, got an array {tuple(found.shape)}; give a table with these "
+            "columns: a data frame, nescio.data.read_table(...), or rows by name"
+        )
+    return found
 
 
 def input_batches(value: Any, **options: Any) -> Iterator[Any]:

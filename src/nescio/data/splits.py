@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, generator
+from nescio.core import NescioError, as_tensor, digest, generator
+
+TRAINED_ROWS = "trained_rows"  # the note of a model: digests of the rows of its members
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Splits:
     """For each split the rows to train on and the rows to test on; each row is tested once."""
 
@@ -20,6 +22,10 @@ class Splits:
 
     def __len__(self) -> int:
         return len(self.train)
+
+    def __repr__(self) -> str:
+        different, samples = len(self) // self.each, len(self.train[0]) + len(self.test[0])
+        return f"Splits({different} of {samples} samples, {self.each} member(s) each)"
 
     def repeated(self, each: int) -> "Splits":
         """The same with each split `each` times, for as many members."""
@@ -38,10 +44,10 @@ def folds(samples: int, count: int, *, seed: int = 0) -> Splits:
     >>> len(parts), parts.train[0].tolist() == parts.train[1].tolist()
     (10, True)
     """
-    if not 2 <= count <= samples:
-        raise NescioError(f"the number of folds must be in 2..{samples}, got {count}")
+    if int(count) != count or not 2 <= count <= samples:
+        raise NescioError(f"the number of folds must be in 2..{samples}, a whole one, got {count}")
     order = torch.randperm(samples, generator=generator(seed, "folds"))
-    return splits_of([part.sort().values for part in order.tensor_split(count)], samples)
+    return splits_of([part.sort().values for part in order.tensor_split(int(count))], samples)
 
 
 def leave_one_out(samples: int) -> Splits:
@@ -73,3 +79,8 @@ def splits_of(parts: Sequence[Any], samples: int) -> Splits:
     every = torch.arange(samples)
     train = [every[torch.ones(samples, dtype=torch.bool).index_fill(0, p, False)] for p in test]
     return Splits(tuple(train), tuple(test))
+
+
+def digests_of(rows: Sequence[Tensor]) -> list[str]:
+    """A digest of each set of rows that occurs, in order."""
+    return sorted({digest(own.long().cpu().sort().values) for own in rows})

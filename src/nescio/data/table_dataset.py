@@ -89,6 +89,7 @@ def _targets(
     if text:
         known = list(names) if names is not None else [str(name) for name in different]
         if regression or (names is None and len(known) > CLASSES):
+            _refuse_strays(path, values, target, options)
             raise NescioError(
                 f"the target {target!r} of {path} holds {len(different)} different texts, such as "
                 f"{str(different[0])!r}; expected numbers, or up to {CLASSES} classes "
@@ -107,3 +108,23 @@ def _targets(
         count = int(different[-1]) + 1
         return torch.from_numpy(values.astype(np.int64)), max(count, len(names or ()))
     return torch.from_numpy(values.astype(np.float32))[:, None], None
+
+
+def _refuse_strays(path: Path, values: Values, target: str, options: dict[str, Any]) -> None:
+    """Name the first value that is not a number, where most of them are."""
+    strays = np.array([not _is_number(value) for value in values])
+    if 2 * strays.sum() < len(strays):
+        row = int(strays.argmax())
+        raise NescioError(
+            f"the target {target!r} of {path} holds {str(values[row])!r} in "
+            f"{row_of(path, row, **options)}, and numbers in most rows; correct or remove "
+            f"{'it' if strays.sum() == 1 else f'the {int(strays.sum())} rows without a number'}"
+        )
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

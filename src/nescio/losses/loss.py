@@ -121,7 +121,15 @@ class Loss:
     ignore_index: int | None = None  # a label that is not a class; None: all labels count
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        return self.step(forward, batch.counting(self.ignore_index), rng)
+        found = self.step(forward, batch.counting(self.ignore_index), rng)
+        if not isinstance(found, Tensor) or found.shape != batch.x.shape[:1]:
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise NescioError(
+                f"the loss {self.description} must return one number per member, a tensor of shape "
+                f"({len(batch.x)},), got {got}; average over samples, not over members: "
+                "scores (M, B) with .mean(1), or batch.mean(scores)"
+            )
+        return found
 
     def totals(
         self, outputs: Tensor, y: Tensor, real: Tensor | None = None
@@ -189,7 +197,15 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
     """A loss that is the mean of a score over the samples, or labels, of the batch."""
 
     def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
-        return batch.mean(score(forward(batch.x), batch.y))
+        outputs = forward(batch.x)
+        scores = score(outputs, batch.y)
+        if not isinstance(scores, Tensor) or scores.shape != outputs.shape[:-1]:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise NescioError(
+                f"{name} of the head {head.name} must give one score per sample, of shape "
+                f"{tuple(outputs.shape[:-1])} for outputs {tuple(outputs.shape)}, got {got}"
+            )
+        return batch.mean(scores)
 
     options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
     text = f"{name}({head.name}({options}))"

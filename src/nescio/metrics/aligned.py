@@ -66,5 +66,11 @@ def counted_samples(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Numbers and whether each is right, or wrong, `(n,)` each, of what counts."""
     given, known = aligned(names, values, truth)
+    if ignore_index is not None and known.dtype == bool:
+        raise NescioError(
+            f"`{names[1]}` is true or false everywhere, so ignore_index={ignore_index} would leave "
+            f"nothing out; mark what is ignored: mark_ignored({names[1]}, labels, "
+            f"ignore_index={ignore_index})"
+        )
     keep = counts(names[1], known, ignore_index, 2)
     return given[keep], known[keep]

@@ -6,6 +6,7 @@ import torch
 
 from nescio.core import NescioError, Prediction
 from nescio.data import Splits
+from nescio.data.splits import TRAINED_ROWS, digests_of
 from nescio.models.model import Model
 
 
@@ -26,6 +27,12 @@ def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
         raise NescioError(
             f"the model has {model.members} members, the splits are {len(splits)}; train it with "
             "rows=splits.train"
+        )
+    trained = model.notes.get(TRAINED_ROWS)
+    if trained is not None and not set(digests_of(splits.train)) <= set(trained):
+        raise NescioError(
+            "the model was trained on other rows than splits.train, so members would predict "
+            "samples that they were trained on; give the splits of its training"
         )
     tested = torch.cat(splits.test[:: splits.each])
     if len(x) != len(tested):

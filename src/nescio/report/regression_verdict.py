@@ -26,10 +26,8 @@ def regression_headline(found: RegressionFindings) -> str:
 def regression_guard_sentence(found: RegressionFindings) -> str:
     """How much can be answered with which intervals, where it abstains, and where the guard is."""
     guard = found.guard
-    if guard is None:
-        return ""
-    if guard.skipped or guard.test is None:
-        return f"There is no guard for this network: {(guard.skipped or '').rstrip('.')}."
+    if guard is None or guard.skipped or guard.test is None:
+        return ""  # the advice says why
     start = f"At {wished(guard.false_alarm)} false alarms"
     if not guard.holds:
         said = (
@@ -214,7 +212,14 @@ def regression_advice(found: RegressionFindings) -> list[str]:
     if range_warning(found):
         return ["Scale the test data as the training data were; until then no number here counts."]
     first = next(iter(found.predictors.values()))
-    return [*_better_intervals(first), *_members(first), *_head(first)]
+    return [*_better_intervals(first), *_members(first), *_head(first), *_no_guard(found)]
+
+
+def _no_guard(found: RegressionFindings) -> list[str]:
+    """Why there is no guard, and what would give one."""
+    if found.guard is None or not found.guard.skipped:
+        return []
+    return [f"There is no guard for this network: {found.guard.skipped.rstrip('.')}."]
 
 
 def _better_intervals(one: RegressorFindings) -> list[str]:

@@ -123,6 +123,9 @@ class Stepper:
     memory: dict[str, Tensor] = field(default_factory=dict)  # what the loss stores between steps
 
     def __post_init__(self) -> None:
+        self._check_settings()
+
+    def _check_settings(self) -> None:
         for name in ("learning_rate", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 < value < torch.inf:
@@ -253,6 +256,7 @@ class Stepper:
         place: tuple[int, int, int | None],  # which step of how many, and the samples of all
     ) -> Tensor:
         number, steps, points = place
+        self._check_settings()
         reading = self.reading
         assert reading is not None
         batch = Batch(
@@ -340,6 +344,7 @@ class Stepper:
         """
         from nescio.training import stepper_file
 
+        self._check_settings()
         return stepper_file.write(self, Path(path))
 
 

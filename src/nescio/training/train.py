@@ -26,6 +26,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.augmentation import Augment, check_augments
+from nescio.data.splits import TRAINED_ROWS, digests_of
 from nescio.losses import Loss
 from nescio.losses.loss import Step
 from nescio.models.model import READABLE, History, Model
@@ -121,6 +122,8 @@ def train(
     config = {"loss": loss.description, **config}
     asked = {"rows": rows, "validation_rows": validation_rows, "sample_weight": sample_weight}
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
+    if own.rows is not None:
+        config[TRAINED_ROWS] = digests_of(own.rows)
     others = unlabeled_inputs(unlabeled, nets[0], pair[0])
     nets = [nets[index] for index in own.order]
     nets = fitting(nets, pair, test, loss, own.rows, standardize=standardize)

@@ -123,6 +123,11 @@ def _by_autograd(
     loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
     losses = loss(forward, batch, rng)
+    if not losses.requires_grad:
+        raise NescioError(
+            f"the loss {loss.description} does not depend on the weights, so nothing can be "
+            "learned; use forward(batch.x), without detach() or no_grad()"
+        )
     # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
     # for the outputs instead would import sympy, a second at the first step.)
     inputs = [tensor for tensor, _ in batch.wanted]

@@ -363,6 +363,8 @@ def _opened(path: Path) -> IO[bytes]:
 def _reading(path: str | Path) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise NescioError(f"no file {path}; check the name") from None
     except BROKEN as error:
         raise NescioError(
             f"cannot read {path}: {error}; is it damaged or cut off? Expected a CSV file in UTF-8, "

@@ -157,6 +157,7 @@ def audit(
     thorough: bool = False,
     head: Head | str | None = None,
     output: Output = None,
+    repeats: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -177,7 +178,8 @@ def audit(
     as a share of the range of the data; 0.3 for images, 0.05 for vectors. thorough: read all
     samples in every part, where for a large network some are drawn. head, output: how the outputs
     of networks are read, and where they are in what these return, as for `nescio.observe`; a
-    network without a head whose targets are not whole predicts means alone.
+    network without a head whose targets are not whole predicts means alone. repeats: equal inputs
+    are separate samples, as for `nescio.guard`.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
@@ -190,6 +192,7 @@ def audit(
         rays=rays,
         attack=(attack_steps, attack_radius),
         thorough=thorough,
+        repeats=repeats,
         seed=seed,
         show=progress,
     )
@@ -206,6 +209,7 @@ def _audit_classes(
     rays: int | None,
     attack: tuple[int, float | None],
     thorough: bool,
+    repeats: bool,
     seed: int,
     show: bool | None,
 ) -> tuple[Findings, Guard | None]:
@@ -241,7 +245,7 @@ def _audit_classes(
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
     how = {**_whole(bare[name], first, reading["output"]), "seed": seed, "progress": show}
-    guard = guarded(name, first, held, trained, **how)
+    guard = guarded(name, first, held, trained, **how, repeats=repeats)
     return _examined(job, draws, held, guard, known, given, moved, seed, show), guard.guard
 
 

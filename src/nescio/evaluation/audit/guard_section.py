@@ -59,6 +59,7 @@ def guarded(
     *,
     source: Any = None,
     output: Output = None,
+    repeats: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Guarded:
@@ -74,7 +75,7 @@ def guarded(
     try:
         if samples < least:
             raise NescioError(f"{samples} held-out samples, it takes {least}")
-        wish |= {"output": output, "seed": seed, "progress": progress}
+        wish |= {"output": output, "repeats": repeats, "seed": seed, "progress": progress}
         found = _made(source or innermost(predictor), held.fitting, train, wish)
     except NescioError as error:
         return Guarded(None, None, replace(about, skipped=str(error)))

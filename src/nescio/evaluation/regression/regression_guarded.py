@@ -45,6 +45,7 @@ def guarded_regression(
     held: Held,
     train: tuple[Any, Tensor | None] | None,
     *,
+    repeats: bool,
     seed: int,
     show: bool | None,
 ) -> GuardedRegression:
@@ -59,7 +60,8 @@ def guarded_regression(
         data = train[0][order.sort().values]
     try:
         with quiet():
-            made = guard(source, held.fitting, train=data, seed=seed, progress=show)
+            wish: dict[str, Any] = {"repeats": repeats, "seed": seed, "progress": show}
+            made = guard(source, held.fitting, train=data, **wish)
     except NescioError as error:
         return GuardedRegression(None, replace(about, skipped=str(error)))
     return GuardedRegression(made, _measured(about, made, held))

@@ -21,7 +21,7 @@ from nescio.models import as_head, networks
 KINDS = ("grows", "constant", "falls", "undecided")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FarPrecision:
     """The log precision of each member beyond the last breakpoint of each ray."""
 
@@ -30,6 +30,12 @@ class FarPrecision:
     slope: Tensor  # (M, N) the largest slope: with exp, the rate at which the log precision grows
     limit: Tensor  # (M, N) of the log precision as t grows without end: infinite where it grows
     kind: Any  # (M, N) "grows", "constant" (it has a limit), "falls" (to 0) or "undecided"
+
+    def __repr__(self) -> str:
+        members, rays = self.slope.shape
+        kinds = ((kind, float((self.kind == kind).mean())) for kind in KINDS)
+        shares = ", ".join(f"{kind} on {share:.1%}" for kind, share in kinds if share)
+        return f"FarPrecision({members} member(s), {rays} rays: the precision {shares})"
 
     @property
     def growing(self) -> float:
