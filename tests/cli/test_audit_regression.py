@@ -105,3 +105,14 @@ def test_bad_input_is_refused_with_advice(place: Path, nescio: Run) -> None:
     gap = nescio("audit", *own("net"), *data, "--head", "gaussian")
     assert gap.exit_code != 0
     assert "must be a number" in gap.output
+
+
+def test_equal_inputs_are_separate_samples_where_that_is_said(place: Path, nescio: Run) -> None:
+    words = ["audit", *own("net"), "--data", "test.csv", "--train", "test.csv", "--target", "price",
+        "--head", "gaussian", "--out", "out"]  # fmt: skip
+    refused = nescio(*words)
+    assert "calibration inputs are among the training data" in " ".join(refused.output.split())
+    assert not (place / "out/guard.safetensors").exists()
+    taken = nescio(*words, "--repeats")
+    assert taken.exit_code == 0, taken.output
+    assert (place / "out/guard.safetensors").exists()

@@ -131,3 +131,21 @@ def test_options_of_a_table_need_one(folder):
         run_recipe("single", "digits", None, folder[0] / "x", table={"target": "num"})
     with pytest.raises(NescioError, match="say which column .* its columns: patient, ward, age"):
         run_recipe("single", str(folder[0] / "train.csv"), None, folder[0] / "x")
+
+
+def test_an_input_of_the_network_is_not_its_target(folder):
+    from click.testing import CliRunner
+
+    from nescio.cli.main import main
+
+    path, _ = folder
+    words = ["audit", str(path / "run"), "--data", str(path / "test.csv"), "--target", "ward"]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 1
+    assert "ward is an input of the network; it predicts 'outcome'" in found.output
+
+
+def test_an_array_in_place_of_the_table_is_refused(folder):
+    model = nescio.load(folder[0] / "run")
+    with pytest.raises(NescioError, match=r"columns of a table \(ward, age.*got an array \(4, 3\)"):
+        model(np.zeros((4, 3)))

@@ -218,3 +218,12 @@ def test_label_maps_are_trained_and_predicted(folder: Path, nescio: Callable[...
         result = nescio(*command)
         assert result.exit_code == 1
         assert message in result.output
+
+
+def test_a_recipe_with_a_network_of_its_own_takes_no_other(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    words = ["train", "posterior_network", "--data", "half_moons", "--run", "run", "--epochs", "1"]
+    found = nescio(*words, "--net", "mlp")
+    assert found.exit_code == 1
+    assert "the recipe needs a posterior_network, got mlp" in found.output

@@ -58,12 +58,19 @@ def test_columns_are_chosen_by_name(tmp_path):
         (lambda i: i % 2, {"target": "T"}, "small and capital letters differ, did you mean 't'"),
         (lambda i: "" if i == 4 else i % 2, {"target": "t"}, r"empty in 1 rows \(first in row 4"),
         (lambda i: f"text {i}", {"target": "t"}, "60 different texts"),
+        (
+            lambda i: "abc" if i == 4 else i / 7,
+            {"target": "t"},
+            r"'abc' in row 4 \(line 6.*numbers",
+        ),
         (lambda i: "ab"[i % 2], {"target": "t", "class_names": ["a"]}, "holds b, expected one of"),
     ],
 )
 def test_what_is_refused(tmp_path, target, options, message):
     with pytest.raises(NescioError, match=message):
         load(write(tmp_path / "t.csv", target), **options)
+    with pytest.raises(NescioError, match="no file .*absent.csv; check the name"):
+        load(str(tmp_path / "absent.csv"), target="t")
 
 
 def test_ids_are_found_and_rare_levels_are_unseen():

@@ -109,3 +109,8 @@ def test_the_mean_of_a_prior_network_is_a_softmax_and_its_measures_are_not_those
     for call in (lambda: geometry.limits(model, origin, way), lambda: geometry.limit_map(model)):
         with pytest.raises(NescioError, match="answers with a Dirichlet"):
             call()
+
+
+def test_it_is_shown_in_one_line():
+    far = geometry.far_precision(trained(), *rays(20))
+    assert repr(far).startswith("FarPrecision(2 member(s), 20 rays: the precision grows on ")

@@ -277,3 +277,12 @@ def test_a_ranking_of_unsorted_scores_is_refused():
 
 def test_the_metrics_are_registered():
     assert {"auroc", "aupr", "fpr_at_tpr", "detection_error", "autc"} <= set(metrics)
+
+
+@pytest.mark.parametrize("kind", [bool, np.int64])
+def test_a_truth_in_place_of_scores_is_refused(kind):
+    scores, is_ood = np.array([0.1, 0.7, 0.4]), np.array([0, 1, 0]).astype(kind)
+    for pair in ((scores, is_ood), (is_ood, scores)):
+        with pytest.raises(NescioError, match="scores of OOD samples, got scores and flags"):
+            auroc(*pair)
+    assert auroc(np.array([0, 1]), np.array([1, 2])) == 0.875

@@ -12,7 +12,8 @@ from nescio.cli.options import option
 PARAMETERS = [
     opt.argument("experiment", required=False),
     option("--part parts", "Run only this part. Repeatable.", multiple=True),
-    option("--quick", "Use small budgets: it takes less than a minute.", is_flag=True),
+    option("--quick", "Use small budgets; without EXPERIMENT, the list says how long it takes.",
+        is_flag=True),
     option("--out", "The folder for the results.  [default: nescio-EXPERIMENT]"),
     option("--bits", "Give entropies in bits instead of nats.", is_flag=True),
     opt.SEED,

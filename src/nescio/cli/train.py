@@ -258,6 +258,11 @@ def _factory(
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = dataset.classes or head.width * dataset.train[1].shape[1]
     outputs = 1 if head.name == "binary" else outputs
+    if recipe.net is not None and name not in (None, recipe.net):
+        raise NescioError(
+            f"the recipe needs a {recipe.net}, got {name}; leave --net out, or give a network of "
+            "your own as package.module:factory"
+        )
     name = name or recipe.net or default_net(shape, maps=dataset.train[1].ndim > 2)
     build = nets[name]
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:

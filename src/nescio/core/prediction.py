@@ -215,8 +215,8 @@ def check_labels(labels: Tensor, classes: int, shape: Sequence[int]) -> Tensor:
     if labels.numel() and (labels.min() < 0 or labels.max() >= classes):
         raise NescioError(
             f"labels must lie in 0..{classes - 1}, got {int(labels.min())}..{int(labels.max())}; "
-            "renumber them, give the network more outputs, or name a label that is to be left out by "
-            "ignore_index="
+            "renumber them, give the network more outputs, or name a label that is to be left out "
+            "by ignore_index="
         )
     return labels
 

@@ -128,9 +128,9 @@ def as_targets(
             refuse_maps(y)
         if y.is_floating_point() or y.ndim != 1:
             raise NescioError(
-                f"class labels must be integers{'' if maps else ' of shape (samples,)'}, got {y.dtype} "
-                f"{tuple(y.shape)}; convert floats with .long(), one-hot rows with .argmax(1); "
-                "regression needs a regression head"
+                f"class labels must be integers{'' if maps else ' of shape (samples,)'}, got "
+                f"{y.dtype} {tuple(y.shape)}; convert floats with .long(), one-hot rows with "
+                ".argmax(1); regression needs a regression head"
             )
         return y.long()
     if task == "multilabel":

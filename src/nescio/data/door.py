@@ -35,7 +35,7 @@ from nescio.data.forms import (
 )
 from nescio.data.forms import is_rows as is_rows
 from nescio.data.forms import several as several
-from nescio.data.readers.stream import Stream, exactly
+from nescio.data.readers.stream import Stream, exactly, first_of
 
 Batch: TypeAlias = tuple[Inputs, Tensor | None]  # inputs (n, ...), labels (n,)
 BATCH = 256  # samples

@@ -80,10 +80,23 @@ def rank(in_dist: Numbers, ood: Numbers) -> "Ranking":
     0.9166666666666666
     """
     first, second = numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1)
+    _refuse_truth(first, second)
     common = np.result_type(first, second)  # once: searchsorted would convert in every block
     first, second = first.astype(common, copy=False), second.astype(common, copy=False)
     samples = min(len(first), len(second))
     return Ranking(*in_two(samples, lambda: np.sort(first), lambda: np.sort(second)))
+
+
+def _refuse_truth(first: NDArray[Any], second: NDArray[Any]) -> None:
+    """Refuse scores beside a truth of 0 and 1, as scikit-learn takes them."""
+    if len(first) != len(second) or "f" not in (first.dtype.kind, second.dtype.kind):
+        return
+    for side in (first, second):
+        if side.dtype == bool or (side.dtype.kind in "iu" and set(np.unique(side)) == {0, 1}):
+            raise NescioError(
+                "expected the scores of in-distribution samples and those of OOD samples, got "
+                "scores and flags of 0 and 1; split them: auroc(scores[~is_ood], scores[is_ood])"
+            )
 
 
 class Steps(NamedTuple):

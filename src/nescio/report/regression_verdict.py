@@ -35,7 +35,7 @@ def regression_guard_sentence(found: RegressionFindings) -> str:
             f"at most {wished(guard.risk)} of the intervals missing their value (confidence "
             f"{wished(guard.confidence)})"
         )
-        return f"{said}. {guard_place(guard, 'All its guard can say is what is OOD')}"
+        return f"{said}. {guard_place(guard, 'Its guard gives intervals, and says what is OOD')}"
     width = known(guard.test.width)
     wide = "" if width is None else f" of mean width {_number(width)}"
     said = (

@@ -126,9 +126,7 @@ def audit_regression(
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
-    guarded = guarded_regression(
-        name, first, held, trained, repeats=repeats, seed=seed, show=show
-    )
+    guarded = guarded_regression(name, first, held, trained, repeats=repeats, seed=seed, show=show)
     base = held.fitting[0] if trained is None else known
     extra, no_detector = _detector(guarded.guard, first, base, seed)
     plan = Questions(
