@@ -186,7 +186,7 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Lo
         )
     outputs = _outputs(net, x)
     if len(outputs) != len(x[:2]) or (outputs.ndim != 2 and head.task != "classification"):
-        shape = tuple(outputs.shape)
+        shape = tuple(outputs.movedim(-1, 1).shape)  # as it returned them
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
     for _, targets in (data, validation or data):
         if head.task == "classification":
