@@ -190,7 +190,8 @@ def _check_labels(y: Tensor, rows: Rows | None, held: Rows | None, loss: Loss) -
     """Refuse labels of a member that are all the same, or to validate it, all ignored."""
     if loss.head.task != "classification":
         return
-    for member, own in enumerate((...,) if rows is None else rows):
+    parts: Sequence[Any] = (...,) if rows is None else rows
+    for member, own in enumerate(parts):
         whose = "" if rows is None else f" of member {member}"
         labels = _counted(y[own], loss)
         if not labels.numel() or labels.min() == labels.max():

@@ -91,7 +91,7 @@ def _alone(
     """One thread at a time: others wait for the end of a step."""
 
     @wraps(method)
-    def run(self: "Stepper", *args: P.args, **options: P.kwargs) -> T:
+    def run(self: "Stepper", /, *args: P.args, **options: P.kwargs) -> T:
         with self._lock, torch.inference_mode(False):
             return method(self, *args, **options)
 
