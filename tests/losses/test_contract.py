@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from nescio import NescioError, heads, losses, stepper, train
+from nescio import heads, losses
 from nescio.attacks import Ascent
 from nescio.core import Rng
 from nescio.core.registry import losses as registry
 from nescio.data.ood import uniform
-from nescio.losses import Batch, Loss, as_loss
+from nescio.losses import Batch, Loss
 from nescio.nets.mlp import VariationalLinear
 from nescio.nets.stack import Forward, Stack, stack
 
@@ -350,36 +350,3 @@ def test_label_maps_of_one_pixel_are_labels(name):
     mapped = Mapped(forward.architecture, forward.tensors, forward.rng)
     maps = replace(batch, y=batch.y[..., None, None], memory={}, wanted=[])
     torch.testing.assert_close(loss(mapped, maps, rng), expected, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("own", "got"),
-    [
-        (lambda forward, batch, rng: forward(batch.x).mean(), r"\(\)"),
-        (lambda forward, batch, rng: forward(batch.x).mean(-1), r"\(2, 7\)"),
-        (lambda forward, batch, rng: forward(batch.x).mean((1, 2)).tolist(), "list"),
-    ],
-)
-@pytest.mark.parametrize("wrap", [lambda loss: loss, losses.weight_decay], ids=["plain", "wrapped"])
-def test_a_loss_without_one_number_per_member_is_refused(own, got, wrap):
-    x, y = torch.randn(SAMPLES, FEATURES), torch.arange(SAMPLES) % OUTPUTS
-    loss = wrap(as_loss(own))
-    make = partial(nn.Linear, FEATURES, OUTPUTS)
-    nets = lambda: nn.Sequential(make())  # noqa: E731
-    with pytest.raises(NescioError, match=rf"one number per member.*\(2,\), got {got}"):
-        train(nets, (x, y), loss=loss, members=2, epochs=1)
-    state = stepper(nets, loss=loss, members=2)
-    before = state(x).probs
-    with pytest.raises(NescioError, match="one number per member"):
-        state.step(x, y)
-    assert torch.equal(state(x).probs, before)
-
-
-def test_a_loss_that_does_not_depend_on_the_weights_is_refused():
-    x, y = torch.randn(SAMPLES, FEATURES), torch.arange(SAMPLES) % OUTPUTS
-
-    def still(forward, batch, rng):
-        return forward(batch.x).detach().mean((1, 2))
-
-    with pytest.raises(NescioError, match="does not depend on the weights"):
-        train(lambda: nn.Linear(FEATURES, OUTPUTS), (x, y), loss=still, epochs=1)

@@ -121,15 +121,7 @@ class Loss:
     ignore_index: int | None = None  # a label that is not a class; None: all labels count
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        found = self.step(forward, batch.counting(self.ignore_index), rng)
-        if not isinstance(found, Tensor) or found.shape != batch.x.shape[:1]:
-            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise NescioError(
-                f"the loss {self.description} must return one number per member, a tensor of shape "
-                f"({len(batch.x)},), got {got}; average over samples, not over members: "
-                "scores (M, B) with .mean(1), or batch.mean(scores)"
-            )
-        return found
+        return self.step(forward, batch.counting(self.ignore_index), rng)
 
     def totals(
         self, outputs: Tensor, y: Tensor, real: Tensor | None = None
@@ -190,6 +182,7 @@ def as_loss(loss: object, head: Head | None = None) -> Loss:
         )
     head = head or categorical()
     text = f"{loss.__module__}.{loss.__qualname__}"
+    text = text if head.name == "categorical" else f"{text}({_named(head)})"
     return Loss(description=text, head=head, score=head.nll, step=loss)
 
 
@@ -207,9 +200,13 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
             )
         return batch.mean(scores)
 
-    options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
-    text = f"{name}({head.name}({options}))"
+    text = f"{name}({_named(head)})"
     return Loss(description=text, head=head, score=score, step=step, slope=slope, weighted=True)
+
+
+def _named(head: Head) -> str:
+    """A head in words: its name and options."""
+    return f"{head.name}({', '.join(f'{key}={value!r}' for key, value in head.options.items())})"
 
 
 def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) -> Loss:
