@@ -175,11 +175,11 @@ def _tables(
             TABLES[name].title,
             *(f"{distances[name][metric]:+.1f}" for metric in METRICS),
             f"{gains[name]['gain']:.3f} ± {gains[name]['standard_error']:.3f}",
-            f"{sum(own['seconds'] for own in numbers['methods'].values()):.0f}",
+            f"{sum(own['cpu_seconds'] for own in numbers['methods'].values()):.0f}",
         ]
         for name, numbers in found.items()
     ]
-    header = ["", "RMSE, distance", "NLL, distance", "NLL gained by longer training", "seconds"]
+    header = ["", "RMSE, distance", "NLL, distance", "NLL gained by longer training", "CPU seconds"]
     parts = [
         "Deep ensemble: how many standard errors it is worse than published (negative: better), "
         "and what the epochs that validation chose gain.",
