@@ -105,7 +105,7 @@ def _longer(gains: Mapping[str, Mapping[str, float]]) -> Claim:
         "Networks are trained for 40 epochs, 20 for protein (our question: is that enough?)",
         f"epochs chosen on validation give a better NLL on {len(better)} of {len(gains)} tables, "
         f"by more than two standard errors on {len(clear)} ({_listed(clear)})",
-        verdict=verdict_if(len(better) < LEAST_BETTER),
+        verdict=verdict_if(len(better) < LEAST_BETTER) if len(gains) == len(TABLES) else "open",
     )
 
 
