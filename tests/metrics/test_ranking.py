@@ -283,6 +283,6 @@ def test_the_metrics_are_registered():
 def test_a_truth_in_place_of_scores_is_refused(kind):
     scores, is_ood = np.array([0.1, 0.7, 0.4]), np.array([0, 1, 0]).astype(kind)
     for pair in ((scores, is_ood), (is_ood, scores)):
-        with pytest.raises(NescioError, match="scores of OOD samples, got scores and flags"):
+        with pytest.raises(NescioError, match="those of OOD samples, got scores and flags"):
             auroc(*pair)
     assert auroc(np.array([0, 1]), np.array([1, 2])) == 0.875

@@ -103,6 +103,7 @@ from nescio.core.schedules import constant as constant
 from nescio.core.schedules import schedule_named as schedule_named
 from nescio.core.student_t import StudentT as StudentT
 from nescio.core.student_t import evidential_slope as evidential_slope
+from nescio.core.tensors import TRAINED_ROWS as TRAINED_ROWS
 from nescio.core.tensors import Array as Array
 from nescio.core.tensors import Bundle as Bundle
 from nescio.core.tensors import Counts as Counts
@@ -119,6 +120,7 @@ from nescio.core.tensors import as_tensor as as_tensor
 from nescio.core.tensors import check_indices as check_indices
 from nescio.core.tensors import check_level as check_level
 from nescio.core.tensors import digest as digest
+from nescio.core.tensors import digests_of as digests_of
 from nescio.core.tensors import from_torch as from_torch
 from nescio.core.tensors import hash_inputs as hash_inputs
 from nescio.core.tensors import joined as joined

@@ -397,3 +397,11 @@ def digest(*parts: Tensor | str | bytes) -> str:
             flat = part.detach().cpu().contiguous().view(-1).view(torch.uint8)
             total.update(flat.numpy().data)
     return total.hexdigest()
+
+
+TRAINED_ROWS = "trained_rows"  # the note of a model: digests of the rows of its members
+
+
+def digests_of(rows: Sequence[Tensor]) -> list[str]:
+    """A digest of each set of rows that occurs, sorted."""
+    return sorted({digest(own.long().cpu().sort().values) for own in rows})

@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, check_indices, digest, generator
-
-TRAINED_ROWS = "trained_rows"  # the note of a model: digests of the rows of its members
+from nescio.core import NescioError, as_tensor, check_indices, generator
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,8 +73,3 @@ def splits_of(parts: Sequence[Any], samples: int) -> Splits:
     every = torch.arange(samples)
     train = [every[torch.ones(samples, dtype=torch.bool).index_fill(0, p, False)] for p in test]
     return Splits(tuple(train), tuple(test))
-
-
-def digests_of(rows: Sequence[Tensor]) -> list[str]:
-    """A digest of each set of rows that occurs, in order."""
-    return sorted({digest(own.long().cpu().sort().values) for own in rows})

@@ -4,9 +4,8 @@ from typing import Any
 
 import torch
 
-from nescio.core import NescioError, Prediction
+from nescio.core import TRAINED_ROWS, NescioError, Prediction, digests_of
 from nescio.data import Splits, door
-from nescio.data.splits import TRAINED_ROWS, digests_of
 from nescio.models.model import Model
 from nescio.nets import columns_of, reads_tokens
 

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from nescio.core import (
     CHECKPOINT,
     MODEL,
+    TRAINED_ROWS,
     Head,
     Schedule,
     check_same_run,
     digest,
+    digests_of,
     hash_inputs,
     in_target_units,
     load,
@@ -25,7 +27,6 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.augmentation import Augment, check_augments
-from nescio.data.splits import TRAINED_ROWS, digests_of
 from nescio.losses import Loss
 from nescio.losses.loss import Step
 from nescio.models.model import READABLE, History, Model

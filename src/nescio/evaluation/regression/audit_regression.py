@@ -1,6 +1,6 @@
 """The audit of a regression: on test data, off them, under attack, and far away."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -103,9 +103,7 @@ def audit_regression(
     tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
     read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
-    scale, trained = scale_of(y), None
-    if others["train"] is not None:
-        trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
+    scale, trained = scale_of(y), _training(others["train"], read)
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
@@ -143,6 +141,13 @@ def audit_regression(
     found = _findings(plan, job, draws, known, trained, no_detector, show)
     tried = {where: inputs for where, (_, inputs) in plan.sets.items()}
     return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
+
+
+def _training(data: Any, read: Callable[..., Any]) -> Any:
+    """The training data, of which labels are not needed; None where there are none."""
+    if data is None:
+        return None
+    return read(data, "training data", labels="optional", keep_bytes=True)
 
 
 def _findings(
