@@ -292,6 +292,6 @@ def test_maps_are_refused_where_one_label_per_sample_is_read(maps):
 def test_maps_of_floats_are_refused_and_the_ignore_index_is_named(maps):
     x, y = maps
     with pytest.raises(NescioError, match=r"must be integers, got torch.float32 \(13, 6, 7\)"):
-        nescio.train(fully_convolutional, (x, y.float()), epochs=1, **QUIET)
+        nescio.train(fully_convolutional, (x, y.float()), head="categorical", epochs=1, **QUIET)
     with pytest.raises(NescioError, match="got 0..255; .*ignore_index"):
         nescio.train(fully_convolutional, (x, y), epochs=1, **QUIET)

@@ -92,7 +92,7 @@ def test_the_page_and_the_file_are_complete(audit, tmp_path):
     saved = json.loads((tmp_path / "audit.json").read_text())
     assert saved["task"] == "regression"
     assert "network: RMSE" in str(audit)
-    assert audit.verdict.splitlines()[0] == str(audit).split("\n\n")[1].replace("\n", " ")
+    assert audit.verdict.splitlines()[0] == str(audit).split("\n\n")[0].replace("\n", " ")
     assert "There is no guard for this network: 150 calibration samples are too few" in page
 
 
