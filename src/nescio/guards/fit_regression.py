@@ -59,8 +59,8 @@ def guard_regression(
     progress: bool | None,
 ) -> RegressionGuard:
     """A guard of networks that predict numbers; the options are those of `nescio.guard`."""
-    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": RISK if risk is None else risk}
-    wish |= {"confidence": confidence, "miscoverage": miscoverage or MISCOVERAGE}
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": _default(risk, RISK)}
+    wish |= {"confidence": confidence, "miscoverage": _default(miscoverage, MISCOVERAGE)}
     check_shares(**wish)
     source, head, passes = _without_dropout(source, head)
     members = _members(source, head, calibration)
@@ -79,7 +79,8 @@ def guard_regression(
     _check_targets(said, targets)
     fitting = trained is None and not isinstance(detector, Detector)
     parts = _split(samples.samples, fitting, wish, targets.shape[1], seed)
-    base = with_last(trained if trained is not None else samples[parts.fitting])
+    base = trained if trained is not None else samples[parts.fitting] if fitting else None
+    base = None if base is None else with_last(base)
     fitted, _ = both_detectors(detector, None, base, None, (raw, reading))
     made = RegressionGuard(
         detector=fitted,
@@ -100,6 +101,10 @@ def guard_regression(
     made = replace(made, rules=(_rule(made, samples[shown], said[shown], targets[shown]),))
     warn_about(made)
     return made
+
+
+def _default(wished: float | None, usual: float) -> float:
+    return usual if wished is None else wished
 
 
 def _without_dropout(
@@ -232,9 +237,10 @@ def _of_targets(targets: Tensor, max_width: Any, names: Sequence[str] | None) ->
 
 
 def _unit(targets: Tensor, max_width: tuple[float, ...] | None) -> Tensor:
-    """In which unit widths are compared: of several targets their limit, or their deviation."""
-    if targets.shape[1] == 1:
-        return torch.ones(1, dtype=torch.float64)
+    """In which unit widths are compared: their limit, or the targets' deviation.
+
+    What counts as rounding is absolute for small numbers, so one target needs a unit, too.
+    """
     if max_width is not None:
         return torch.tensor(max_width, dtype=torch.float64)
     return targets.std(0).clamp(min=torch.finfo(torch.float64).tiny)
