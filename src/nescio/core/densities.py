@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from nescio.core.errors import NescioError
+from nescio.core.errors import NescioError, NotFiniteError
 from nescio.core.prediction import Prediction
 
 LOG_TWO_PI = math.log(2 * math.pi)
@@ -172,4 +172,4 @@ def _check_spread(mean: Tensor, spread: Tensor, name: str) -> None:
     if (spread < 0).any():
         raise NescioError(f"{name} must not be negative; use a head with softplus and a floor")
     if mean.isinf().any() or spread.isinf().any():
-        raise NescioError(f"{name} and mean must be finite; check the network's inputs")
+        raise NotFiniteError(f"{name} and mean must be finite; check the network's inputs")
