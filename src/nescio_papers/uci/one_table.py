@@ -137,7 +137,7 @@ def _text(name: str, numbers: Mapping[str, Any]) -> str:
     chosen = (
         f"{method}: {_said(found[FREE]['choices'])}" for method, found in numbers["methods"].items()
     )
-    return "\n\n".join([*parts, f"Chosen on validation, by split: {'; '.join(chosen)}."])
+    return "\n\n".join([*parts, f"Chosen on validation: {'; '.join(chosen)}."])
 
 
 def _said(choices: Sequence[Mapping[str, Any]]) -> str:
