@@ -363,6 +363,7 @@ def test_training_data_among_the_calibration_data_are_refused(model):
         ({"max_width": -1.0}, "max_width must be a positive number"),
         ({"max_width": (1.0, 2.0)}, "max_width must be a positive number"),
         ({"names": ["a", "b"]}, "2 names for 1 target"),
+        ({"intervals": "adaptive"}, "unknown kind of prediction interval 'adaptive'"),
         ({"false_alarm": 0.001}, "too few for false_alarm"),
     ],
 )

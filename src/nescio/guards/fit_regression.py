@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import Intervals, narrowest, needed
+from nescio.conformal.prediction_intervals import bands
 from nescio.core import Head, NescioError, Regression, as_targets
 from nescio.core.registry import conformal_methods
 from nescio.detectors import Activations, Detector
@@ -24,6 +25,8 @@ from nescio.guards.largest_coverage import (
 from nescio.guards.observing import (
     Fitted,
     both_detectors,
+    counts_of,
+    inputs_of,
     known,
     own_copies,
     read_data,
@@ -32,7 +35,6 @@ from nescio.guards.observing import (
 from nescio.guards.regression_guard import RAW, RegressionGuard, predicted
 from nescio.guards.rules import Rule, Scored, Search, fit_rule
 from nescio.guards.splitting import Split, split, unknown_to
-from nescio.guards.watching import learn_range
 from nescio.models import MCDropout, Member
 
 INTERVALS, MOST = 0.4, 5000  # the share of the samples that calibrate intervals, and their most
@@ -90,10 +92,11 @@ def guard_regression(
         **wish,
         **asked,
         unit=_unit(targets[parts.tuning], asked["max_width"]),
-        **_of_inputs(samples),
+        **inputs_of(samples),
         batch_size=reading["batch_size"],
         notes={
-            **_notes(samples, trained, parts, fitted),
+            **counts_of(samples, trained, parts, fitted),
+            "intervals": len(parts.tuning),
             **{"seed": seed, "repeats": repeats, "dropped": given - samples.samples},
         },
     )
@@ -134,14 +137,6 @@ def _members(source: Any, head: Head | str | None, data: Any) -> list[Member]:
 def _networks(members: Sequence[Member]) -> dict[str, Any]:
     nets, heads = zip(*((member.net, member.head) for member in members), strict=True)
     return {"nets": nets, "heads": heads}
-
-
-def _of_inputs(samples: Activations) -> dict[str, Any]:
-    """The range of the inputs at calibration, and their hashes."""
-    return {
-        "range": None if samples.inputs is None else learn_range(samples.inputs),
-        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
-    }
 
 
 def _targets(samples: Activations) -> Tensor:
@@ -198,6 +193,7 @@ def _calibrated(
     each = miscoverage / targets.shape[1]
     if kind is None:
         return narrowest(said[rows], targets[rows], miscoverage=each, seed=seed)
+    bands[kind.partition(",")[0]]  # not a method for classes
     made: Intervals = conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
     return made
 
@@ -262,19 +258,3 @@ def _names(names: Sequence[str] | None, targets: int) -> tuple[str, ...] | None:
     if names is not None and (len(names) != targets or len(set(names)) != targets):
         raise NescioError(f"{len(names)} names for {targets} target(s); one each, all different")
     return None if names is None else tuple(map(str, names))
-
-
-def _notes(
-    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
-) -> dict[str, Any]:
-    """How many samples served what."""
-    hashes = samples.hashes
-    return {
-        "calibration": samples.samples,
-        "fitting": len(parts.fitting),
-        "train": None if trained is None else trained.samples,
-        "intervals": len(parts.tuning),
-        "guarantee_samples": len(parts.guarantees),
-        "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
-        "layers": list(fitted.layers),
-    }
