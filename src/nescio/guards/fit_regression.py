@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import Intervals, narrowest, needed
-from nescio.conformal.prediction_intervals import bands
 from nescio.core import Head, NescioError, Regression, as_targets
 from nescio.core.registry import conformal_methods
 from nescio.detectors import Activations, Detector
@@ -81,8 +80,7 @@ def guard_regression(
     _check_targets(said, targets)
     fitting = trained is None and not isinstance(detector, Detector)
     parts = _split(samples.samples, fitting, wish, targets.shape[1], seed)
-    base = trained if trained is not None else samples[parts.fitting] if fitting else None
-    base = None if base is None else with_last(base)
+    base = _base(samples, trained, parts.fitting)
     fitted, _ = both_detectors(detector, None, base, None, (raw, reading))
     made = RegressionGuard(
         detector=fitted,
@@ -96,7 +94,6 @@ def guard_regression(
         batch_size=reading["batch_size"],
         notes={
             **counts_of(samples, trained, parts, fitted),
-            "intervals": len(parts.tuning),
             **{"seed": seed, "repeats": repeats, "dropped": given - samples.samples},
         },
     )
@@ -193,7 +190,7 @@ def _calibrated(
     each = miscoverage / targets.shape[1]
     if kind is None:
         return narrowest(said[rows], targets[rows], miscoverage=each, seed=seed)
-    bands[kind.partition(",")[0]]  # not a method for classes
+    Intervals.known[kind.partition(",")[0]]  # not a method for classes
     made: Intervals = conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
     return made
 
@@ -213,6 +210,13 @@ def _rule(made: RegressionGuard, shown: Activations, said: Regression, targets: 
 def _all_or_none(_: Tensor, wrong: Tensor, *, room: Tensor, **wish: Any) -> Coverage:
     del room  # all are answered or none, so there is no threshold that rounding could reach
     return all_or_none(wrong, **wish)
+
+
+def _base(samples: Activations, trained: Activations | None, rows: Tensor) -> Activations | None:
+    """What fits a detector; None where that is fitted."""
+    if trained is None and not len(rows):
+        return None
+    return with_last(samples[rows] if trained is None else trained)
 
 
 def with_last(base: Activations) -> Activations:

@@ -177,7 +177,6 @@ def _guard_classes(
         notes={
             "classes": samples.classes,
             **counts_of(samples, trained, parts, fitted),
-            "tuning": len(parts.tuning),
             **{"seed": seed, "repeats": repeats, "dropped": given - count},
         },
     )

@@ -120,6 +120,7 @@ def counts_of(
         "calibration": samples.samples,
         "fitting": len(parts.fitting),
         "train": None if trained is None else trained.samples,
+        "tuning": len(parts.tuning),
         "guarantee_samples": len(parts.guarantees),
         "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
         "layers": list(fitted.layers),
