@@ -106,6 +106,8 @@ def audit_regression(
     scale, trained = scale_of(y), None
     if others["train"] is not None:
         trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
+        if trained[1] is not None:
+            scale_of(trained[1], "training data")
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
