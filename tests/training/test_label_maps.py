@@ -289,6 +289,20 @@ def test_maps_are_refused_where_one_label_per_sample_is_read(maps):
         nescio.conformal.adaptive(plain(net)(x), y)
 
 
+def test_a_function_that_reads_no_weights_is_refused_with_ignored_labels(maps):
+    def mean_of_all(forward, batch, _):
+        return losses.nll().score(forward(batch.x), batch.y).flatten(1).mean(1)
+
+    def mean_of_counted(forward, batch, _):
+        return batch.mean(losses.nll().score(forward(batch.x), batch.y))
+
+    with pytest.raises(NescioError, match="batch.mean"):
+        nescio.train(fully_convolutional, maps, loss=mean_of_all, **OPTIONS)
+    own = nescio.train(fully_convolutional, maps, loss=mean_of_counted, **OPTIONS)
+    named = nescio.train(fully_convolutional, maps, loss=losses.nll(), **OPTIONS)
+    assert torch.equal(own.history.train, named.history.train)
+
+
 def test_maps_of_floats_are_refused_and_the_ignore_index_is_named(maps):
     x, y = maps
     with pytest.raises(NescioError, match=r"must be integers, got torch.float32 \(13, 6, 7\)"):

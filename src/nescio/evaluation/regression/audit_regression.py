@@ -104,7 +104,7 @@ def audit_regression(
     tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
     read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
-    scale, trained = scale_of(y), _training(others["train"], read)
+    scale, trained = scale_of(y), _training(read, others["train"])
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
@@ -144,11 +144,14 @@ def audit_regression(
     return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
 
 
-def _training(data: Any, read: Callable[..., Any]) -> Any:
-    """The training data, of which labels are not needed; None where there are none."""
-    if data is None:
+def _training(read: Callable[..., Any], given: Any) -> tuple[Any, Tensor | None] | None:
+    """The training data, if they are given; targets that never vary are refused."""
+    if given is None:
         return None
-    return read(data, "training data", labels="optional", keep_bytes=True)
+    x, y = read(given, "training data", labels="optional", keep_bytes=True)
+    if y is not None:
+        scale_of(y, "training data")
+    return x, y
 
 
 def _findings(
