@@ -192,6 +192,18 @@ def test_a_dirichlet_model_is_read_through_its_head():
         model, (x, y), sets, detectors={"MI": by, "energy": "energy"}, resamples=0, progress=False
     )
     assert "MI" in str(ranked)
+    named = nescio.compare(model, (x, y), sets, detectors="all", resamples=0, progress=False)
+    assert (named.scores["mutual_information"]["far"] == ranked.scores["MI"]["far"]).all()
+    assert {"negative_log_precision", "differential_entropy"} <= set(named.scores)
+    assert "variation_ratio" not in named.scores
+    found_errors = nescio.compare(
+        model, (x, y), task="errors", detectors=["negative_log_precision"], resamples=2
+    )
+    rows = found_errors.scores["negative_log_precision"].values()
+    torch.testing.assert_close(torch.as_tensor(*rows), precision.double())
+    with pytest.raises(NescioError, match=r'measured\("mutual_information", head="dirichlet"\)'):
+        nescio.detectors.measured("mutual_information")(found)
+    nescio.detectors.measured("predictive_entropy")(found)  # the mean is all that it reads
     audited = nescio.audit(model, (x, y), train=blobs(300, 0), progress=False)
     assert "negative_log_precision" in str(audited)
     assert "no far field" not in str(audited)

@@ -23,6 +23,7 @@ from nescio.core import (
 from nescio.core import progress as bar
 from nescio.data import door
 from nescio.detectors.activations import (
+    CONCENTRATIONS,
     REGRESSION,
     TASK,
     Activations,
@@ -176,6 +177,7 @@ def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
         "output": named(first.output),
         **({} if first.head.name == "categorical" else {"head": head}),
         **({TASK: REGRESSION} if first.head.task == REGRESSION else {}),
+        **({} if first.head.log_concentrations is None else {CONCENTRATIONS: True}),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
         **({} if columns is None else {"columns": columns.layout}),

@@ -12,6 +12,7 @@ from nescio.core import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import Columns, door
 from nescio.detectors.observe import scorer
+from nescio.detectors.observe.network import networks
 from nescio.evaluation.compare.areas import Bootstrap
 from nescio.evaluation.compare.comparison import About, Comparison, Published, SubjectAbout
 from nescio.evaluation.compare.ood_inputs import (
@@ -136,7 +137,9 @@ def _detectors(
     known = None if train is None else observe_given(net, "train", train, **options)
     kept = {key: options[key] for key in ("pool", "batch_size") if key in options}
     named = []
-    for one in candidates(given, members=1, vectors=False):
+    head = networks(net, options.get("head"))[0].head
+    read = {"members": 1, "vectors": False, "concentrations": head.log_concentrations is not None}
+    for one in candidates(given, **read):
         if one.name in taken:
             raise NescioError(f"the name {one.name!r} is given twice; give one another name")
         detector = one.ready(known)
