@@ -200,7 +200,7 @@ def test_a_dirichlet_model_is_read_through_its_head():
         model, (x, y), task="errors", detectors=["negative_log_precision"], resamples=2
     )
     rows = found_errors.scores["negative_log_precision"].values()
-    torch.testing.assert_close(torch.as_tensor(*rows), precision.double())
+    torch.testing.assert_close(torch.as_tensor(*rows), precision)
     with pytest.raises(NescioError, match=r'measured\("mutual_information", head="dirichlet"\)'):
         nescio.detectors.measured("mutual_information")(found)
     nescio.detectors.measured("predictive_entropy")(found)  # the mean is all that it reads

@@ -355,3 +355,18 @@ def test_numpy_arrays_of_float64_train_a_network_of_float32() -> None:
     state = stepper(lambda: nets.mlp(3, 2, widths=(4,)))
     found = state.step(np.asarray(X), Y.tolist())
     assert found.dtype == torch.float32
+
+
+def test_losses_see_epochs_go_on_where_the_data_grow() -> None:
+    epochs = []
+
+    def noted(forward, batch, rng):  # what the annealing of `losses.evidential` reads
+        epochs.append(batch.step / batch.steps)
+        return losses.nll()(forward, batch, rng)
+
+    state = stepper(small, loss=noted, members=1, seed=0)
+    state.fit((X[:12], Y[:12]), epochs=2, batch_size=4)
+    state.fit((X, Y), epochs=1, batch_size=4)
+    state.step(X, Y)
+    truth = [*(k / 3 for k in range(6)), *(2 + k / 10 for k in range(10)), 3.0]
+    assert epochs == pytest.approx(truth)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nescio.core import concentrations
+from nescio.core import NescioError, concentrations
 
 Curved = tuple[Tensor, Tensor]  # a psi'(a), a (a psi'(a) - 1)
 Sloped = Callable[..., tuple[Tensor, Tensor]]  # logs, and perhaps labels -> values, slopes
@@ -104,7 +104,7 @@ def differentiable(sloped: Sloped) -> Callable[..., Tensor]:
 
 
 class _WithSlope(torch.autograd.Function):
-    """Values whose slopes are known."""
+    """Values whose slopes are known, but not the slopes of these."""
 
     @staticmethod
     def forward(ctx: object, logs: Tensor, value: Tensor, slope: Tensor) -> Tensor:
@@ -113,5 +113,10 @@ class _WithSlope(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: object, grown: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():  # create_graph=True: they would count as constants
+            raise NescioError(
+                "the divergence of a Dirichlet has no second derivatives here; a penalty on its "
+                "gradient needs another loss, such as losses.nll(heads.dirichlet())"
+            )
         (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return grown[..., None] * slope, None, None

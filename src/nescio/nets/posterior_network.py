@@ -56,6 +56,7 @@ class Posterior(nn.Module):
     """An encoder, and the log evidence `(N, C)` of its latent numbers."""
 
     log_counts: Tensor
+    latent_layer = "norm"  # what detectors and guards read
 
     def __init__(
         self, encoder: nn.Module, latent: int, flows: int, counts: Sequence[float], *, shared: bool
