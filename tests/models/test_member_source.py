@@ -8,6 +8,7 @@ import torch
 import nescio
 from nescio import NescioError, geometry, measures, nets
 from nescio.core.registry import predictors
+from nescio.evaluation.audit.far_field_section import rays_from
 from nescio.models import innermost, mc_dropout, networks, plain
 
 SOURCE = '''
@@ -207,6 +208,12 @@ def test_a_dirichlet_model_is_read_through_its_head():
     audited = nescio.audit(model, (x, y), train=blobs(300, 0), progress=False)
     assert "negative_log_precision" in str(audited)
     assert "no far field" not in str(audited)
+    shares = audited.findings.predictors["network"].far_field.growing_precision
+    said = f"grows without bound in {100 * shares['random directions']:.1f} % of random directions"
+    assert said in " ".join(str(audited).split())
+    start, way, _ = rays_from(x, count=200, seed=0)["random directions"]
+    near, far = (model((start + t * way).float()).log_precision for t in (1e4, 1e5))
+    assert shares["random directions"] == pytest.approx((far > near).double().mean().item())
 
 
 def test_a_regression_is_sent_to_intervals():

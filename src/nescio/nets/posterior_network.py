@@ -4,7 +4,8 @@ The posterior network (Charpentier et al., 2020) has a density for each class, a
 class is its count times the density. The natural posterior network (Charpentier et al., 2022) has
 one density, whose evidence the softmax of a linear layer divides among the classes. Densities are
 normalizing flows: radial flows (Rezende and Mohamed, 2015) before a standard normal. They integrate
-to 1, so evidence is not for sale everywhere, and it falls like a normal density far away.
+to 1, so evidence is not for sale everywhere, and it falls like a normal density far away in latent
+space. Along a ray of inputs latent numbers grow, unless the encoder stops listening to it.
 """
 
 import math
