@@ -78,7 +78,8 @@ def test_a_bare_network_can_be_calibrated() -> None:
 
 def test_printing_is_one_line() -> None:
     model = train(lambda: nets.mlp(3, 2), (X, Y), members=2, epochs=1)
-    assert repr(model) == "Model(2 member(s) of Sequential, categorical, torch.float32)"
+    said = "Model(2 member(s) of Sequential, categorical, nll(categorical()), torch.float32)"
+    assert repr(model) == said
     assert repr(model(X)) == "Categorical(2 member(s), 40 samples, 2)"
 
 

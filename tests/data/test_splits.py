@@ -26,10 +26,14 @@ def test_what_is_not_a_partition_is_refused():
         data.splits_of([[0, 1, 2], [2, 3]], 4)
     with pytest.raises(NescioError, match="not a partition: sample 3 is in 0"):
         data.splits_of([[0, 1], [2]], 4)
-    with pytest.raises(NescioError, match=r"part 1 must be indices in 0\.\.3"):
+    with pytest.raises(NescioError, match=r"part 1 must be in 0\.\.3"):
         data.splits_of([[0, 1, 2], [7]], 4)
-    with pytest.raises(NescioError, match="part 1 must be indices"):
+    with pytest.raises(NescioError, match="part 1 must be a list of at least one index"):
         data.splits_of([[0, 1, 2, 3], []], 4)
+    with pytest.raises(NescioError, match="part 0 must be whole numbers"):
+        data.splits_of([[0.5, 1, 2], [3]], 4)
+    with pytest.raises(NescioError, match="of a mask take"):
+        data.splits_of([[True, False], [False, True]], 2)
     with pytest.raises(NescioError, match="nothing to train on"):
         data.splits_of([[0, 1, 2, 3]], 4)
     for count in (1, 24):

@@ -208,6 +208,26 @@ def model():
     return nescio.train(make, data, loss=loss, members=3, epochs=10, progress=False)
 
 
+def in_units(**options):
+    """Members that learned standardized targets: their heads have the units."""
+    x, y = curve(400, 0)
+    make = lambda: nets.mlp(2, 2, widths=(8,), dropout=0.1)  # noqa: E731
+    options |= {"standardize": True, "standardize_targets": True, "progress": False}
+    return nescio.train(make, (x, 50 * y + 1000), head=heads.gaussian(), epochs=5, **options)
+
+
+def test_standardized_targets_come_back_in_their_units():
+    model = in_units(members=2)
+    for source in (model, models.mc_dropout(model, passes=3)):
+        x, y = curve(500, 1)
+        options = {"train": curve(200, 9)[0], "detector": "knn", "false_alarm": 0.05}
+        with nescio.core.quiet():
+            made = nescio.guard(source, (x, 50 * y + 1000), **options)
+        found, alone = made(x[:20]), source(x[:20]).mixture_mean.double()
+        assert torch.allclose(found.mean, alone, rtol=1e-5)
+        assert 900 < float(found.mean.mean()) < 1100
+
+
 def sources(model):
     net = model.member(0)
     passes = {"passes": 5, "seed": 3}

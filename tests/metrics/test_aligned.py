@@ -117,7 +117,7 @@ def test_a_bootstrap_draws_images_and_keeps_what_is_ignored():
     dropped = metrics.bootstrap_selective(scores[COUNTS.ravel()], WRONG[COUNTS], resamples=20)
     kept = metrics.bootstrap_selective(scores, WRONG.ravel(), resamples=20, ignore_index=IGNORED)
     assert dropped == kept
-    with pytest.raises(NescioError, match="one-dimensional"):
+    with pytest.raises(NescioError, match="give bootstrap_metric"):
         metrics.bootstrap_selective(1 - CONFIDENCE, WRONG, ignore_index=IGNORED)
 
 
@@ -131,3 +131,11 @@ def test_flags_and_labels_must_agree():
 def test_the_mean_confidence_of_maps_is_that_of_pixels():
     found = metrics.mean_max_confidence(PROBS)
     assert found == pytest.approx(CONFIDENCE.mean(), abs=1e-12)
+
+
+def test_a_bootstrap_draws_only_samples_with_a_label():
+    labels = np.where(np.arange(len(LABELS))[:, None, None] < 1, LABELS, IGNORED)
+    found = metrics.bootstrap_metric(
+        metrics.accuracy, PROBS, labels, resamples=50, ignore_index=IGNORED
+    )
+    assert found.low == found.value == found.high  # one image: nothing to draw

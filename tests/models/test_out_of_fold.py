@@ -58,3 +58,15 @@ def test_members_are_chosen_by_index():
     for wrong in ([], [3], [-4]):
         with pytest.raises(NescioError, match=r"members of 0\.\.2"):
             model.choose(wrong)
+
+
+def test_inputs_of_any_kind_are_taken():
+    parts = data.folds(23, 3)
+    model = train(lambda: nets.mlp(2, 2), (X, Y), members=3, rows=parts.train, epochs=2)
+    found = models.out_of_fold(model, parts, X).probs
+    for other in (X.numpy(), X.tolist()):
+        assert torch.equal(models.out_of_fold(model, parts, other).probs, found)
+    table = data.Table({"a": X[:, 0].double().numpy(), "b": X[:, 1].double().numpy()})
+    options = {"members": 3, "rows": parts.train, "epochs": 2}
+    encoded = train(lambda inputs: nets.mlp(inputs, 2), (table, Y), **options)
+    assert models.out_of_fold(encoded, parts, table).probs.shape == (23, 2)

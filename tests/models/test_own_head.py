@@ -156,3 +156,22 @@ def test_train_takes_a_head_where_no_loss_says_it() -> None:
         nescio.train(net, (X, Y), loss=losses.nll(), head=sharpened(), epochs=1)
     with pytest.raises(NescioError, match="head= takes a head"):
         nescio.train(net, (X, Y), head=3, epochs=1)
+
+
+def test_a_head_behind_a_convolution_is_probed_at_its_channels(tmp_path) -> None:
+    def pairs(sign: float = 1.0) -> heads.Head:
+        """Reads exactly 40 outputs, as 20 classes."""
+
+        def logits(outputs: torch.Tensor) -> torch.Tensor:
+            return sign * outputs.unflatten(-1, (20, 2)).sum(-1)
+
+        read = {"read": lambda o: Categorical(logits(o)), "center": lambda o: logits(o)}
+        return replace(sharpened(), name="pairs", options={}, **read)
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 40, 1), nn.Flatten())
+
+    nescio.models.plain(make(), head=pairs()).save(tmp_path)
+    assert nescio.load(tmp_path, net=make(), head=pairs()).head.name == "pairs"
+    with pytest.raises(NescioError, match="reads outputs otherwise"):
+        nescio.load(tmp_path, net=make(), head=pairs(-1.0))

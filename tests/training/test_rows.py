@@ -318,7 +318,9 @@ BAD = [
     ({"rows": [torch.arange(60), torch.tensor([-1])]}, r"in 0\.\.59, got -1"),
     ({"rows": [torch.arange(60), torch.arange(60) > 5]}, "of a mask take"),
     ({"rows": [torch.arange(60), torch.rand(5)]}, "whole numbers"),
-    ({"rows": [torch.arange(60), (Y == 1).nonzero()[:, 0]]}, "labels of a member are 1"),
+    ({"rows": [torch.arange(60), (Y == 1).nonzero()[:, 0]]}, "labels of member 1 are 1"),
+    ({"rows": [3, 4]}, r"for one member: \[rows\]"),
+    ({"learning_rate": "fast"}, "learning_rate must be a number"),
     ({"validation_rows": [[0]]}, "validation_rows are for 1 member"),
     ({"validation_rows": [[0], [70]]}, "validation_rows of member 1"),
     ({"validation_rows": LONG, "validation": (X, Y)}, "leave validation= out"),
@@ -344,7 +346,7 @@ def test_targets_without_variance_are_refused():
     with pytest.raises(NescioError, match="target 1 is always 3; leave"):
         train(regressor, (X, constant), **options)
     constant[0, 1] = 4
-    with pytest.raises(NescioError, match="target 1 is always 3 in the rows of a member"):
+    with pytest.raises(NescioError, match="target 1 is always 3 in the rows of member 1"):
         train(regressor, (X, constant), rows=[[0, 1, 2], [3, 4, 5]], **options)
 
 
@@ -367,3 +369,19 @@ def test_members_chosen_otherwise_than_the_head_knows_are_refused():
     )
     with pytest.raises(NescioError, match=r"model\.choose"):
         model.head(model.outputs(X)[:2])
+
+
+def test_a_bootstrap_sample_without_a_weight_is_said():
+    weight = torch.zeros(60)
+    weight[:2] = 1
+    with pytest.raises(
+        NescioError, match="bootstrap sample of member .* has no sample with a weig"
+    ):
+        train(small, (X, Y), members=20, bootstrap=True, sample_weight=weight, epochs=1)
+
+
+def test_validation_rows_without_a_label_are_said():
+    labels = torch.where(torch.arange(60) < 30, Y, 9)
+    rows = [torch.arange(60), torch.arange(30, 60)]
+    with pytest.raises(NescioError, match="validation_rows of member 1 are ignored"):
+        train(small, (X, labels), members=2, ignore_index=9, validation_rows=rows, epochs=1)

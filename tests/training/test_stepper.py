@@ -1,5 +1,8 @@
 """The stepper: PyTorch's steps, nescio.train's bits, stacked equals alone, resumed to the bit."""
 
+import copy
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -309,6 +312,8 @@ NAN[3, 1] = torch.nan
         (lambda: started().fit((X, Y), rows=[[0], [1], [2, 3]]), "equally many rows"),
         (lambda: started().step(X, Y, torch.ones(40), loss=own), "reads no weights of samples"),
         (lambda: started().fit((X, Y), rows=[[0], [1], [40]]), "must be in 0..39"),
+        (lambda: started().step(X, Y, points=0), "points must be positive"),
+        (lambda: stepper(small, learning_rate="fast"), "learning_rate must be a number"),
         (lambda: stepper(dropping, optimizer="lbfgs").step(X, Y), "draws random numbers"),
     ],
 )
@@ -322,6 +327,9 @@ def test_a_refused_step_changes_nothing() -> None:
     for bad in ((NAN, Y), (9 * X, Y + 1), (X[:, :2], Y)):
         with pytest.raises(NescioError):
             state.step(*bad)
+    for wrong in ({"rows": [[40]] * 3}, {"epochs": 0}, {"batch_size": 0}):
+        with pytest.raises(NescioError):
+            state.fit((9 * X, Y), **wrong)
     for one in (state, twin):
         one.step(X, Y)
     assert equal(state.weights, twin.weights)
@@ -370,3 +378,63 @@ def test_losses_see_epochs_go_on_where_the_data_grow() -> None:
     state.step(X, Y)
     truth = [*(k / 3 for k in range(6)), *(2 + k / 10 for k in range(10)), 3.0]
     assert epochs == pytest.approx(truth)
+
+
+def test_refused_first_inputs_do_not_fix_the_shape() -> None:
+    state = stepper(lambda: nn.Sequential(nn.Conv2d(1, 3, 1)))
+    with pytest.raises(NescioError, match="expected"):
+        state.step(torch.rand(4, 1, 9, 9), torch.zeros(4, 5, 5, dtype=torch.long))
+    assert state.step(torch.rand(4, 1, 5, 5), torch.zeros(4, 5, 5, dtype=torch.long)).shape == (1,)
+
+
+def test_losses_are_ordinary_tensors() -> None:
+    state = stepper(small, members=2)  # its gradients are computed by hand
+    total = state.step(X, Y)
+    total += state.step(X, Y)
+    assert not total.is_inference()
+
+
+def test_rows_of_fit_have_the_range_of_train() -> None:
+    rows = torch.stack([torch.arange(20), torch.arange(15, 35)])
+    loss = losses.adversarial(losses.nll(), share=0.1)
+    state = stepper(small, members=2, loss=loss)
+    state.fit((X, Y), epochs=3, batch_size=8, rows=rows)
+    options = {"loss": loss, "epochs": 3, "batch_size": 8, "rows": rows}
+    assert equal(nescio.train(small, (X, Y), members=2, **options).tensors, state.weights)
+
+
+def test_threads_step_one_after_the_other() -> None:
+    state, twin = stepper(small, members=2), stepper(small, members=2)
+
+    def walk() -> None:
+        for _ in range(40):
+            state.step(X, Y)
+
+    threads = [threading.Thread(target=walk) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for _ in range(160):
+        twin.step(X, Y)
+    assert state.steps == 160
+    assert equal(state.weights, twin.weights)
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    state = started()
+    twin = copy.deepcopy(state)
+    twin.step(X, 1 - Y)
+    assert not equal(state.weights, twin.weights)
+    assert state.steps == 1
+
+
+def test_new_data_free_a_member_that_could_come_no_nearer() -> None:
+    state = stepper(lambda: nn.Linear(3, 2).double(), optimizer="lbfgs")
+    for _ in range(3):
+        before = state.step(X, Y)
+    state.optimizer.state["stuck"][0].fill_(True)
+    after = [state.step(X, Y) for _ in range(2)]
+    assert after[0] == after[1] < before  # it stays where it is
+    first = state.step(X, 1 - Y)
+    assert state.step(X, 1 - Y) < 0.9 * first

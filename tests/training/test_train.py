@@ -301,6 +301,33 @@ def test_a_folder_of_another_run_is_refused(change: dict, said: str, tmp_path: P
         train(small, options.pop("data"), **options)
 
 
+def by_hand(forward, batch, _):
+    return forward(batch.x).square().mean((1, 2))
+
+
+def test_a_function_with_another_head_is_another_run(tmp_path: Path) -> None:
+    x, y = toy()[0], toy()[0][:, :1]
+    options = {"loss": by_hand, "epochs": 1, "run": tmp_path}
+    model = train(small, (x, y), head="gaussian", **options)
+    assert model.loss.endswith("by_hand(gaussian(floor=1e-06))")
+    with pytest.raises(NescioError, match="gaussian.* there, .*double_exponential"):
+        train(small, (x, y), head="double_exponential", **options)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (lambda f, b, _: f(b.x).square().mean(), r"shape \(2,\), got \(\)"),
+        (lambda f, b, _: f(b.x).square().mean(-1), r"shape \(2,\), got \(2, 60\)"),
+        (lambda f, b, _: 0.0, "got float"),
+        (lambda f, b, _: f(b.x).detach().square().mean((1, 2)), "does not depend on the weights"),
+    ],
+)
+def test_a_loss_that_is_not_a_number_for_each_member_is_refused(loss, said: str) -> None:
+    with pytest.raises(NescioError, match=said):
+        train(small, toy(), loss=loss, members=2, epochs=1)
+
+
 def test_a_truncated_checkpoint_is_refused_and_kept(tmp_path: Path) -> None:
     process = run_script(tmp_path, 5000)
     wait_for(tmp_path / "checkpoint.safetensors", process)

@@ -214,8 +214,8 @@ def detector_named(text: str) -> Callable[[Activations], Detector]:
     candidates([text], members=1, vectors=True)  # unknown names, before the work
 
     def made(train: Activations) -> Detector:
-        read = {"members": 1, "vectors": True, "concentrations": train.concentrations}
-        (contestant,) = candidates([text], **read)
+        spread = train.concentrations
+        (contestant,) = candidates([text], members=1, vectors=True, concentrations=spread)
         return contestant.ready(train)
 
     return made

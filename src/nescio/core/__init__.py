@@ -116,6 +116,7 @@ from nescio.core.tensors import as_inputs as as_inputs
 from nescio.core.tensors import as_labels as as_labels
 from nescio.core.tensors import as_targets as as_targets
 from nescio.core.tensors import as_tensor as as_tensor
+from nescio.core.tensors import check_indices as check_indices
 from nescio.core.tensors import check_level as check_level
 from nescio.core.tensors import digest as digest
 from nescio.core.tensors import from_torch as from_torch

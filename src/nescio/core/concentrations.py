@@ -156,7 +156,8 @@ def gammas(logs: Tensor) -> Gammas:
     excess = x.log() - inverse * half - sum(inverses) - near  # psi(a + 1) - log(a)
     rise = a * (inverse * (1 + inverse * bent) + sum(one.square() for one in inverses))
     stirling = (x - 0.5) * x.log() - x + tail + 0.5 * LOG_TWO_PI  # lgamma(a + 7)
-    slow = stirling - math.prod(below).log() - near - a * near + a  # type: ignore[attr-defined]
+    product = math.prod(below, start=torch.ones(()))
+    slow = stirling - product.log() - near - a * near + a
     return Gammas(
         slow=torch.where(large, tail + 0.5 * (LOG_TWO_PI - logs), slow),
         lack=torch.where(large, -inverse * half, excess - over),

@@ -28,10 +28,10 @@ def head_to_file(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What a file says of a head, JSON; and of one of the user, its answers, by name.
 
-    net: whose outputs it reads; those of the last linear layer are tried first.
+    net: whose outputs it reads; as many as its last weights have are tried first.
     """
-    layers = [] if net is None else [m for m in net.modules() if isinstance(m, nn.Linear)]
-    widths = [layer.out_features for layer in layers[-1:]]
+    weights = [] if net is None else [w for w in net.parameters() if w.ndim]
+    widths = dict.fromkeys(len(weight) for weight in reversed(weights))
     said: dict[str, Any] = {"name": head.name, "options": dict(head.options)}
     try:
         json.dumps(said)
@@ -98,7 +98,7 @@ def _probe(members: int, width: int) -> Tensor:
 
 def _is_known(head: Head, answers: Mapping[str, Tensor]) -> bool:
     """Whether nescio has a head of this name and options that answers alike."""
-    if head.name not in heads:
+    if head.name not in heads or not answers:
         return False
     try:
         made = head_from(head.name, head.options)

@@ -147,6 +147,21 @@ def as_targets(
     return y
 
 
+def check_indices(index: Tensor, samples: int, name: str) -> None:
+    """Refuse what are not indices of samples, one or more."""
+    if index.ndim != 1 or not index.numel():
+        raise NescioError(f"{name} must be a list of at least one index, got {tuple(index.shape)}")
+    if index.is_floating_point() or index.dtype == torch.bool:
+        raise NescioError(
+            f"{name} must be whole numbers, indices of samples, got {index.dtype}; of a mask take "
+            "mask.nonzero()[:, 0]"
+        )
+    if index.min() < 0 or index.max() >= samples:
+        raise NescioError(
+            f"{name} must be in 0..{samples - 1}, got {int(index.min())}..{int(index.max())}"
+        )
+
+
 def refuse_maps(labels: Tensor) -> None:
     """Refuse labels of pixels, where only one label per sample is read."""
     if labels.ndim > 2:

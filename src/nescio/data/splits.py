@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, generator
+from nescio.core import NescioError, as_tensor, check_indices, generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +53,11 @@ def leave_one_out(samples: int) -> Splits:
 
 def splits_of(parts: Sequence[Any], samples: int) -> Splits:
     """Splits that train without one of `parts`, lists of indices in which each sample is once."""
-    test = [as_tensor(part, "a part").long().flatten() for part in parts]
-    counts = torch.zeros(samples, dtype=torch.long)
-    for index, part in enumerate(test):
-        if not part.numel() or part.min() < 0 or part.max() >= samples:
-            raise NescioError(
-                f"part {index} must be indices in 0..{samples - 1}, at least one, got "
-                f"{part.tolist()[:5]}"
-            )
-        counts += torch.bincount(part, minlength=samples)
+    given = [as_tensor(part, "a part") for part in parts]
+    for index, part in enumerate(given):
+        check_indices(part, samples, f"part {index}")
+    test = [part.long() for part in given]
+    counts = torch.bincount(torch.cat(test), minlength=samples) if test else torch.zeros(samples)
     if (counts != 1).any():
         odd = int((counts != 1).nonzero()[0])
         raise NescioError(

@@ -249,7 +249,7 @@ def check_finite(name: str, value: Tensor) -> None:
 
 
 def check_reading(options: Mapping[str, Any], *, concentrations: bool) -> None:
-    """Refuse a measure of how sure Dirichlets are that would read only their means."""
+    """Refuse a measure of the spread of Dirichlets that would read only their means."""
     measure = options.get("measure")
     if concentrations and options.get("head") == "categorical" and measure not in OF_THE_MEAN:
         raise NescioError(

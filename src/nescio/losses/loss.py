@@ -182,6 +182,7 @@ def as_loss(loss: object, head: Head | None = None) -> Loss:
         )
     head = head or categorical()
     text = f"{loss.__module__}.{loss.__qualname__}"
+    text = text if head.name == "categorical" else f"{text}({_named(head)})"
     return Loss(description=text, head=head, score=head.nll, step=loss)
 
 
@@ -191,9 +192,13 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
     def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
         return batch.mean(score(forward(batch.x), batch.y))
 
-    options = ", ".join(f"{key}={value!r}" for key, value in head.options.items())
-    text = f"{name}({head.name}({options}))"
+    text = f"{name}({_named(head)})"
     return Loss(description=text, head=head, score=score, step=step, slope=slope, weighted=True)
+
+
+def _named(head: Head) -> str:
+    """A head in words: its name and options."""
+    return f"{head.name}({', '.join(f'{key}={value!r}' for key, value in head.options.items())})"
 
 
 def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) -> Loss:

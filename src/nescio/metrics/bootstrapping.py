@@ -51,7 +51,7 @@ def bootstrap_metric(
     """A metric of the samples with its interval, the samples drawn again with replacement.
 
     samples: arrays with one row per sample, as `metric` takes them. Of maps `(N, H, W)` whole
-        images are drawn: the pixels of one depend on each other.
+        images are drawn, of those with a label: the pixels of one depend on each other.
     part: of what the metric returns, such as `reliability` of a decomposition.
     unbiased: for a metric whose mean over samples is the truth.
     options: of the metric, such as `bins`.
@@ -80,7 +80,9 @@ def bootstrap_metric(
         result = metric(*drawn, **options)
         return float(result if part is None else getattr(result, part))
 
-    whole, size = value(*tables), len(tables[0])
+    whole = value(*tables)
+    tables = _known_samples(tables, options.get("ignore_index"))
+    size = len(tables[0])
     drawn = draws(size, resamples, seed, IN_DIST, block=size)
     again = np.array([value(*(t[rows] for t in tables)) for block in drawn for rows in block])
     center = float(again.mean()) if unbiased or metric is debiased_ece else whole
@@ -123,6 +125,14 @@ def _labels(probs: NDArray[Any], chance: Floats) -> Counts:
         below = upto <= chance[start : start + BLOCK, ..., None] * upto[..., -1:]
         labels[start : start + BLOCK] = below.sum(-1)
     return labels
+
+
+def _known_samples(tables: list[NDArray[Any]], ignored: int | None) -> list[NDArray[Any]]:
+    """The samples with a label that counts: a draw of others alone would measure nothing."""
+    if ignored is None or len(tables) < 2:
+        return tables
+    known = (tables[1] != ignored).reshape(len(tables[1]), -1).any(1)
+    return tables if known.all() else [table[known] for table in tables]
 
 
 def _rows(table: Numbers) -> NDArray[Any]:
@@ -212,7 +222,11 @@ def resampled(
     check(level, resamples, seed)
     least_count(tpr, 1)
     check_names(of, STATISTICS, "metric of failure prediction")
-    numbers("wrong", wrong, axes=1)
+    if np.ndim(numbers("wrong", wrong, axes=None)) > 1:
+        raise NescioError(
+            "`wrong` has an entry for each pixel; those of one image depend on each other, so give "
+            "bootstrap_metric(metric, score, wrong), which draws images"
+        )
     groups = [grouped(score, wrong, ignore_index) for score in scores.values()]
     values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
     blocks = []

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 
 from nescio.core import NescioError, Prediction
-from nescio.data import Splits
+from nescio.data import Splits, door
 from nescio.models.model import Model
+from nescio.nets import columns_of, reads_tokens
 
 
 def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
@@ -28,6 +29,8 @@ def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
             "rows=splits.train"
         )
     tested = torch.cat(splits.test[:: splits.each])
+    reads: dict[str, Any] = {"tokens": reads_tokens(model.net), "columns": columns_of(model.net)}
+    x = door.as_network_inputs(x, dtype=model.dtype, **reads)
     if len(x) != len(tested):
         raise NescioError(f"{len(x)} inputs, but the splits are of {len(tested)} samples")
     starts = range(0, len(splits), splits.each)

@@ -13,7 +13,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from nescio.core import Rng, as_batch, as_labels, padded
+from nescio.core import NescioError, Rng, as_batch, as_labels, padded
 from nescio.data.augmentation import augment, augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
@@ -78,8 +78,23 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
             weight=weight,
             unlabeled=_unlabeled_order(plan, plan.steps_for(counts[0]), rng.of(part)),
         )
+        if plan.bootstrap:
+            _check_drawn(plan, cohort)
         found.append(cohort)
     return found
+
+
+def _check_drawn(plan: Plan, cohort: Cohort) -> None:
+    """Refuse a bootstrap sample in which nothing counts."""
+    if cohort.order is None or (plan.weight is None and plan.label_counts is None):
+        return
+    empty = (_amount(plan, cohort.order, cohort.weight) == 0).nonzero()
+    if len(empty):
+        raise NescioError(
+            f"the bootstrap sample of member {plan.members[cohort.members[int(empty[0])]]} has no "
+            "sample with a weight and a label that counts; leave bootstrap out, or the samples "
+            "that do not count"
+        )
 
 
 def _order(plan: Plan, members: list[int], counts: list[int], rng: Rng) -> Tensor | None:

@@ -44,7 +44,9 @@ def iterate(
     """One iteration of every member, in place; those within the tolerance stay where they are."""
     start, slope = _flat(weights), _flat(slopes)
     norm, pairs, stuck = (state[name][0] for name in ("norm", "pairs", "stuck"))
-    norm.copy_(slope.norm(dim=1))
+    here = slope.norm(dim=1)
+    stuck &= here == norm  # another gradient at the same weights: the data have changed
+    norm.copy_(here)
     moving = ~stuck & (norm > tolerance)
     if not moving.any():
         return

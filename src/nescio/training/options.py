@@ -8,7 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_tensor, digest, schedule_named
+from nescio.core import (
+    NescioError,
+    as_tensor,
+    check_indices,
+    digest,
+    schedule_named,
+    without_ignored,
+)
 from nescio.losses import Loss
 from nescio.training.optimizers import named_optimizer
 from nescio.training.plan import Pair, Rows
@@ -25,9 +32,9 @@ def configured(given: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": whole("epochs", given["epochs"]),
         "batch_size": _optional("batch_size", given),
         "optimizer": given["optimizer"],
-        "learning_rate": float(given["learning_rate"]),
+        "learning_rate": positive("learning_rate", given["learning_rate"]),
         "schedule": [rule(step, 16) for step in range(16)],  # what it does is what it is
-        "clip": None if given["clip"] is None else float(given["clip"]),
+        "clip": None if given["clip"] is None else positive("clip", given["clip"]),
         "patience": _optional("patience", given),
         "standardize": given["standardize"],
         "bootstrap": given["bootstrap"],
@@ -36,9 +43,11 @@ def configured(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["standardize_targets"]:
         config["standardize_targets"] = True
     if given["average"] is not None:
-        config["average"] = float(given["average"])
+        config["average"] = real("average", given["average"])
     if given["unlabeled_size"] is not None:
         config["unlabeled_size"] = _optional("unlabeled_size", given)
+        if given["unlabeled"] is None:
+            raise NescioError("unlabeled_size is how many of the unlabeled inputs; give unlabeled=")
     check_options(config, validated=any(given[n] is not None for n in VALIDATIONS))
     named_optimizer(config["optimizer"])  # known?
     return config
@@ -52,10 +61,14 @@ def _optional(name: str, given: Mapping[str, Any]) -> int | None:
 
 
 def member_numbers(members: int | Sequence[int]) -> list[int]:
-    """The members by number."""
-    if isinstance(members, Sequence):
-        return [whole("members", member) for member in members]
-    return list(range(whole("members", members)))
+    """The members by number, each once."""
+    if isinstance(members, Sequence) and not isinstance(members, str):
+        numbers = [whole("members", member) for member in members]
+    else:
+        numbers = list(range(whole("members", members)))
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise NescioError("members must be positive: a number, or different member numbers")
+    return numbers
 
 
 def whole(name: str, value: Any) -> int:
@@ -66,17 +79,40 @@ def whole(name: str, value: Any) -> int:
         raise NescioError(f"{name} must be a whole number, got {value!r}") from error
 
 
+def real(name: str, value: Any) -> float:
+    """A number of any kind as a float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise NescioError(f"{name} must be a number, got {value!r}") from error
+
+
+def positive(name: str, value: Any) -> float:
+    """A number above 0 and finite, as a float."""
+    number = real(name, value)
+    if not 0 < number < torch.inf:
+        raise NescioError(f"{name} must be positive, got {value}")
+    return number
+
+
+def check_weighted(loss: Loss) -> None:
+    """Refuse weights of samples for a loss that does not read them."""
+    if not loss.weighted:
+        raise NescioError(
+            f"the loss {loss.description} reads no weights of samples; use one of "
+            "losses.nll(), brier(), squared_error() and what is made of them"
+        )
+
+
 def check_options(config: Mapping[str, Any], *, validated: bool) -> None:
     """Refuse numbers that make no sense."""
-    for name in ("epochs", "batch_size", "learning_rate", "clip", "patience", "unlabeled_size"):
+    for name in ("epochs", "batch_size", "patience", "unlabeled_size"):
         value = config.get(name)
         if value is not None and not value > 0:
             raise NescioError(f"{name} must be positive, got {value}")
     decay = config.get("average")
     if decay is not None and not 0 < decay < 1:
         raise NescioError(f"average is a decay between 0 and 1, such as 0.999, got {decay}")
-    if not config["members"] or len(set(config["members"])) < len(config["members"]):
-        raise NescioError("members must be positive: a number, or different member numbers")
     if config["patience"] is not None and not validated:
         raise NescioError(
             "patience needs validation data: validation=(x, y), or validation_rows= of the data"
@@ -129,29 +165,51 @@ def own_samples(
     """What members have of their own, checked."""
     if validation is not None and validation_rows is not None:
         raise NescioError("validation_rows are samples of the data; leave validation= out")
-    if sample_weight is not None and not loss.weighted:
-        raise NescioError(
-            f"the loss {loss.description} reads no weights of samples; use one of "
-            "losses.nll(), brier(), squared_error() and what is made of them"
-        )
+    if sample_weight is not None:
+        check_weighted(loss)
     if standardize_targets and loss.head.task != "regression":
         raise NescioError(f"standardize_targets is for a regression; the head is {loss.head.name}")
     own = as_rows(rows, members, data[0])
     held = as_rows(validation_rows, members, data[0], "validation_rows")
     weight = as_weights(sample_weight, members, data[0], own)
+    _check_labels(data[1], own, held, loss)
+    units = target_units(data[1], own, members) if standardize_targets else None
     order = list(range(members))
     if own is not None:
         order = sorted(order, key=[len(part) for part in own].__getitem__)
-        own = tuple(own[index] for index in order)
-    if weight is not None and len(weight) > 1:
-        weight = weight[order]
     return Own(
         order=order,
-        rows=own,
+        rows=None if own is None else tuple(own[index] for index in order),
         validation_rows=None if held is None else tuple(held[index] for index in order),
-        weight=weight,
-        units=target_units(data[1], own, members) if standardize_targets else None,
+        weight=weight if weight is None or len(weight) == 1 else weight[order],
+        units=None if units is None else (units[0][order], units[1][order]),
     )
+
+
+def _check_labels(y: Tensor, rows: Rows | None, held: Rows | None, loss: Loss) -> None:
+    """Refuse labels of a member that are all the same, or to validate it, all ignored."""
+    if loss.head.task != "classification":
+        return
+    parts: Sequence[Any] = (...,) if rows is None else rows
+    for member, own in enumerate(parts):
+        whose = "" if rows is None else f" of member {member}"
+        labels = _counted(y[own], loss)
+        if not labels.numel() or labels.min() == labels.max():
+            which = int(labels.min()) if labels.numel() else "ignored"
+            raise NescioError(
+                f"all training labels{whose} are {which}; a classifier needs two classes"
+            )
+    for member, own in enumerate(held or ()):
+        if not _counted(y[own], loss).numel():
+            raise NescioError(
+                f"all labels in validation_rows of member {member} are ignored; give some that "
+                "count"
+            )
+
+
+def _counted(labels: Tensor, loss: Loss) -> Tensor:
+    valid, counts = without_ignored(labels, loss.ignore_index)
+    return valid if counts is None else valid[counts]
 
 
 def as_rows(rows: Any, members: int, x: Tensor, name: str = "rows") -> Rows | None:
@@ -161,34 +219,27 @@ def as_rows(rows: Any, members: int, x: Tensor, name: str = "rows") -> Rows | No
     if not isinstance(rows, Sequence) and getattr(rows, "ndim", 2) != 2:
         raise NescioError(
             f"{name} must be (members, n), or a list with the indices of each member, got shape "
-            f"{tuple(rows.shape)}; for one member: [{name}]"
+            f"{tuple(rows.shape)}{f'; for one member: [{name}]' if rows.ndim == 1 else ''}"
         )
     try:
         each = [as_tensor(own, f"{name} of a member") for own in rows]
     except TypeError as error:
-        raise NescioError(f"{name} must be a list with the indices of each member") from error
+        raise NescioError(
+            f"{name} must be a list with the indices of each member, got {type(rows).__name__}"
+        ) from error
+    if each and all(own.ndim == 0 for own in each):
+        raise NescioError(
+            f"{name} must have a list of indices for each member, got one of numbers; for one "
+            f"member: [{name}]"
+        )
     if len(each) != members:
         raise NescioError(
             f"{name} are for {len(each)} member(s), but {members} are trained; give each member "
             f"its indices, or say members={len(each)}"
         )
     for member, own in enumerate(each):
-        _check_indices(own, len(x), f"{name} of member {member}")
+        check_indices(own, len(x), f"{name} of member {member}")
     return tuple(own.long().to(x.device) for own in each)
-
-
-def _check_indices(own: Tensor, samples: int, name: str) -> None:
-    if own.ndim != 1 or not own.numel():
-        raise NescioError(f"{name} must be a list of at least one index, got {tuple(own.shape)}")
-    if own.is_floating_point() or own.dtype == torch.bool:
-        raise NescioError(
-            f"{name} must be whole numbers, indices of samples, got {own.dtype}; of a mask take "
-            "mask.nonzero()[:, 0]"
-        )
-    if own.min() < 0 or own.max() >= samples:
-        raise NescioError(
-            f"{name} must be in 0..{samples - 1}, got {int(own.min())}..{int(own.max())}"
-        )
 
 
 def as_weights(given: Any, members: int, x: Tensor, rows: Rows | None) -> Tensor | None:
@@ -217,10 +268,10 @@ def target_units(y: Tensor, rows: Rows | None, members: int) -> Pair:
     """Mean and deviation of the targets of each member's samples, `(M, D)` each."""
     wide = y.double()  # in float32 constant targets have a deviation of rounding noise
     each = [wide] if rows is None else [wide[own] for own in rows]
-    for own in each:
+    for member, own in enumerate(each):
         constant = (own.amax(0) == own.amin(0)).nonzero()
         if len(constant):
-            whose = "" if rows is None else " in the rows of a member"
+            whose = "" if rows is None else f" in the rows of member {member}"
             raise NescioError(
                 f"standardize_targets needs targets that vary; target {int(constant[0])} is always "
                 f"{float(own[0, constant[0]]):g}{whose}; leave it out, or give other rows"

@@ -35,6 +35,7 @@ from nescio.nets import (
     standardized,
 )
 from nescio.nets.factory import needed_by
+from nescio.nets.stack import stack
 from nescio.training.plan import Pair, Rows
 
 
@@ -62,6 +63,7 @@ def read(
     if validation is not None:
         held = _arrays(validation, nets[0], "validation data", x.device)
         test = held[0], _targets(held[1], held[0], loss.head, nets[0])
+    _check_outputs(nets[0], (x, y), test, loss)
     return nets, (x, y), test, loss
 
 
@@ -154,28 +156,25 @@ def dtype_of(net: nn.Module) -> torch.dtype:
 
 
 @one_thread()
-def fitting(
-    nets: list[nn.Module],
-    data: Pair,
-    validation: Pair | None,
-    loss: Loss,
-    rows: Rows | None,
-    *,
-    standardize: bool,
-) -> list[nn.Module]:
-    """The networks on the device of the data, behind their scaling, if their outputs fit."""
-    x, y = data
-    if standardize:
-        floats = as_batch(x, dtype_of(nets[0]))
-        each = (floats for _ in nets) if rows is None else (floats[own] for own in rows)
-        nets = [standardized(net, own) for net, own in zip(nets, each, strict=True)]
-    nets = [net.to(x.device) for net in nets]
-    _check_outputs(nets[0], data, validation, loss)
-    for labels in (y,) if rows is None else (y[own] for own in rows):
-        _check_classes(labels, loss, whose="" if rows is None else " of a member")
-    return nets
+def scaled_networks(nets: list[nn.Module], x: Tensor, rows: Rows | None) -> list[nn.Module]:
+    """The networks, each behind the scaling of its own samples."""
+    floats = as_batch(x, dtype_of(nets[0]))
+    each = (floats for _ in nets) if rows is None else (floats[own] for own in rows)
+    return [standardized(net, own) for net, own in zip(nets, each, strict=True)]
 
 
+def starting_weights(
+    nets: list[nn.Module], device: torch.device | None = None
+) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """The stacked tensors of the networks, and those among them that are trained."""
+    weights = {name: tensor.to(device=device) for name, tensor in stack(nets).items()}
+    trained = [weights[name] for name, p in nets[0].named_parameters() if p.requires_grad]
+    if not trained:
+        raise NescioError("the network has no weights that require a gradient; nothing to train")
+    return weights, trained
+
+
+@one_thread()
 @torch.no_grad()
 def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Loss) -> None:
     """One dry run, in evaluation mode: does the network fit the data and the head?"""
@@ -187,7 +186,7 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Lo
         )
     outputs = _outputs(net, x)
     if len(outputs) != len(x[:2]) or (outputs.ndim != 2 and head.task != "classification"):
-        shape = tuple(outputs.shape)
+        shape = tuple(outputs.movedim(-1, 1).shape)  # as it returned them
         raise NescioError(f"the network must return (samples, outputs), it returned {shape}")
     for _, targets in (data, validation or data):
         if head.task == "classification":
@@ -200,17 +199,6 @@ def _check_outputs(net: nn.Module, data: Pair, validation: Pair | None, loss: Lo
                 f"{head.width * targets.shape[1]} network outputs, got {outputs.shape[1]}; of "
                 "means alone the head is fixed_variance"
             )
-
-
-def _check_classes(labels: Tensor, loss: Loss, *, whose: str) -> None:
-    """Refuse training labels that are all the same."""
-    if loss.head.task != "classification":
-        return
-    found, counts = without_ignored(labels, loss.ignore_index)
-    found = found if counts is None else found[counts]
-    if not found.numel() or found.min() == found.max():
-        which = int(found.min()) if found.numel() else "ignored"
-        raise NescioError(f"all training labels{whose} are {which}; a classifier needs two classes")
 
 
 @torch.no_grad()

@@ -19,6 +19,9 @@ from nescio.core import (
 )
 from nescio.losses import Loss
 from nescio.nets import refusing_shapes, selected, sharing
+from nescio.training.options import as_rows
+
+Samples = tuple[Tensor, Tensor, Tensor | None, Tensor | None]  # x, y, weights, rows; (M, ...) each
 
 
 @dataclass(kw_only=True, eq=False)
@@ -76,14 +79,19 @@ class StepInputs:
         ends = {"low": low, "high": high, "members": len(low)}
         return cls(loss=loss, outputs=said["outputs"], **shapes, **ends)  # type: ignore[arg-type]
 
-    def batch(self, x: Any, y: Any, weight: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Inputs, targets and weights of all members, checked; the range grows by the inputs."""
+    def batch(self, x: Any, y: Any, weight: Any, rows: Any = None) -> Samples:
+        """Inputs, targets, weights and rows of all members, checked; the range grows by them."""
         inputs, low, high = self._inputs(x)
         targets = self._targets(y, inputs.shape[1])
         counts = _weights(weight, inputs)
+        chosen = _rows(rows, inputs)
+        if chosen is not None:
+            pairs = zip(inputs, chosen, strict=True)
+            ends = [own[index].aminmax(dim=0, keepdim=True) for own, index in pairs]
+            low, high = (torch.stack(end) for end in zip(*ends, strict=True))
         torch.minimum(self.low, low, out=self.low)
         torch.maximum(self.high, high, out=self.high)
-        return inputs, targets, counts
+        return inputs, targets, counts, chosen
 
     def _inputs(self, value: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs `(M, N, ...)` as the networks read them, and their range."""
@@ -188,3 +196,14 @@ def _weights(weight: Any, x: Tensor) -> Tensor | None:
     if not (given >= 0).all() or not given.isfinite().all():
         raise NescioError("weights must be finite and 0 or more")
     return given.expand(both)
+
+
+def _rows(rows: Any, x: Tensor) -> Tensor | None:
+    """Rows `(M, n)` of samples x `(M, N, ...)`."""
+    each = as_rows(rows, len(x), x[0])
+    if each is not None and len({len(own) for own in each}) > 1:
+        raise NescioError(
+            "the members of a stepper have equally many rows; where they differ, give all rows and "
+            "weight=(M, N) with zeros"
+        )
+    return None if each is None else torch.stack(each)

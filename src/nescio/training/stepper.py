@@ -7,36 +7,27 @@ step), so a state that was saved and loaded continues to the same bits.
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from math import prod
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core import (
-    Head,
-    NescioError,
-    Prediction,
-    Rng,
-    one_thread,
-)
+from nescio.core import Head, NescioError, Prediction, Rng, one_thread
 from nescio.losses import Batch, Loss, Step, as_loss, nll
-from nescio.models import (
-    Model,
-    as_head,
-    same_head,
-)
+from nescio.models import Model, as_head, same_head
 from nescio.nets import reads_tokens
-from nescio.nets.stack import Dense, Stack, dense, stack
+from nescio.nets.stack import Dense, Stack, dense
 from nescio.training.optimizers import Optimizer
 from nescio.training.optimizers import optimizer as fresh
-from nescio.training.options import as_rows, member_numbers, whole
-from nescio.training.prepare import make_members
-from nescio.training.step_inputs import StepInputs
+from nescio.training.options import check_weighted, member_numbers, positive, whole
+from nescio.training.prepare import make_members, starting_weights
+from nescio.training.step_inputs import Samples, StepInputs
 from nescio.training.team import Team, runs_alone
-from nescio.training.update import advance
+from nescio.training.update import advance, lost_member
 
 TINY = 1e-30  # in place of a sum of weights that is 0
 SETTINGS = ("learning_rate", "clip", "seed", "rounds")
@@ -68,15 +59,10 @@ def stepper(
     outputs are read where no loss says it, or where the loss is a function; classes by default.
     """
     numbers = member_numbers(members)
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise NescioError("members must be positive: a number, or different member numbers")
     nets = make_members(make_net, numbers, whole("seed", seed))
     if reads_tokens(nets[0]):
         raise NescioError("a stepper does not train networks that read tokens (an embedding) yet")
-    weights = stack(nets)
-    trained = [weights[name] for name, p in nets[0].named_parameters() if p.requires_grad]
-    if not trained:
-        raise NescioError("the network has no weights that require a gradient; nothing to train")
+    weights, trained = starting_weights(nets)
     return Stepper(
         net=nets[0],
         loss=_loss(loss, head, nets[0]),
@@ -95,6 +81,23 @@ def _loss(loss: Loss | Step | None, head: Head | str | None, net: nn.Module) -> 
     return as_loss(loss, None if head is None else as_head(head))
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(
+    method: Callable[Concatenate["Stepper", P], T],
+) -> Callable[Concatenate["Stepper", P], T]:
+    """One thread at a time: others wait for the end of a step."""
+
+    @wraps(method)
+    def run(self: "Stepper", /, *args: P.args, **options: P.kwargs) -> T:
+        with self._lock, torch.inference_mode(False):
+            return method(self, *args, **options)
+
+    return run
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Learner:
     """What an update reads and does not change."""
@@ -108,7 +111,10 @@ class _Learner:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Stepper:
-    """M networks, their optimizer and its moments; made by `nescio.stepper`, changed by `step`."""
+    """M networks, their optimizer and its moments; made by `nescio.stepper`, changed by `step`.
+
+    Threads may share it: steps and answers come one after the other.
+    """
 
     net: nn.Module
     loss: Loss
@@ -123,12 +129,17 @@ class Stepper:
     memory: dict[str, Tensor] = field(default_factory=dict)  # what the loss stores between steps
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < torch.inf:
-                raise NescioError(f"{name} must be positive, got {value}")
+        self._lock = RLock()
+        self.learning_rate = positive("learning_rate", self.learning_rate)
+        self.clip = None if self.clip is None else positive("clip", self.clip)
         if self.optimizer.is_exact and self.clip is not None:
             raise NescioError("lbfgs finds its own step lengths: leave clip out, or take adam")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=RLock())
 
     def __repr__(self) -> str:
         kind, said = type(self.net).__name__, self.loss.description
@@ -139,7 +150,7 @@ class Stepper:
         """The number of updates so far."""
         return self.optimizer.steps
 
-    @torch.inference_mode(False)
+    @_alone
     def step(
         self,
         x: Any,
@@ -157,14 +168,14 @@ class Stepper:
         points: the size of the training set, for losses that divide by it; N by default.
         loss: another loss for this step, with the same head.
         """
-        reading = self.reading or self._begin(x)
-        learner = self._with(loss, weight)
-        inputs, targets, counts = reading.batch(x, y, weight)
-        losses = self._move(learner, inputs, targets, counts, (0, 1, points))
+        points = None if points is None else _count("points", points)
+        chosen = self._loss(loss, weight)
+        inputs, targets, counts, _ = self._read(x, y, weight)
+        losses = self._move(chosen, inputs, targets, counts, (0, 1, points))
         self.rounds += 1
-        return losses
+        return losses.clone()  # of gradients by hand they are tensors of inference
 
-    @torch.inference_mode(False)
+    @_alone
     def fit(
         self,
         data: Any,
@@ -183,31 +194,29 @@ class Stepper:
         weight: how much each sample counts, `(N,)` or `(M, N)`.
         """
         x, y = _pair(data)
-        reading = self.reading or self._begin(x)
-        learner = self._with(loss, weight)
-        inputs, targets, counts = reading.batch(x, y, weight)
-        chosen = _rows(rows, len(inputs), inputs[0])
-        samples = inputs.shape[1] if chosen is None else chosen.shape[1]
-        amount = 0.0 if counts is None else _taken(counts, chosen).sum(1).clamp_min(TINY)
+        epochs = _count("epochs", epochs)
+        size = None if batch_size is None else _count("batch_size", batch_size)
+        chosen = self._loss(loss, weight)
+        inputs, targets, counts, own_rows = self._read(x, y, weight, rows)
+        samples = inputs.shape[1] if own_rows is None else own_rows.shape[1]
+        amount = 0.0 if counts is None else _taken(counts, own_rows).sum(1).clamp_min(TINY)
         means = []
-        for _ in range(_positive("epochs", epochs)):
-            parts = self._orders(chosen, inputs.shape[1], batch_size)
+        for _ in range(epochs):
+            parts = self._orders(own_rows, samples, size)
             total = torch.zeros(len(self.members), dtype=inputs.dtype, device=inputs.device)
             for number, index in enumerate(parts):
                 some, wanted = _taken(inputs, index), _taken(targets, index)
                 count = None if counts is None else _taken(counts, index)
-                losses = self._move(learner, some, wanted, count, (number, len(parts), samples))
+                losses = self._move(chosen, some, wanted, count, (number, len(parts), samples))
                 own = some.shape[1] / samples if count is None else count.sum(1) / amount
                 total += losses * own
             self.rounds += 1
             means.append(total)
         return torch.stack(means)
 
-    def _orders(self, rows: Tensor | None, points: int, size: int | None) -> list[Tensor | None]:
+    def _orders(self, rows: Tensor | None, count: int, size: int | None) -> list[Tensor | None]:
         """The samples of each step, `(M, B)`; None: all as they are."""
-        count = points if rows is None else rows.shape[1]
-        size = count if size is None else _positive("batch_size", size)
-        if size >= count - 1:
+        if size is None or size >= count - 1:
             return [rows]
         order = Rng(self.seed, self.members, (self.rounds,)).orders(count)
         order = order if rows is None else rows.gather(1, order)
@@ -216,15 +225,15 @@ class Stepper:
             parts[-2:] = [torch.cat(parts[-2:], 1)]
         return list(parts)
 
-    def _begin(self, x: Any) -> StepInputs:
-        self.reading = StepInputs.of(self.net, self.loss, x, len(self.members), self._first)
-        if not self._learner.together:  # as in `nescio.train`: equal rounding for any M
-            self.optimizer.apart = True
-        return self.reading
-
-    @property
-    def _first(self) -> Tensor:
-        return next(t for t in self.weights.values() if t.is_floating_point())
+    def _read(self, x: Any, y: Any, weight: Any, rows: Any = None) -> Samples:
+        """What a step is given, checked; the first inputs tell the shape of all."""
+        first = next(t for t in self.weights.values() if t.is_floating_point())
+        known = self.reading or StepInputs.of(self.net, self.loss, x, len(self.members), first)
+        samples = known.batch(x, y, weight, rows)
+        if self.reading is None:
+            self.reading = known
+            self.optimizer.apart = not self._learner.together  # as in train: rounding for any M
+        return samples
 
     @cached_property
     def _learner(self) -> _Learner:
@@ -246,15 +255,16 @@ class Stepper:
 
     def _move(
         self,
-        learner: _Learner,
+        loss: Loss,
         x: Tensor,
         y: Tensor,
         weight: Tensor | None,
         place: tuple[int, int, int | None],  # which step of how many, and the samples of all
     ) -> Tensor:
         number, steps, points = place
-        reading = self.reading
+        reading, learner = self.reading, self._learner
         assert reading is not None
+        learner = learner if loss is self.loss else replace(learner, loss=loss)
         batch = Batch(
             x=x,
             y=y,
@@ -277,36 +287,29 @@ class Stepper:
                 raise
             except ValueError as error:  # of the network: BatchNorm, for one, wants two numbers
                 raise NescioError(f"the network refuses a batch of {x.shape[1]}: {error}") from None
-        if not losses.isfinite().all():
-            self._lost(losses, f"the loss at step {self.steps}")
+        self._check_finite(losses, f"the loss at step {self.steps}")
         return losses
 
-    def _with(self, loss: Loss | Step | None, weight: Any) -> _Learner:
-        """What an update reads, with another loss where one is given."""
-        learner = self._learner
+    def _loss(self, loss: Loss | Step | None, weight: Any) -> Loss:
+        """The loss of a step: the stepper's own, or the one given, if it has the same head."""
+        head, chosen = self.loss.head, self.loss
         if loss is not None:
-            head = self.loss.head
-            other = loss if isinstance(loss, Loss) else as_loss(loss, head)
-            if not same_head(other.head, head):
-                raise NescioError(
-                    f"the loss of a step must have the head of the stepper, {head.name}, got "
-                    f"{other.head.name}"
-                )
-            learner = replace(learner, loss=other)
-        if weight is not None and not learner.loss.weighted:
+            chosen = loss if isinstance(loss, Loss) else as_loss(loss, head)
+        if not same_head(chosen.head, head):
             raise NescioError(
-                f"the loss {learner.loss.description} reads no weights of samples; use one of "
-                "losses.nll(), brier(), squared_error() and what is made of them"
+                f"the loss of a step must have the head of the stepper, {head.name}, got "
+                f"{chosen.head.name}"
             )
-        return learner
+        if weight is not None:
+            check_weighted(chosen)
+        return chosen
 
-    def _lost(self, values: Tensor, what: str) -> None:
-        good = values.isfinite().flatten(1).all(1) if values.ndim > 1 else values.isfinite()
-        if not good.all():
-            member = self.members[int((~good).nonzero()[0])]
+    def _check_finite(self, values: Tensor, what: str) -> None:
+        if (lost := lost_member(values)) is not None:
             raise NescioError(
-                f"{what} of member {member} became NaN or infinite; load the state you saved last, "
-                "and try a smaller learning_rate, clip=1.0, scaled inputs or a larger floor"
+                f"{what} of member {self.members[lost]} became NaN or infinite; load the state "
+                "you saved last, and try a smaller learning_rate, clip=1.0, scaled inputs or a "
+                "larger floor"
             )
 
     @cached_property
@@ -314,14 +317,16 @@ class Stepper:
         """The networks as they are, as a model that changes with every step."""
         return Model(self.net, self.weights, self.loss.head)
 
+    @_alone
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
         """The prediction of the networks as they are now, without dropout."""
         return self.live(x, batch_size=batch_size)
 
+    @_alone
     def model(self) -> Model:
         """The networks as they are now, as a model; later steps do not change it."""
         for name, tensor in self.weights.items():
-            self._lost(tensor, f"the weights {name}")
+            self._check_finite(tensor, f"the weights {name}")
         tensors = {name: tensor.detach().clone() for name, tensor in self.weights.items()}
         return Model(self.net, tensors, self.loss.head, notes=self.notes)
 
@@ -332,6 +337,7 @@ class Stepper:
         said = {"loss": self.loss.description, "members": list(self.members), **settings}
         return {**said, "optimizer": self.optimizer.name, "steps": self.steps}
 
+    @_alone
     def save(self, path: str | Path) -> Path:
         """Write everything that the next step depends on, but data and loss, into one file.
 
@@ -349,22 +355,11 @@ def _pair(data: Any) -> tuple[Any, Any]:
     return data[0], data[1]
 
 
-def _positive(name: str, value: Any) -> int:
+def _count(name: str, value: Any) -> int:
     number = whole(name, value)
     if number < 1:
         raise NescioError(f"{name} must be positive, got {value}")
     return number
-
-
-def _rows(rows: Any, members: int, x: Tensor) -> Tensor | None:
-    """Rows `(M, n)` of samples x `(N, ...)`."""
-    each = as_rows(rows, members, x)
-    if each is not None and len({len(own) for own in each}) > 1:
-        raise NescioError(
-            "the members of a stepper have equally many rows; where they differ, give all rows and "
-            "weight=(M, N) with zeros"
-        )
-    return None if each is None else torch.stack(each)
 
 
 def _taken(values: Tensor, index: Tensor | None) -> Tensor:

@@ -11,7 +11,6 @@ from nescio.core import (
     CHECKPOINT,
     MODEL,
     Head,
-    NescioError,
     Schedule,
     check_same_run,
     digest,
@@ -29,7 +28,7 @@ from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss
 from nescio.losses.loss import Step
 from nescio.models.model import READABLE, History, Model
-from nescio.nets.stack import Stack, dense, stack
+from nescio.nets.stack import Stack, dense
 from nescio.training.lbfgs import check_full_batch
 from nescio.training.loop import Saver, diverged
 from nescio.training.loop import run as run_loop
@@ -37,8 +36,16 @@ from nescio.training.optimizers import named_optimizer
 from nescio.training.optimizers import optimizer as fresh
 from nescio.training.options import Own, configured, own_samples
 from nescio.training.plan import Pair, Plan
-from nescio.training.prepare import dtype_of, fitting, read, unlabeled_inputs, unlabeled_size
+from nescio.training.prepare import (
+    dtype_of,
+    read,
+    scaled_networks,
+    starting_weights,
+    unlabeled_inputs,
+    unlabeled_size,
+)
 from nescio.training.state import State
+from nescio.training.update import lost_member
 
 
 def train(
@@ -123,7 +130,9 @@ def train(
     own = own_samples(pair, test, loss, len(nets), **asked, standardize_targets=standardize_targets)
     others = unlabeled_inputs(unlabeled, nets[0], pair[0])
     nets = [nets[index] for index in own.order]
-    nets = fitting(nets, pair, test, loss, own.rows, standardize=standardize)
+    if standardize:
+        nets = scaled_networks(nets, pair[0], own.rows)
+    nets = [net.to(pair[0].device) for net in nets]
     shapes = pair[0].shape[1:], pair[1].shape[1:]
     augments = check_augments(augment, *shapes, loss.ignore_index)
     config["augment"] = [step.description for step in augments]
@@ -238,10 +247,7 @@ def _start(
     if path is not None and path.exists():
         return State.load(path, config, device)
     members = len(nets)
-    weights = {key: tensor.to(device) for key, tensor in stack(nets).items()}
-    trained = [weights[key] for key, p in nets[0].named_parameters() if p.requires_grad]
-    if not trained:
-        raise NescioError("the network has no weights that require a gradient; nothing to train")
+    weights, trained = starting_weights(nets, device)
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
     rule = fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:]))
@@ -266,10 +272,8 @@ def _start(
 def _final(state: State, plan: Plan) -> dict[str, Tensor]:
     final = {name: t.detach() for name, t in (state.best or state.answering).items()}
     for name, tensor in final.items():
-        good = tensor.isfinite().flatten(1).all(1) if tensor.ndim > 1 else tensor.isfinite()
-        if not good.all():
-            member = plan.members[int((~good).nonzero()[0])]
-            raise diverged(member, plan.epochs - 1, f"the weights {name}")
+        if (lost := lost_member(tensor)) is not None:
+            raise diverged(plan.members[lost], plan.epochs - 1, f"the weights {name}")
     return final
 
 

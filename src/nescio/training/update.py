@@ -123,6 +123,7 @@ def _by_autograd(
     loss: Loss, forward: Forward, batch: Batch, rng: Rng, leaves: list[Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
     losses = loss(forward, batch, rng)
+    _check_losses(losses, len(rng.members))
     # The gradient of the sum: no member's loss depends on another member's weights. (Passing ones
     # for the outputs instead would import sympy, a second at the first step.)
     inputs = [tensor for tensor, _ in batch.wanted]
@@ -133,3 +134,25 @@ def _by_autograd(
     pairs = zip(leaves, slopes, strict=True)
     filled = [torch.zeros_like(leaf) if slope is None else slope for leaf, slope in pairs]
     return losses.detach(), filled
+
+
+def lost_member(values: Tensor) -> int | None:
+    """The first member, by index, with a number in values `(M, ...)` that is not finite."""
+    if values.isfinite().all():
+        return None
+    return int((~values.isfinite().reshape(len(values), -1).all(1)).nonzero()[0])
+
+
+def _check_losses(losses: object, members: int) -> None:
+    """Refuse what a loss of the user returns, unless it is a number for each member."""
+    if not isinstance(losses, Tensor) or losses.shape != (members,):
+        got = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise NescioError(
+            f"a loss must return one number for each member, shape ({members},), got {got}; "
+            "average over samples alone: batch.mean(scores) of scores (members, samples)"
+        )
+    if not losses.requires_grad:
+        raise NescioError(
+            "the loss does not depend on the weights of the networks; it must be made of what "
+            "forward(batch.x) returns, without detach() or no_grad()"
+        )

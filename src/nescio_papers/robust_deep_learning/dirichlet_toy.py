@@ -82,7 +82,7 @@ def findings(settings: Settings) -> Findings:
         } | {"accuracy": {name: _accuracy(m, settings).numbers() for name, m in models.items()}},
         figures={MAPS: _maps(first, settings), INPUTS: _at_inputs(first)},
         captions={
-            MAPS: "A Dirichlet network that was shown the ring of OOD inputs (gray): entropy is "
+            MAPS: "A Dirichlet network that was shown the ring of OOD inputs (dots): entropy is "
             "high where classes overlap and where it was shown OOD inputs, mutual information only "
             "there; further out, where it was shown nothing, both may fall again.",
             INPUTS: "What this network answers in the three situations.",
@@ -201,7 +201,7 @@ def _maps(model: Model, settings: Settings) -> Figure:
             own = data.x[data.y == label]
             axis.scatter(own[:, 0], own[:, 1], s=7, color=COLORS[(1, 2, 3)[label]],
                          marker=MARKERS[label], linewidths=0)  # fmt: skip
-        axis.scatter(beyond[:, 0], beyond[:, 1], s=5, color="#bbbbbb", linewidths=0)
+        axis.scatter(beyond[:, 0], beyond[:, 1], s=6, color="black", alpha=0.5, linewidths=0)
         axis.set_title(name, loc="left")
         axis.grid(visible=False)
         axis.tick_params(labelsize=9, color=GRAY)

@@ -15,7 +15,7 @@ MC_DROPOUT, ENSEMBLE = "MC dropout", "deep ensemble"
 
 @dataclass(frozen=True, order=True)
 class Choice:
-    """What is chosen on validation rows: rate and schedule for a table, the others by split."""
+    """What is chosen on validation rows: dropout for each split, the others for a table."""
 
     learning_rate: float
     schedule: str

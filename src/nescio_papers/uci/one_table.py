@@ -46,7 +46,8 @@ def findings(work: Work) -> Findings:
     """Scores of all methods on each split, and tables of their means."""
     chains = [(work.name, work.settings, methods) for methods in CHAINS]
     found: dict[str, Any] = {}
-    for scores in as_finished(_chain, chains, torch.get_num_threads()):
+    workers = 1 if work.settings.quick else torch.get_num_threads()  # a process costs seconds
+    for scores in as_finished(_chain, chains, workers):
         found |= scores
     rows = [len(part) for part in work.splits.rows[0]]
     numbers = {
@@ -136,7 +137,7 @@ def _text(name: str, numbers: Mapping[str, Any]) -> str:
     chosen = (
         f"{method}: {_said(found[FREE]['choices'])}" for method, found in numbers["methods"].items()
     )
-    return "\n\n".join([*parts, f"Chosen on validation, by split: {'; '.join(chosen)}."])
+    return "\n\n".join([*parts, f"Chosen on validation: {'; '.join(chosen)}."])
 
 
 def _said(choices: Sequence[Mapping[str, Any]]) -> str:

@@ -1,6 +1,7 @@
 """All splits and members of a table with the same settings as one stack of networks."""
 
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import parent_process
 
 from torch import Tensor
 
@@ -56,4 +57,5 @@ def _trained(
         standardize_targets=True,
         seed=derive(work.settings.seed, "uci", work.name),
         run=folder,
+        progress=None if parent_process() is None else False,  # two bars would mix
     )

@@ -16,6 +16,7 @@ Rates = tuple[tuple[str, float], ...]  # schedules and learning rates
 RATES = (
     ("constant", 0.1),  # as published
     ("constant", 0.03),
+    ("constant", 0.01),
     ("constant", 0.003),
     ("cosine", 0.1),
     ("cosine", 0.03),
@@ -62,7 +63,7 @@ class Budget:
     members: int = size(5, quick=2)
     epochs: int = size(1000, quick=2)  # at most
     rates: Rates = size(RATES, quick=(("constant", 0.01),))
-    dropout_rates: Rates = size(RATES[1:3] + RATES[4:5], quick=(("constant", 0.01),))
+    dropout_rates: Rates = size((RATES[1], RATES[3], RATES[5]), quick=(("constant", 0.01),))
     dropouts: tuple[float, ...] = size((0.005, 0.01, 0.05, 0.1), quick=(0.05,))
     passes: int = size(100, quick=5)  # of MC dropout
 

@@ -87,6 +87,24 @@ def test_far_points_grow_as_computed(head):
         assert flat == pytest.approx(found.shrinks + found.bounded)
 
 
+def test_targets_that_were_standardized_are_followed_in_their_own_unit():
+    y = 1000 * X[:, :1] * X[:, 1:] + 5000
+    options = {"loss": nescio.losses.nll(nescio.heads.gaussian()), "epochs": 2, "progress": False}
+    model = nescio.train(
+        lambda: nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)),
+        (X, y),
+        members=2,
+        standardize_targets=True,
+        **options,
+    )
+    found = far_spreads(model, RAYS).rays["random directions"]
+    origin, way, _ = RAYS["random directions"]
+    far = model((origin + 1e8 * way).float()).to(torch.float64)
+    away = (far.mixture_mean - 5000).abs() / far.mixture_variance.sqrt()
+    assert found.linear == 1
+    assert found.deviations == pytest.approx(away.median().item(), rel=1e-2)
+
+
 def test_a_network_that_is_no_relu_network_says_why():
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2))
     model = nescio.models.plain(net, head="gaussian")

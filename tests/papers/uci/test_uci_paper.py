@@ -132,17 +132,20 @@ def test_sub_splits_are_of_the_training_rows_alone(home):
     )
 
 
-def test_epochs_are_chosen_by_split_among_the_published_or_any(home):
+def test_epochs_are_chosen_by_the_mean_and_dropout_by_split(home):
     write(home, "energy")
     work = work_on("energy", Settings())
-    short, long = (Choice(0.01, "constant", epochs) for epochs in (40, 100))
+    short, long = (
+        [Choice(0.01, "constant", epochs, dropout) for dropout in (0.1, 0.05)]
+        for epochs in (40, 100)
+    )
     seen = [
-        {short: {"mixture": 1.0, "single": 3.0}, long: {"mixture": 2.0, "single": 1.0}},
-        {short: {"mixture": 2.0, "single": 1.0}, long: {"mixture": 1.0, "single": 3.0}},
+        {short[0]: {"mixture": 1.0, "single": 3.0}, long[0]: {"mixture": 2.0, "single": 1.0}},
+        {short[1]: {"mixture": 2.0, "single": 1.0}, long[1]: {"mixture": 0.5, "single": 3.5}},
     ]
-    assert best(work, ENSEMBLE, seen, free=False) == {0: short, 1: short}
-    assert best(work, ENSEMBLE, seen, free=True) == {0: short, 1: long}
-    assert best(work, "plain", seen, free=True) == {0: long, 1: short}
+    assert best(work, ENSEMBLE, seen, free=False) == dict(enumerate(short))
+    assert best(work, ENSEMBLE, seen, free=True) == dict(enumerate(long))
+    assert best(work, "plain", seen, free=True) == dict(enumerate(short))
 
 
 def test_scores_in_closed_form():

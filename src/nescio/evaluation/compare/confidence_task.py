@@ -138,8 +138,8 @@ def _detectors(
     kept = {key: options[key] for key in ("pool", "batch_size") if key in options}
     named = []
     head = networks(net, options.get("head"))[0].head
-    read = {"members": 1, "vectors": False, "concentrations": head.log_concentrations is not None}
-    for one in candidates(given, **read):
+    spread = head.log_concentrations is not None
+    for one in candidates(given, members=1, vectors=False, concentrations=spread):
         if one.name in taken:
             raise NescioError(f"the name {one.name!r} is given twice; give one another name")
         detector = one.ready(known)

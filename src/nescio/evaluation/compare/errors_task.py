@@ -107,7 +107,7 @@ def _scored(
         return {"predictive entropy": measured("predictive_entropy")}
     if scores is not None and not isinstance(scores, Mapping):
         raise NescioError('give scores by name: {"mine": function or array}')
-    read = {"members": 1, "vectors": True, "concentrations": concentrations}
+    read: dict[str, Any] = {"members": 1, "vectors": True, "concentrations": concentrations}
     chosen = [] if detectors is None else candidates(detectors, **read)
     scored: dict[str, Scored] = {}
     for one in chosen:

@@ -142,7 +142,11 @@ def _scored(found: Observed, detectors: Any, members: int) -> tuple[list[Scored]
     first = some.inputs
     vectors = isinstance(first, Tensor) and first.ndim == 2 and first.is_floating_point()
     scored, left_out = [], {}
-    given = {"members": members, "vectors": vectors, "concentrations": some.concentrations}
+    given: dict[str, Any] = {
+        "members": members,
+        "vectors": vectors,
+        "concentrations": some.concentrations,
+    }
     for one in candidates(detectors, **given):
         try:
             scored.append(of_detector(one, found))

@@ -184,9 +184,7 @@ def candidates(
 def _all(members: int, vectors: bool, concentrations: bool) -> list[Candidate]:
     names = [n for n in detectors if n not in OF_OTHERS and (vectors or n not in OF_TABLES)]
     kind = Dirichlet if concentrations else Categorical
-    if (
-        members > 1 or concentrations
-    ):  # measures of answers that disagree, or that say how sure they are
+    if members > 1 or concentrations:  # measures of answers that disagree, or of their spread
         names += [name for name in measures if issubclass(kind, measures[name].kind)]  # type: ignore[attr-defined]
     alone = VOTES if members == 1 else ""
     return [_named(name, name, concentrations, asked=False) for name in names if name != alone]

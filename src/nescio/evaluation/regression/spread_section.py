@@ -23,6 +23,7 @@ LARGE = 0.9  # errors above this quantile are the large ones
 FEWEST = 30  # samples: with fewer, the order is chance
 SAME = 1e-9  # relative: spreads that differ by less are one
 POINTS = 200  # of a curve at most
+SORTED, FEW = 5_000_000, 100  # samples that are sorted in all resamples; resamples at least
 Array = NDArray[Any]
 Ends = Callable[[Regression], tuple[Tensor, Tensor]]
 
@@ -43,7 +44,8 @@ def spread_findings(
     if skipped is not None:
         return SpreadFindings(samples=len(error), skipped=skipped)
     large = error > np.quantile(error, LARGE)
-    options: Any = {"resamples": RESAMPLES, "seed": seed}
+    resamples = max(FEW, min(RESAMPLES, SORTED // len(error)))
+    options: Any = {"resamples": resamples, "seed": seed}
     found = metrics.bootstrap_ranking(spread[~large], spread[large], of=("auroc",), **options)
     curve, best = error_curve(spread, error), error_curve(error, error)
     possible = error.mean() - best.mean()
