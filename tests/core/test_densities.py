@@ -60,3 +60,14 @@ def test_levels_and_members_without_a_density_are_refused():
         sure.cdf(torch.zeros(3, 1))
     with pytest.raises(NescioError, match="between 0 and 1"):
         nescio.Gaussian(torch.zeros(1, 3, 1), torch.ones(1, 3, 1)).quantile(1.0)
+
+
+def test_quantiles_hold_where_scales_differ_by_many_powers_of_ten():
+    for kind in (nescio.Gaussian, nescio.DoubleExponential):
+        mean = torch.tensor([0.0, 10.0, 1e9], dtype=torch.float64)[:, None, None]
+        spread = torch.tensor([1e-20, 1.0, 1e12], dtype=torch.float64)[:, None, None]
+        said = kind(mean, spread)
+        for level in (1e-3, 0.2, 0.5, 0.9):
+            np.testing.assert_allclose(said.cdf(said.quantile(level)), level, rtol=1e-7)
+    for level in (1e-300, 1 - 1e-16):
+        assert said.quantile(level).isfinite().all()

@@ -12,7 +12,13 @@ from torch import nn
 
 import nescio
 from nescio import heads, losses, models, nets
-from nescio.core import FewSamplesWarning, NescioError, NotFiniteWarning, RangeWarning
+from nescio.core import (
+    FewSamplesWarning,
+    NescioError,
+    NotFiniteWarning,
+    RangeWarning,
+    in_target_units,
+)
 from nescio.guards import RegressionDecisions, RegressionGuard, about, described
 from nescio.guards.decisions import CODES
 from nescio.guards.largest_coverage import all_or_none, upper_bound, whole_or_largest
@@ -160,6 +166,34 @@ def test_a_largest_width_that_is_fixed_beforehand():
     assert rule.coverage.samples == int(
         (samples.failure_score[samples.score < rule.limit] <= 0.3).sum()
     )
+
+
+def test_the_unit_of_the_targets_changes_no_decision():
+    x, y = curve(1200, 4)
+    y = torch.where(x[:, :1].abs() < 1.5, x[:, :1].sin(), y)  # only wide intervals miss
+    new, net = curve(500, 2)[0], Exact()
+    options = {"train": curve(500, 0)[0], "intervals": "normalized", "miscoverage": 0.15}
+    found = {}
+    for unit in (1.0, 2.0**-20, 2.0**20):
+        head = in_target_units(heads.gaussian(), torch.zeros(1, 1), torch.full((1, 1), unit))
+        made = nescio.guard(net, (x, y * unit), **options, head=head, risk=0.05)
+        limit = made.answered_widths[0]
+        assert described(made)["groups"][0]["width_at_most"] == limit
+        found[unit] = made(new)
+        widest = float(found[1.0].width[found[1.0].answered].max())
+        assert limit / unit == pytest.approx(widest, rel=0.02)
+    first = found.pop(1.0)
+    assert (first.rule == CODES["width"]).any()
+    assert first.answered.any()
+    assert all(torch.equal(one.decision, first.decision) for one in found.values())
+
+
+def test_a_fitted_detector_needs_no_training_data():
+    net = Exact()
+    seen = nescio.observe(net, curve(500, 0), head="gaussian", progress=False)
+    made = nescio.guard(net, curve(400, 4), head="gaussian", detector=nescio.detectors.knn(seen))
+    assert made.notes["fitting"] == 0
+    assert made(curve(200, 2)[0]).answered.any()
 
 
 def test_one_width_for_all_is_tested_once():
@@ -325,9 +359,11 @@ def test_training_data_among_the_calibration_data_are_refused(model):
         ({"calibration_map": "isotonic"}, "calibration_map= is for a guard of classes"),
         ({"miscoverage": 0.001}, "too few for miscoverage"),
         ({"miscoverage": 1.5}, "must lie between 0 and 1"),
+        ({"miscoverage": 0.0}, "must lie between 0 and 1"),
         ({"max_width": -1.0}, "max_width must be a positive number"),
         ({"max_width": (1.0, 2.0)}, "max_width must be a positive number"),
         ({"names": ["a", "b"]}, "2 names for 1 target"),
+        ({"intervals": "adaptive"}, "unknown kind of prediction interval 'adaptive'"),
         ({"false_alarm": 0.001}, "too few for false_alarm"),
     ],
 )

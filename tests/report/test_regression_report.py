@@ -19,13 +19,19 @@ def at(value: float, room: float = 0.01) -> Interval:
     return Interval(value, value - room, value + room)
 
 
+def coverage_curve(**changes: Any) -> parts.CoverageCurve:
+    given: dict[str, Any] = {"levels": (0.5, 0.9), "held": (0.5, 0.9), "band": 0.05}
+    given |= {"below_median": 0.5, "as_wide": True, "calibrated": True}
+    return parts.CoverageCurve(**{**given, **changes})
+
+
 def quality(held: float, **changes: Any) -> parts.RegressionQuality:
-    curve = parts.CoverageCurve(levels=(0.5, 0.9), held=(0.5, held), band=0.05, below_median=0.5)
     given: dict[str, Any] = {
         "rmse": at(2.0), "mae": at(1.5), "crps": at(1.0), "nll": at(1.2),
         "moment_matched_nll": at(1.3), "sharpness": at(1.0), "r2": 0.75,
         "coverage": {"0.5": at(0.5), "0.9": at(held), "0.95": at(held)},
-        "standardized_error": 1.5, "calibration_error": at(0.1), "curve": curve,
+        "standardized_error": 1.5, "calibration_error": at(0.1),
+        "curve": coverage_curve(held=(0.5, held)),
     }  # fmt: skip
     return parts.RegressionQuality(**{**given, **changes})
 
@@ -91,9 +97,58 @@ def test_the_headline_says_which_way_the_intervals_are_wrong():
 
 
 def test_a_curve_off_the_band_is_miscalibrated_even_where_90_percent_hold():
-    curve = parts.CoverageCurve(levels=(0.5, 0.9), held=(0.7, 0.9), band=0.05, below_median=0.5)
+    curve = coverage_curve(held=(0.7, 0.9), as_wide=False, calibrated=False)
     off = regressor(0.9, test=quality(0.9, curve=curve))
-    assert report_of(findings(network=off)).headline.startswith("Miscalibrated, though")
+    said = report_of(findings(network=off)).headline
+    assert said.startswith("Miscalibrated, though")
+    assert "of other probabilities do not" in said
+    curve = coverage_curve(below_median=0.2, calibrated=False)
+    aside = regressor(0.9, test=quality(0.9, curve=curve))
+    said = report_of(findings(network=aside)).headline
+    assert "to one side of its quantiles (20.0 % below the predicted median)" in said
+
+
+def test_a_few_large_errors_do_not_turn_the_words_around():
+    wide = regressor(0.97, test=quality(0.97, standardized_error=3.0))
+    assert "factor" not in report_of(findings(network=wide)).headline.split(".")[0]
+    narrow = regressor(0.8, test=quality(0.8, standardized_error=0.5))
+    assert "factor" not in report_of(findings(network=narrow)).headline.split(".")[0]
+
+
+def test_the_same_spread_everywhere_is_no_less_certain_off_the_data():
+    measures = {"total_variance": Separation(auroc=0.5, aupr=0.5, fpr_at_95_tpr=1.0)}
+    same = {"noise": parts.SpreadOnSet(deviation=0.4, distance=3.0, measures=measures)}
+    (said,) = report_of(findings(network=regressor(ood=same))).verdict
+    assert "noise looks no less certain" in said
+
+
+def test_predictions_that_overflow_are_named():
+    lost = {"noise": parts.SpreadOnSet(deviation=None, distance=None, measures={})}
+    found = findings(network=regressor(ood=lost))
+    (said,) = report_of(found).verdict
+    assert "Its predictions overflow on noise." in said
+    assert "less certain" not in said
+    assert "its predictions are NaN or infinite on noise" in audit_text(
+        found, width=200, styled=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("linear", "bounded", "words"),
+    [
+        (1.0, 0.0, "grows as fast as its mean, which"),
+        (0.4, 0.6, "mean in 40.0 % of random"),
+        (0.0, 1.0, None),
+    ],
+)
+def test_far_away_only_what_grows_is_said_to_grow(linear, bounded, words):
+    rays = parts.SpreadRays(
+        count=10, start=1.0, shrinks=0.0, bounded=bounded, root=0.0, linear=linear, outrun=0.0,
+        undecided=0.0, radius=(1.0, 2.0, 3.0), deviations=2.0 if linear else None,
+    )  # fmt: skip
+    one = regressor(far_field=parts.SpreadFarField(rays={"random directions": rays}))
+    said = report_of(findings(network=one)).headline
+    assert (words in said) if words else ("Infinitely far away" not in said)
 
 
 def test_the_verdict_names_what_looks_certain_and_the_attack():

@@ -221,6 +221,16 @@ def test_a_step_may_have_another_loss_of_the_same_head() -> None:
         state.step(X, Y, loss=losses.brier(heads.dirichlet()))
 
 
+def test_another_loss_ignores_the_same_labels() -> None:
+    labels = torch.where(torch.arange(40) < 30, Y, -100)  # torch's own: it would count as a 0
+    for other in (losses.nll(), losses.brier()):
+        state = stepper(small, members=2, loss=losses.nll(ignore_index=-100))
+        found = state.step(X, labels, loss=other)
+        torch.testing.assert_close(
+            found, stepper(small, members=2).step(X[:30], Y[:30], loss=other)
+        )
+
+
 def test_a_model_is_a_snapshot_and_the_call_is_live(tmp_path) -> None:
     state = stepper(small, members=2)
     state.step(X, Y)

@@ -18,6 +18,7 @@ from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
 from nescio.core.errors import NescioWarning as NescioWarning
+from nescio.core.errors import NotFiniteError as NotFiniteError
 from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning

@@ -9,12 +9,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from nescio.core.errors import NescioError
+from nescio.core.errors import NescioError, NotFiniteError
 from nescio.core.prediction import Prediction
 
 LOG_TWO_PI = math.log(2 * math.pi)
 CHUNK = 1 << 18  # numbers of a chunk in float64
-HALVINGS = 64
+HALVINGS = 128  # at most: for members whose scales differ by 20 powers of ten
 
 
 class Regression(Prediction, ABC):
@@ -102,10 +102,12 @@ def _by_halving(prediction: Regression, level: float) -> Tensor:
     ends = prediction.member_quantile(level)
     low, high = ends.amin(0), ends.amax(0)
     for _ in range(HALVINGS if len(ends) > 1 else 0):
-        middle = 0.5 * (low + high)
+        middle = low + 0.5 * (high - low)
+        if ((middle <= low) | (middle >= high)).all():  # there is no number between them
+            break
         below = prediction.member_cdf(middle).mean(0) < level
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return 0.5 * (low + high)
+    return low + 0.5 * (high - low)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,12 +164,12 @@ class DoubleExponential(Regression):
         return 0.5 - 0.5 * (-z.abs()).expm1() * z.sign()
 
     def member_quantile(self, level: float) -> Tensor:
-        away = math.copysign(math.log1p(-abs(2 * level - 1)), level - 0.5)
-        return self.mean + self.scale * away
+        away = -math.log(2 * min(level, 1 - level))
+        return self.mean + self.scale * math.copysign(away, level - 0.5)
 
 
 def _check_spread(mean: Tensor, spread: Tensor, name: str) -> None:
     if (spread < 0).any():
         raise NescioError(f"{name} must not be negative; use a head with softplus and a floor")
     if mean.isinf().any() or spread.isinf().any():
-        raise NescioError(f"{name} and mean must be finite; check the network's inputs")
+        raise NotFiniteError(f"{name} and mean must be finite; check the network's inputs")

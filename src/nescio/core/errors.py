@@ -33,6 +33,10 @@ class InputShapeError(NescioError):
     """Inputs of a shape that the network does not take."""
 
 
+class NotFiniteError(NescioError):
+    """What a network gives for inputs is NaN or infinite."""
+
+
 class NescioWarning(UserWarning):
     """Something to know about a result that was computed; every warning of nescio is one."""
 

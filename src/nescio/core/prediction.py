@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from nescio.core.errors import NescioError
+from nescio.core.errors import NescioError, NotFiniteError
 
 Index = int | slice | Tensor | Sequence[int] | EllipsisType
 
@@ -44,7 +44,7 @@ class Prediction(ABC):
                     f"the first field {tuple(first.shape)}; they must agree"
                 )
             if self._has_nan(tensor):
-                raise NescioError(f"{kind}: {name} contains NaN; check the network's inputs")
+                raise NotFiniteError(f"{kind}: {name} contains NaN; check the network's inputs")
         self._check()
 
     _last = "D"
@@ -234,7 +234,7 @@ class Categorical(Classification):
     def _check(self) -> None:
         least, most = self._ends
         if most == math.inf or (least == -math.inf and (self.logits.amax(-1) == least).any()):
-            raise NescioError(
+            raise NotFiniteError(
                 "Categorical: logits must be below +inf and not all -inf for a sample"
             )
 

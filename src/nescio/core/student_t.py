@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nescio.core.densities import Regression
-from nescio.core.errors import NescioError
+from nescio.core.errors import NescioError, NotFiniteError
 
 HALF_LOG_PI = 0.5 * math.log(math.pi)
 LARGE = 8.0  # from here on the series of `log_gamma_step` has an error below 2e-11
@@ -48,7 +48,7 @@ class StudentT(Regression):
         if not ((self.scale >= 0) & (self.evidence > 0)).all():
             raise NescioError("StudentT: scale must not be negative, and evidence positive")
         if not all(t.isfinite().all() for t in (self.mean, self.scale, self.df)):
-            raise NescioError("StudentT: mean, scale and df must be finite; check the inputs")
+            raise NotFiniteError("StudentT: mean, scale and df must be finite; check the inputs")
 
     @property
     def member_variance(self) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import Bundle, Inputs, NescioError, as_tensor, shape_of, unknown
+from nescio.core import Bundle, Inputs, NescioError, NotFiniteError, as_tensor, shape_of, unknown
 from nescio.core import hash_inputs as hash_inputs
 from nescio.data import door
 
@@ -242,7 +242,7 @@ def check_finite(name: str, value: Tensor) -> None:
     for row in value:
         bad |= torch.cat([~part.isfinite().all(-1) for part in row.split(size)])
     if bad.any():
-        raise NescioError(
+        raise NotFiniteError(
             f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: sample "
             f"{int(bad.nonzero()[0])}); leave those out, or look for an overflow in the network"
         )

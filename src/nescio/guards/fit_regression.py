@@ -24,6 +24,8 @@ from nescio.guards.largest_coverage import (
 from nescio.guards.observing import (
     Fitted,
     both_detectors,
+    counts_of,
+    inputs_of,
     known,
     own_copies,
     read_data,
@@ -32,7 +34,6 @@ from nescio.guards.observing import (
 from nescio.guards.regression_guard import RAW, RegressionGuard, predicted
 from nescio.guards.rules import Rule, Scored, Search, fit_rule
 from nescio.guards.splitting import Split, split, unknown_to
-from nescio.guards.watching import learn_range
 from nescio.models import MCDropout, Member
 
 INTERVALS, MOST = 0.4, 5000  # the share of the samples that calibrate intervals, and their most
@@ -59,8 +60,8 @@ def guard_regression(
     progress: bool | None,
 ) -> RegressionGuard:
     """A guard of networks that predict numbers; the options are those of `nescio.guard`."""
-    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": RISK if risk is None else risk}
-    wish |= {"confidence": confidence, "miscoverage": miscoverage or MISCOVERAGE}
+    wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": _default(risk, RISK)}
+    wish |= {"confidence": confidence, "miscoverage": _default(miscoverage, MISCOVERAGE)}
     check_shares(**wish)
     source, head, passes = _without_dropout(source, head)
     members = _members(source, head, calibration)
@@ -79,7 +80,7 @@ def guard_regression(
     _check_targets(said, targets)
     fitting = trained is None and not isinstance(detector, Detector)
     parts = _split(samples.samples, fitting, wish, targets.shape[1], seed)
-    base = with_last(trained if trained is not None else samples[parts.fitting])
+    base = _base(samples, trained, parts.fitting)
     fitted, _ = both_detectors(detector, None, base, None, (raw, reading))
     made = RegressionGuard(
         detector=fitted,
@@ -89,10 +90,10 @@ def guard_regression(
         **wish,
         **asked,
         unit=_unit(targets[parts.tuning], asked["max_width"]),
-        **_of_inputs(samples),
+        **inputs_of(samples),
         batch_size=reading["batch_size"],
         notes={
-            **_notes(samples, trained, parts, fitted),
+            **counts_of(samples, trained, parts, fitted),
             **{"seed": seed, "repeats": repeats, "dropped": given - samples.samples},
         },
     )
@@ -100,6 +101,10 @@ def guard_regression(
     made = replace(made, rules=(_rule(made, samples[shown], said[shown], targets[shown]),))
     warn_about(made)
     return made
+
+
+def _default(wished: float | None, usual: float) -> float:
+    return usual if wished is None else wished
 
 
 def _without_dropout(
@@ -129,14 +134,6 @@ def _members(source: Any, head: Head | str | None, data: Any) -> list[Member]:
 def _networks(members: Sequence[Member]) -> dict[str, Any]:
     nets, heads = zip(*((member.net, member.head) for member in members), strict=True)
     return {"nets": nets, "heads": heads}
-
-
-def _of_inputs(samples: Activations) -> dict[str, Any]:
-    """The range of the inputs at calibration, and their hashes."""
-    return {
-        "range": None if samples.inputs is None else learn_range(samples.inputs),
-        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
-    }
 
 
 def _targets(samples: Activations) -> Tensor:
@@ -193,6 +190,7 @@ def _calibrated(
     each = miscoverage / targets.shape[1]
     if kind is None:
         return narrowest(said[rows], targets[rows], miscoverage=each, seed=seed)
+    Intervals.known[kind.partition(",")[0]]  # not a method for classes
     made: Intervals = conformal_methods.built(kind)(said[rows], targets[rows], miscoverage=each)
     return made
 
@@ -214,6 +212,13 @@ def _all_or_none(_: Tensor, wrong: Tensor, *, room: Tensor, **wish: Any) -> Cove
     return all_or_none(wrong, **wish)
 
 
+def _base(samples: Activations, trained: Activations | None, rows: Tensor) -> Activations | None:
+    """What fits a detector; None where that is fitted."""
+    if trained is None and not len(rows):
+        return None
+    return with_last(samples[rows] if trained is None else trained)
+
+
 def with_last(base: Activations) -> Activations:
     """Activations with a layer that detectors read by default.
 
@@ -232,9 +237,10 @@ def _of_targets(targets: Tensor, max_width: Any, names: Sequence[str] | None) ->
 
 
 def _unit(targets: Tensor, max_width: tuple[float, ...] | None) -> Tensor:
-    """In which unit widths are compared: of several targets their limit, or their deviation."""
-    if targets.shape[1] == 1:
-        return torch.ones(1, dtype=torch.float64)
+    """In which unit widths are compared: their limit, or the targets' deviation.
+
+    What counts as rounding is absolute for small numbers, so one target needs a unit, too.
+    """
     if max_width is not None:
         return torch.tensor(max_width, dtype=torch.float64)
     return targets.std(0).clamp(min=torch.finfo(torch.float64).tiny)
@@ -256,19 +262,3 @@ def _names(names: Sequence[str] | None, targets: int) -> tuple[str, ...] | None:
     if names is not None and (len(names) != targets or len(set(names)) != targets):
         raise NescioError(f"{len(names)} names for {targets} target(s); one each, all different")
     return None if names is None else tuple(map(str, names))
-
-
-def _notes(
-    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
-) -> dict[str, Any]:
-    """How many samples served what."""
-    hashes = samples.hashes
-    return {
-        "calibration": samples.samples,
-        "fitting": len(parts.fitting),
-        "train": None if trained is None else trained.samples,
-        "intervals": len(parts.tuning),
-        "guarantee_samples": len(parts.guarantees),
-        "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
-        "layers": list(fitted.layers),
-    }

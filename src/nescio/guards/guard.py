@@ -24,10 +24,18 @@ from nescio.guards.decide import CLASS, Guard, describes, read_samples
 from nescio.guards.fit_regression import guard_regression
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
-from nescio.guards.observing import Fitted, both_detectors, copies_of, known, read_data, rows_of
+from nescio.guards.observing import (
+    Fitted,
+    both_detectors,
+    copies_of,
+    counts_of,
+    inputs_of,
+    known,
+    read_data,
+    rows_of,
+)
 from nescio.guards.rules import Rule, fit_rule
 from nescio.guards.splitting import TUNING, Split, split, unknown_to
-from nescio.guards.watching import learn_range
 from nescio.models import is_regression, task_of
 from nescio.nets import Output
 
@@ -167,7 +175,8 @@ def _guard_classes(
         nets=tuple(member.net for member in members),
         batch_size=reading["batch_size"],
         notes={
-            **_notes(samples, trained, parts, fitted),
+            "classes": samples.classes,
+            **counts_of(samples, trained, parts, fitted),
             **{"seed": seed, "repeats": repeats, "dropped": given - count},
         },
     )
@@ -201,25 +210,7 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
         "groups": (),
         "by": CLASS if isinstance(by, str) else None if by is None else "groups",
         "names": _names(names, samples.classes),
-        "range": None if samples.inputs is None else learn_range(samples.inputs),
-        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
-    }
-
-
-def _notes(
-    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
-) -> dict[str, Any]:
-    """How many samples served what."""
-    hashes = samples.hashes
-    return {
-        "classes": samples.classes,
-        "calibration": samples.samples,
-        "fitting": len(parts.fitting),
-        "train": None if trained is None else trained.samples,
-        "tuning": len(parts.tuning),
-        "guarantee_samples": len(parts.guarantees),
-        "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
-        "layers": list(fitted.layers),
+        **inputs_of(samples),
     }
 
 

@@ -31,6 +31,7 @@ from nescio.guards.file_parts import (
 )
 from nescio.guards.regression_file import TASK, read_regression
 from nescio.guards.regression_guard import RegressionGuard
+from nescio.guards.rules import Rule
 from nescio.models import Model, saved_head
 from nescio.nets import Output
 
@@ -86,7 +87,7 @@ def _own_head(net: Any, saved: Saved) -> Head | None:
 def described(guard: Guard | RegressionGuard) -> dict[str, Any]:
     """What a guard guarantees and how it was made, for people and other programs; JSON."""
     numbers = isinstance(guard, RegressionGuard)
-    errors, score = ("misses", "width") if numbers else ("errors", "failure_score")
+    errors = "misses" if numbers else "errors"
     groups = [
         {
             "group": rule.group,
@@ -95,12 +96,19 @@ def described(guard: Guard | RegressionGuard) -> dict[str, Any]:
             "answered": rule.coverage.answered,
             errors: rule.coverage.errors,
             "risk_at_most": rule.coverage.bound,
-            f"{score}_at_most": rule.coverage.threshold,
+            **_limits(guard, rule),
             "coverage_at_risk": dict(rule.at_risks()),
         }
         for rule in guard.rules
     ]
     return {"guarantees": list(guard.guarantees), "groups": groups, **dict(guard.notes)}
+
+
+def _limits(guard: Guard | RegressionGuard, rule: Rule) -> dict[str, Any]:
+    if not isinstance(guard, RegressionGuard):
+        return {"failure_score_at_most": rule.coverage.threshold}
+    widths = guard.answered_widths
+    return {"width_at_most": widths[0] if len(widths) == 1 else list(widths)}
 
 
 def about(path: str | Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from nescio.detectors.default import GRID, See, default_detector, watched_layers
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import Network, head_of, networks
 from nescio.guards.default_failure import default_failure
+from nescio.guards.splitting import Split
+from nescio.guards.watching import learn_range
 from nescio.models import Member, same_head
 from nescio.nets import Output, copied, named_columns
 
@@ -99,6 +101,30 @@ def _seen(source: Any) -> Iterator[Tensor]:
             yield from _seen(part)
     elif isinstance(found := getattr(source, "seen", None), Tensor):
         yield found
+
+
+def inputs_of(samples: Activations) -> dict[str, Any]:
+    """What a guard keeps of the calibration inputs: their range and their hashes."""
+    return {
+        "range": None if samples.inputs is None else learn_range(samples.inputs),
+        "hashes": None if samples.hashes is None else samples.hashes.sort().values,
+    }
+
+
+def counts_of(
+    samples: Activations, trained: Activations | None, parts: Split, fitted: Detector
+) -> dict[str, Any]:
+    """How many samples served what, and the layers that are read."""
+    hashes = samples.hashes
+    return {
+        "calibration": samples.samples,
+        "fitting": len(parts.fitting),
+        "train": None if trained is None else trained.samples,
+        "tuning": len(parts.tuning),
+        "guarantee_samples": len(parts.guarantees),
+        "copies": 0 if hashes is None else samples.samples - len(hashes.unique()),
+        "layers": list(fitted.layers),
+    }
 
 
 def rows_of(samples: Activations, chosen: Tensor) -> Activations:

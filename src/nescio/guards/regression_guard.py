@@ -90,7 +90,7 @@ class RegressionGuard:
     confidence: float = 0.95
     miscoverage: float = 0.05  # of all targets of an input together
     max_width: tuple[float, ...] | None = None  # by target
-    unit: Tensor  # (D,) in which widths of several targets are compared
+    unit: Tensor  # (D,) in which widths are compared
     names: tuple[str, ...] | None = None  # of the targets
     range: Range | None = None  # of the inputs at calibration
     hashes: Tensor | None = None  # (n,) int64 of the calibration inputs, ascending
@@ -146,15 +146,19 @@ class RegressionGuard:
         return predicted(activations, **how)
 
     def widths(self, low: Tensor, high: Tensor) -> Tensor:
-        """One width per input, `(N,)`: of several targets the largest, each in its unit."""
+        """One width per input, `(N,)`: the largest of its targets, each in its unit."""
         return ((high - low) / self.unit.to(low.device)).amax(1)
 
     @property
     def widest(self) -> float:
-        """The largest width of `widths` that may be answered, by `max_width`."""
-        if self.max_width is None:
-            return float("inf")
-        return 1.0 if self.targets > 1 else self.max_width[0]
+        """The largest width of `widths` that may be answered, by `max_width`, which is the unit."""
+        return float("inf") if self.max_width is None else 1.0
+
+    @property
+    def answered_widths(self) -> tuple[float, ...]:
+        """The largest width of each target that is answered; infinite: any, minus: none."""
+        (only,) = self.rules
+        return tuple((only.coverage.threshold * self.unit).tolist())
 
     def _part(self, part: Watched) -> RegressionDecisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""

@@ -97,7 +97,7 @@ def regression_table(guard: "RegressionGuard") -> tuple[Sequence[str], list[list
     (rule,) = guard.rules
     found, count = rule.coverage, len(rule.scores)
     share = f"{found.answered / max(1, count):.1%}"
-    answers = [share, str(found.errors), rounded(found.bound), f"{found.threshold:.4g}"]
+    widths = " | ".join(f"{width:.4g}" for width in guard.answered_widths)
+    answers = [share, str(found.errors), rounded(found.bound), widths]
     answers = answers if found.holds else ["0 %", "-", "-", "never"]
-    columns = (*COLUMNS[:-1], COLUMNS[-1] if guard.targets == 1 else "largest width, relative")
-    return columns, [[f"{count:,}", f"{rule.limit:.4g}", *answers]]
+    return COLUMNS, [[f"{count:,}", f"{rule.limit:.4g}", *answers]]

@@ -270,7 +270,18 @@ def deviation_section(found: RegressionFindings) -> Section:
             rows.append((where, [_size(getattr(part, number, None)) for part in parts]))
         tables.append(Grid(title=title, corner="data", head=list(found.predictors), rows=rows))
     shown = tables if ood_names(found) else []
-    return Section(title="Spread on the data and off them", note=DEVIATION_NOTE, tables=shown)
+    title = "Spread on the data and off them"
+    return Section(title=title, note=DEVIATION_NOTE, tables=shown, remarks=_lost_remarks(found))
+
+
+def _lost_remarks(found: RegressionFindings) -> list[tuple[str, str]]:
+    """On which sets the predictions of a predictor are not finite."""
+    parts = {
+        name: [where for where, part in one.ood.items() if part.deviation is None]
+        for name, one in found.predictors.items()
+    }
+    said = "its predictions are NaN or infinite on"
+    return [(name, f"{said} {', '.join(where)}") for name, where in parts.items() if where]
 
 
 def _size(value: float | None) -> str:

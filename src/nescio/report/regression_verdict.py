@@ -54,23 +54,33 @@ def calibration_sentence(one: RegressorFindings) -> str:
     share = one.test.coverage["0.9"]
     held = f"its 90 % intervals hold {percent(share.value)} of the test values"
     ends = f"({percent(share.low)} to {percent(share.high)})"
+    curve, wrong = one.test.curve, f"Miscalibrated, though {held} {ends}"
     if share.high < 0.9:
-        return f"Overconfident: {held} {ends}{_factor(one)}."
+        return f"Overconfident: {held} {ends}{_factor(one, small=True)}."
     if share.low > 0.9:
-        return f"Too cautious: {held} {ends}{_factor(one)}."
-    if not one.test.curve.calibrated:
-        return f"Miscalibrated, though {held} {ends}: those of other probabilities do not."
+        return f"Too cautious: {held} {ends}{_factor(one, small=False)}."
+    if not curve.as_wide:
+        several = " of each target or" if one.targets else ""
+        return f"{wrong}: those{several} of other probabilities do not."
+    if not curve.calibrated:
+        low = "" if one.targets else f" ({percent(curve.below_median)} below the predicted median)"
+        return f"{wrong}: the values lie too often to one side of its quantiles{low}."
     return f"Calibrated as far as the test data tell: {held} {ends}."
 
 
-def _factor(one: RegressorFindings) -> str:
-    """By how much the predicted deviations are too small or too large, if by much."""
+def _factor(one: RegressorFindings, *, small: bool) -> str:
+    """By how much the predicted deviations are too small or too large, if by much.
+
+    A few large errors may say the other thing than the intervals; then nothing is said.
+    """
     factor = known(one.test.standardized_error)
-    if factor is None or not factor > 0 or 1 / FACTOR < factor < FACTOR:
+    if factor is None or not factor > 0:
         return ""
-    if factor > 1:
-        return f"; its predicted deviations are too small by a factor of {_number(factor)}"
-    return f"; its predicted deviations are too large by a factor of {_number(1 / factor)}"
+    ratio = factor if small else 1 / factor
+    if ratio < FACTOR:
+        return ""
+    kind = "small" if small else "large"
+    return f"; its predicted deviations are too {kind} by a factor of {_number(ratio)}"
 
 
 def far_sentences(one: RegressorFindings) -> list[str]:
@@ -89,11 +99,14 @@ def far_sentences(one: RegressorFindings) -> list[str]:
         start = "its mean" if said else "Infinitely far away its mean"
         said.append(f"{start} leaves every interval behind in {percent(part.outrun)}"
                     f"{'' if len(said) else ' of random directions'}")  # fmt: skip
-    if not said:
-        away = known(part.deviations)
-        end = "" if away is None else f", which ends up {away:.2g} deviations away (median)"
-        return [f"Infinitely far away its predicted deviation grows as fast as its mean{end}."]
-    return [f"{' and '.join(said)}."]
+    if said:
+        return [f"{' and '.join(said)}."]
+    if not part.linear:
+        return []
+    away = known(part.deviations)
+    end = "" if away is None else f", which ends up {away:.2g} deviations away (median)"
+    where = "" if part.linear == 1 else f" in {percent(part.linear)} of random directions"
+    return [f"Infinitely far away its predicted deviation grows as fast as its mean{where}{end}."]
 
 
 def regression_verdict(found: RegressionFindings) -> list[str]:
@@ -144,9 +157,16 @@ def _ranks(one: RegressorFindings) -> list[str]:
 
 def _off_data(one: RegressorFindings, found: RegressionFindings) -> list[str]:
     """Which OOD sets look as certain as the test data, and whether the detector tells them."""
-    blind = [where for where, part in one.ood.items() if _area(part, TOTAL) < 0.5]
-    if not one.ood:
+    areas = {where: _area(part, TOTAL) for where, part in one.ood.items()}
+    lost = [_place(where, found) for where, area in areas.items() if area != area]  # NaN
+    broken = [f"Its predictions overflow on {listed_words(lost)}."] if lost else []
+    if not areas:
         return []
+    blind = [where for where, area in areas.items() if area <= 0.5]
+    return [*broken, *_certain(blind, one, found)] if len(lost) < len(areas) else broken
+
+
+def _certain(blind: list[str], one: RegressorFindings, found: RegressionFindings) -> list[str]:
     if not blind:
         return ["Every OOD set looks less certain to it than its own data."]
     some = blind[:LISTED]

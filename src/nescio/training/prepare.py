@@ -120,7 +120,9 @@ def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
     if inputs is None:
         return None
     reads: dict[str, Any] = {"dtype": dtype_of(net), "columns": columns_of(net)}
-    found = only_tensor(door.as_network_inputs(inputs, "unlabeled inputs", **reads), "train")
+    found = door.as_network_inputs(inputs, "unlabeled inputs", **reads)
+    if not isinstance(found, Tensor):
+        raise NescioError("unlabeled= takes one array of inputs, without labels, got several")
     if found.shape[1:] != x.shape[1:]:
         raise NescioError(
             f"unlabeled inputs have shape {tuple(found.shape[1:])} per sample, training inputs "

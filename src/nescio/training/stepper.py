@@ -291,7 +291,10 @@ class Stepper:
         return losses
 
     def _loss(self, loss: Loss | Step | None, weight: Any) -> Loss:
-        """The loss of a step: the stepper's own, or the one given, if it has the same head."""
+        """The loss of a step: the stepper's own, or the one given, if it has the same head.
+
+        It ignores the labels that the stepper's loss ignores.
+        """
         head, chosen = self.loss.head, self.loss
         if loss is not None:
             chosen = loss if isinstance(loss, Loss) else as_loss(loss, head)
@@ -302,7 +305,7 @@ class Stepper:
             )
         if weight is not None:
             check_weighted(chosen)
-        return chosen
+        return chosen.ignoring(self.loss.ignore_index)
 
     def _check_finite(self, values: Tensor, what: str) -> None:
         if (lost := lost_member(values)) is not None:

@@ -21,7 +21,8 @@ def drawn(found: Mapping[str, Cells], scores: Mapping[str, str]) -> Figure:
     for axis, (name, rows) in zip(axes, found.items(), strict=True):
         image = _matrix(axis, rows)
         axis.set_title(f"{name}: {scores[name]}", loc="left")
-        axis.set_ylabel("shown in training")
+        if len(rows) > 1:
+            axis.set_ylabel("shown in training")
     axes[-1].set_xlabel("tested on")
     figure.colorbar(image, ax=axes, label="AUROC", shrink=0.6, extend="min")
     add_title(figure, "MNIST: networks that were shown one OOD set, tested on all")

@@ -110,6 +110,85 @@ def test_the_guard_is_measured_on_other_samples_and_saved(trained, tmp_path):
     assert "What the guard does" in (tmp_path / "audit.html").read_text()
 
 
+class Overflows(nn.Module):
+    """Far from the data its outputs are infinite, or NaN."""
+
+    def __init__(self, power):
+        super().__init__()
+        self.inner, self.power = make(), power
+
+    def forward(self, x):
+        far = x[:, :1] ** self.power
+        return self.inner(x) + (far if self.power % 2 else far - far)
+
+
+@pytest.mark.parametrize("power", [31, 32])
+def test_a_network_that_overflows_far_away_is_audited(test, power, tmp_path):
+    torch.manual_seed(0)
+    ood = {"far": 1e3 * data(50, 5)[0]}
+    few = {**FEW, "alphas": (1.0, 1000.0)}
+    few |= {"train": data(400, 1)[0]}
+    audit = nescio.audit(Overflows(power), data(500, 2), head="gaussian", ood=ood, **few)
+    one = audit.findings.predictors["network"]
+    assert one.ood["far"].deviation is None
+    assert one.scaling.deviation[0] is not None
+    assert one.scaling.deviation[1] is one.scaling.auroc["total_variance"][1] is None
+    assert audit.findings.guard.ood["far"].ood == 1
+    assert "overflow on far and inputs scaled by 1000" in audit.verdict
+    assert "NaN or infinite on far, scaled x 1000" in " ".join(str(audit).split())
+    audit.save(tmp_path)
+
+
+class Told(nn.Module):
+    """Means and variances as they are said."""
+
+    def __init__(self, shift=0.0, factor=1.0, unit=None):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.shift, self.factor, self.unit = shift, factor, torch.tensor(unit or [1.0])
+
+    def forward(self, x):
+        mean = x[:, :1] * self.unit + self.shift
+        raw = (self.factor * self.unit).square().expm1().log().expand_as(mean)
+        return torch.cat([mean, raw], 1) + 0 * self.layer(x).sum(1, keepdim=True)
+
+
+def normal(count, targets=1):
+    rng = torch.Generator().manual_seed(7)
+    x = torch.rand(count, 3, generator=rng)
+    return x, x[:, :1] + torch.randn(count, targets, generator=rng)
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (Told(), "Calibrated as far as the test data tell"),
+        (Told(factor=0.5), "Overconfident"),
+        (Told(factor=2.0), "Too cautious"),
+    ],
+)
+def test_the_first_word_is_true(net, words):
+    few = {**FEW, "rays": 0, "attack_steps": 0}
+    assert nescio.audit(net, normal(1000), head="gaussian", **few).verdict.startswith(words)
+
+
+def test_errors_to_one_side_are_no_calibration():
+    few = {**FEW, "rays": 0, "attack_steps": 0}
+    x, y = normal(1000)
+    aside = x[:, :1] + (y - x[:, :1]).abs()
+    said = nescio.audit(Told(), (x, aside), head="gaussian", **few).verdict
+    assert said.startswith("Miscalibrated")
+    assert "too often to one side of its quantiles (0 % below" in said
+
+
+def test_one_target_does_not_make_up_for_another():
+    few = {**FEW, "rays": 0, "attack_steps": 0}
+    x, y = normal(1000, targets=2)
+    gap = (y - x[:, :1]) * torch.tensor([1.255, 0.6])  # 81 and 99.4 % of the 90 % intervals
+    said = nescio.audit(Told(unit=[1.0, 1.0]), (x, x[:, :1] + gap), head="gaussian", **few).verdict
+    assert said.startswith("Miscalibrated")
+
+
 @pytest.mark.parametrize(
     ("head", "outputs"),
     [("double_exponential", 2), ("fixed_variance,variance=0.5", 1), ("normal_inverse_gamma", 4)],
@@ -154,6 +233,7 @@ def test_several_targets_are_audited_by_target():
     found = nescio.audit(make(4), data(200, 3, targets=2), head="gaussian", **FEW)
     assert list(found.findings.predictors["network"].targets) == ["0", "1"]
     assert "Target by target" in str(found)
+    assert "detector" in found.findings.predictors["network"].ood["uniform noise"].measures
 
 
 def test_whole_targets_are_numbers_for_a_regression_head(test):

@@ -65,6 +65,7 @@ from nescio.evaluation.regression.regression_quality import (
 )
 from nescio.evaluation.regression.spread_section import interval_findings, spread_findings
 from nescio.guards import RegressionGuard
+from nescio.guards.fit_regression import with_last
 from nescio.models import (
     Predictor,
     encoding_of,
@@ -289,7 +290,7 @@ def _detector(
             with quiet():
                 seen = see(x[rows])
                 see.keywords["layers"] = list(seen.features)
-                score = scorer(source, default_detector(seen, see))
+                score = scorer(source, default_detector(with_last(seen), see))
     except NescioError as error:
         return None, str(error)
 

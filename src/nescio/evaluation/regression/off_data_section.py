@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from torch import Tensor
 
 from nescio import data, metrics
 from nescio.attacks import pgd
-from nescio.core import DataSet, Inputs, NescioError, Regression, answer, generator
+from nescio.core import (
+    DataSet,
+    Inputs,
+    NescioError,
+    NotFiniteError,
+    Regression,
+    answer,
+    generator,
+)
 from nescio.data.ranges import Units, near, units_of
 from nescio.evaluation.audit.findings import Separation
 from nescio.evaluation.audit.ood_section import has_range
@@ -26,13 +35,19 @@ from nescio.evaluation.regression.regression_quality import CENTRAL, Scale, pred
 from nescio.models import Predictor
 
 ADVERSARIAL = "attacked test samples"
+DETECTOR = "detector"
+NOTHING = Spread(deviation=None, distance=None)
 Scores = dict[str, NDArray[Any]]
 Extra = Callable[[Any], NDArray[Any]] | None  # inputs to the scores of a detector
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What is stored of predictions for any inputs: measures `(N,)`, and two medians."""
+    """What is stored of predictions for any inputs: measures `(N,)`, and two medians.
+
+    Where predictions are not finite, as far from the data, the medians are None, and only a
+    detector has scores.
+    """
 
     spread: Spread
     scores: Scores
@@ -50,7 +65,7 @@ def told(prediction: Regression, scale: Scale, extra: NDArray[Any] | None = None
     }
     scores = {name: scale.spread(part).square().numpy() for name, part in parts.items()}
     if extra is not None:
-        scores["detector"] = extra
+        scores[DETECTOR] = extra
     far = scale.distance(prediction.mixture_mean - scale.mean)
     spread = np.sqrt(scores["total_variance"])
     return Told(Spread(deviation=float(np.median(spread)), distance=far.median().item()), scores)
@@ -80,8 +95,8 @@ def along_ray(
     for alpha in alphas:
         seen.append(look(shift(x, alpha), alpha == alphas[-1]))
         tick()
-    names = list(seen[0].scores)
-    areas = [{n: metrics.auroc(own.scores[n], one.scores[n]) for n in names} for one in seen]
+    names = [name for name in own.scores if name != DETECTOR]
+    areas = [{n: _area(own.scores[n], one.scores.get(n)) for n in names} for one in seen]
     found = SpreadAlongRay(
         alpha=tuple(alphas),
         deviation=tuple(one.spread.deviation for one in seen),
@@ -89,6 +104,10 @@ def along_ray(
         auroc={name: tuple(area[name] for area in areas) for name in names},
     )
     return found, against(own, seen[-1])
+
+
+def _area(own: NDArray[Any], other: NDArray[Any] | None) -> float | None:
+    return None if other is None else metrics.auroc(own, other)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,10 +180,22 @@ def attack_on_means(
     return AttackOnMeans(data=where, x=x[rows], y=y[rows], units=units_of(known), options=options)
 
 
+def _finite(function: Callable[[Any], Any], x: Inputs) -> Any:
+    """What a function says of inputs; None where that is not finite."""
+    try:
+        return function(x)
+    except NotFiniteError:
+        return None
+
+
 def look_with(predictor: Predictor, scale: Scale, extra: Extra) -> Look:
     """What tells the measures of inputs, with those of a detector where it is asked for."""
 
     def look(x: Inputs, detector: bool = True) -> Told:
-        return told(predicted(predictor, x), scale, extra(x) if extra and detector else None)
+        found = _finite(extra, x) if extra and detector else None
+        prediction = _finite(partial(predicted, predictor), x)
+        if prediction is not None:
+            return told(prediction, scale, found)
+        return Told(NOTHING, {} if found is None else {DETECTOR: found})
 
     return look

@@ -22,19 +22,16 @@ from nescio.metrics import Interval
 class CoverageCurve:
     """The share of targets in the central predicted interval of each probability.
 
-    band: with probability 95 % the true shares of all levels lie within it of the observed ones.
+    band: with probability 95 % the true shares of all levels lie within it of the observed ones;
+    those of the intervals and those below the quantiles, of each target.
     """
 
     levels: tuple[float, ...]
     held: tuple[float, ...]  # mean over targets
     band: float
     below_median: float  # the share of targets below the predicted median, mean over targets
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the samples show no miscalibration."""
-        pairs = zip(self.levels, self.held, strict=True)
-        return all(abs(level - held) <= self.band for level, held in pairs)
+    as_wide: bool  # whether the intervals of each target show no miscalibration
+    calibrated: bool  # whether neither they do nor the quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +220,7 @@ class AnswersOnTest:
     misses: int  # answers whose interval does not hold the target
     risk: Interval | None  # the share of these; None: nothing is answered
     held: Interval  # the share of all targets in their intervals
-    width: Number  # mean of the intervals, in the unit of the targets
+    width: Number  # mean of the answered intervals, in the unit of the targets
 
 
 @dataclass(frozen=True, kw_only=True)

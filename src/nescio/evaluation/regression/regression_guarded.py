@@ -92,6 +92,6 @@ def _measured(
             misses=misses,
             risk=binomial_interval(misses, answered) if answered else None,
             held=binomial_interval(held_all, samples),
-            width=summary["mean_width"],
+            width=decisions[decisions.answered].summary()["mean_width"],
         ),
     )

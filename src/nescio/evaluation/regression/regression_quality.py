@@ -21,6 +21,7 @@ from nescio.models import Predictor
 
 LEVELS = (0.5, 0.9, 0.95)  # of the intervals whose coverage is told
 CENTRAL = 0.9
+BAND = 0.975  # of the quantiles and of the intervals each, so that both hold with 95 %
 RESAMPLES = 500
 EXAMPLES = 400  # samples in a picture, at most
 NUMBERS = ("rmse", "mae", "mixture_nll", "moment_matched_nll", "sharpness",
@@ -89,12 +90,15 @@ def r_squared(gap: Tensor, y: Tensor) -> float | None:
 
 
 def _curve(prediction: Regression, y: Tensor, u: Any) -> CoverageCurve:
-    found = metrics.quantile_calibration(prediction, y)
+    found = metrics.quantile_calibration(prediction, y, confidence=BAND)
+    as_wide = bool((np.abs(found.covered - found.levels[:, None]) <= found.band).all())
     return CoverageCurve(
         levels=tuple(found.levels.tolist()),
         held=tuple(found.covered.mean(1).tolist()),
         band=found.band,
         below_median=float((u < 0.5).mean()),
+        as_wide=as_wide,
+        calibrated=as_wide and found.calibrated,
     )
 
 
