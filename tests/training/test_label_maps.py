@@ -287,3 +287,17 @@ def test_maps_are_refused_where_one_label_per_sample_is_read(maps):
             call(net, (x, y))
     with pytest.raises(NescioError, match="not exchangeable"):
         nescio.conformal.adaptive(plain(net)(x), y)
+
+
+def test_a_function_that_reads_no_weights_is_refused_with_ignored_labels(maps):
+    def mean_of_all(forward, batch, _):
+        return losses.nll().score(forward(batch.x), batch.y).flatten(1).mean(1)
+
+    def mean_of_counted(forward, batch, _):
+        return batch.mean(losses.nll().score(forward(batch.x), batch.y))
+
+    with pytest.raises(NescioError, match="batch.mean"):
+        nescio.train(fully_convolutional, maps, loss=mean_of_all, **OPTIONS)
+    own = nescio.train(fully_convolutional, maps, loss=mean_of_counted, **OPTIONS)
+    named = nescio.train(fully_convolutional, maps, loss=losses.nll(), **OPTIONS)
+    assert torch.equal(own.history.train, named.history.train)

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -183,7 +184,35 @@ def as_loss(loss: object, head: Head | None = None) -> Loss:
     head = head or categorical()
     text = f"{loss.__module__}.{loss.__qualname__}"
     text = text if head.name == "categorical" else f"{text}({_named(head)})"
-    return Loss(description=text, head=head, score=head.nll, step=loss)
+    return Loss(description=text, head=head, score=head.nll, step=_weighing(loss, name))
+
+
+class _Watched(Batch):
+    """A batch that knows whether somebody has read its weights."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "weight":
+            object.__setattr__(self, "was_read", True)
+        return super().__getattribute__(name)
+
+
+def _weighing(function: Step, name: str) -> Step:
+    """A function of the user, refused where it trains on labels that do not count."""
+
+    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        if batch.weight is None:
+            return function(forward, batch, rng)
+        watched = _Watched(**{field.name: getattr(batch, field.name) for field in fields(batch)})
+        losses = function(forward, watched, rng)
+        if not getattr(watched, "was_read", False):
+            raise NescioError(
+                f"{name} reads no weights, so it would train on ignored labels, which come as "
+                "class 0 of weight 0; average its scores (members, samples, ...) by "
+                "batch.mean(scores)"
+            )
+        return losses
+
+    return step
 
 
 def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
