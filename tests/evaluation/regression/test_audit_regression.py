@@ -264,6 +264,12 @@ def test_bad_targets_are_refused(trained, test, change, words):
         nescio.audit(trained, change(*test), **FEW)
 
 
+def test_training_targets_that_never_vary_are_refused(trained, test):
+    train = data(50, 1)[0], torch.ones(50, 1)
+    with pytest.raises(NescioError, match=r"target 0 of the training data never varies \(all 1\)"):
+        nescio.audit(trained, test, train=train, **FEW)
+
+
 def test_outputs_that_are_not_one_mean_per_target_need_a_head(test):
     with pytest.raises(NescioError, match=r"2 output\(s\) for 1 target\(s\).*head"):
         nescio.audit(make(2), test, **FEW)

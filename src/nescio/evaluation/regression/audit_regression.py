@@ -1,6 +1,6 @@
 """The audit of a regression: on test data, off them, under attack, and far away."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -103,9 +103,7 @@ def audit_regression(
     tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
     read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
-    scale, trained = scale_of(y), None
-    if others["train"] is not None:
-        trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
+    scale, trained = scale_of(y), _training(read, others["train"])
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
@@ -143,6 +141,16 @@ def audit_regression(
     found = _findings(plan, job, draws, known, trained, no_detector, show)
     tried = {where: inputs for where, (_, inputs) in plan.sets.items()}
     return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
+
+
+def _training(read: Callable[..., Any], given: Any) -> tuple[Any, Tensor | None] | None:
+    """The training data, if they are given; targets that never vary are refused."""
+    if given is None:
+        return None
+    x, y = read(given, "training data", labels="optional", keep_bytes=True)
+    if y is not None:
+        scale_of(y, "training data")
+    return x, y
 
 
 def _findings(

@@ -141,16 +141,16 @@ class Scale:
         return (gap / self.deviation).square().mean(-1).sqrt()
 
 
-def scale_of(y: Tensor) -> Scale:
-    """The scale of test targets; one that never varies is refused."""
+def scale_of(y: Tensor, where: str = "test data") -> Scale:
+    """The scale of targets; one that never varies is refused."""
     deviation = y.std(0, correction=0)
     if not (deviation > 0).all():
         which = [int(k) for k in (deviation == 0).nonzero().flatten()]
         names, value = ", ".join(map(str, which)), y[0, which[0]].item() + 0.0
         raise NescioError(
-            f"target{'s' if len(which) > 1 else ''} {names} of the test data never "
+            f"target{'s' if len(which) > 1 else ''} {names} of the {where} never "
             f"var{'y' if len(which) > 1 else 'ies'} (all {value:g}), so no error can be judged; "
-            "give test data with varying targets, or leave that target out"
+            f"give {where} with varying targets, or leave that target out"
         )
     return Scale(y.mean(0), deviation)
 
