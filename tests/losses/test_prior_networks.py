@@ -128,6 +128,13 @@ def test_float32_gradients_are_right_for_large_concentrations():
     assert slope[0, 0].tolist() == pytest.approx(truth, rel=1e-6)
 
 
+def test_second_derivatives_are_an_error_not_a_part_of_the_truth():
+    outputs = torch.randn(1, 4, 3, requires_grad=True)
+    value = losses.reverse_kl().score(outputs, torch.tensor([[0, 1, 2, 0]])).sum()
+    with pytest.raises(NescioError, match="no second derivatives"):
+        torch.autograd.grad(value + outputs.square().sum(), outputs, create_graph=True)
+
+
 def test_a_learning_rate_means_the_same_for_every_prior_weight():
     """Gradients at the start hardly depend on the weight once labels outweigh the prior."""
     raw, y = torch.zeros(1, 3, 4, dtype=torch.float64, requires_grad=True), torch.arange(3)[None]

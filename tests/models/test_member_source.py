@@ -8,6 +8,7 @@ import torch
 import nescio
 from nescio import NescioError, geometry, measures, nets
 from nescio.core.registry import predictors
+from nescio.evaluation.audit.far_field_section import rays_from
 from nescio.models import innermost, mc_dropout, networks, plain
 
 SOURCE = '''
@@ -192,9 +193,27 @@ def test_a_dirichlet_model_is_read_through_its_head():
         model, (x, y), sets, detectors={"MI": by, "energy": "energy"}, resamples=0, progress=False
     )
     assert "MI" in str(ranked)
+    named = nescio.compare(model, (x, y), sets, detectors="all", resamples=0, progress=False)
+    assert (named.scores["mutual_information"]["far"] == ranked.scores["MI"]["far"]).all()
+    assert {"negative_log_precision", "differential_entropy"} <= set(named.scores)
+    assert "variation_ratio" not in named.scores
+    found_errors = nescio.compare(
+        model, (x, y), task="errors", detectors=["negative_log_precision"], resamples=2
+    )
+    rows = found_errors.scores["negative_log_precision"].values()
+    torch.testing.assert_close(torch.as_tensor(*rows), precision)
+    with pytest.raises(NescioError, match=r'measured\("mutual_information", head="dirichlet"\)'):
+        nescio.detectors.measured("mutual_information")(found)
+    nescio.detectors.measured("predictive_entropy")(found)  # the mean is all that it reads
     audited = nescio.audit(model, (x, y), train=blobs(300, 0), progress=False)
     assert "negative_log_precision" in str(audited)
     assert "no far field" not in str(audited)
+    shares = audited.findings.predictors["network"].far_field.growing_precision
+    said = f"grows without bound in {100 * shares['random directions']:.1f} % of random directions"
+    assert said in " ".join(str(audited).split())
+    start, way, _ = rays_from(x, count=200, seed=0)["random directions"]
+    near, far = (model((start + t * way).float()).log_precision for t in (1e4, 1e5))
+    assert shares["random directions"] == pytest.approx((far > near).double().mean().item())
 
 
 def test_of_a_regression_detectors_of_classes_are_refused_and_a_guard_gives_intervals():

@@ -116,3 +116,17 @@ def test_inputs_of_any_shape(shape, density):
 def test_bad_options_are_refused(options, said):
     with pytest.raises(NescioError, match=said):
         nets.posterior_network(2, 3, **options)
+
+
+@pytest.mark.parametrize("density", ["classes", "shared"])
+def test_detectors_and_guards_read_its_latent_space(density):
+    (x, y), calibration = blobs(300, 0), blobs(300, 1)
+    make = lambda: nets.posterior_network(2, 3, latent=2, density=density, widths=(8,))  # noqa: E731
+    loss = recipes.posterior_network().loss
+    model = nescio.train(make, (x, y), loss=loss, epochs=2, standardize=True, progress=False)
+    seen = nescio.observe(model, x, progress=False)
+    assert (seen.last, seen.features["norm"].shape) == ("norm", (1, 300, 2))
+    made = nescio.guard(model, calibration, train=(x, y), risk=0.9, progress=False)
+    assert "norm" in made.detector.layers
+    with pytest.warns(nescio.core.RangeWarning):
+        assert made(x + 1000).summary()["ood"] == 1

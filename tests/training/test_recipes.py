@@ -182,3 +182,28 @@ def test_regression_has_no_class_to_be_unsure_of() -> None:
 
     with pytest.raises(NescioError, match="class logits"):
         recipes.ceda(gaussian()).loss_for(MOONS.train[0])
+
+
+@pytest.mark.parametrize("name", ["dirichlet_ood", "evidential_ood", "posterior_network"])
+def test_dirichlet_recipes_resume_to_the_same_bits(name: str, tmp_path, monkeypatch) -> None:
+    from nescio.training import loop
+
+    recipe = registry[name]()
+    make = nets.posterior_network if recipe.net else nets.mlp
+    own = {"loss": recipe.loss_for(MOONS.train[0]), "members": 2, "epochs": 3, "batch_size": 50}
+    own |= {"progress": False}
+    whole = train(lambda: make(2, 2, widths=(8,)), MOONS.train, **own)
+    real, steps = loop.Saver.after_step, []
+
+    def stop(saver, state) -> None:
+        steps.append(1)
+        saver.stop = len(steps) == 7  # in the second epoch, while the penalty grows
+        real(saver, state)
+
+    monkeypatch.setattr(loop.Saver, "after_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(lambda: make(2, 2, widths=(8,)), MOONS.train, run=tmp_path, **own)
+    monkeypatch.setattr(loop.Saver, "after_step", real)
+    resumed = train(lambda: make(2, 2, widths=(8,)), MOONS.train, run=tmp_path, **own)
+    for key, weight in whole.tensors.items():
+        assert torch.equal(weight, resumed.tensors[key])

@@ -375,6 +375,21 @@ def test_numpy_arrays_of_float64_train_a_network_of_float32() -> None:
     assert found.dtype == torch.float32
 
 
+def test_losses_see_epochs_go_on_where_the_data_grow() -> None:
+    epochs = []
+
+    def noted(forward, batch, rng):  # what the annealing of `losses.evidential` reads
+        epochs.append(batch.step / batch.steps)
+        return losses.nll()(forward, batch, rng)
+
+    state = stepper(small, loss=noted, members=1, seed=0)
+    state.fit((X[:12], Y[:12]), epochs=2, batch_size=4)
+    state.fit((X, Y), epochs=1, batch_size=4)
+    state.step(X, Y)
+    truth = [*(k / 3 for k in range(6)), *(2 + k / 10 for k in range(10)), 3.0]
+    assert epochs == pytest.approx(truth)
+
+
 def test_refused_first_inputs_do_not_fix_the_shape() -> None:
     state = stepper(lambda: nn.Sequential(nn.Conv2d(1, 3, 1)))
     with pytest.raises(NescioError, match="expected"):

@@ -210,5 +210,11 @@ def _widths(text: str | None) -> Any:
 
 def detector_named(text: str) -> Callable[[Activations], Detector]:
     """What makes the detector that `knn,k=10` stands for, from training activations."""
-    (contestant,) = candidates([text], members=1, vectors=True)
-    return contestant.ready
+    candidates([text], members=1, vectors=True)  # unknown names, before the work
+
+    def made(train: Activations) -> Detector:
+        spread = train.concentrations
+        (contestant,) = candidates([text], members=1, vectors=True, concentrations=spread)
+        return contestant.ready(train)
+
+    return made

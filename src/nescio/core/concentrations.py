@@ -10,6 +10,7 @@ mutual information, and both are above 0. All tensors are float64.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +25,11 @@ LOG_SERIES = math.log(SERIES)
 LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+MORE = {  # terms that are needed from 7 on
+    "log_gamma": (*LOG_GAMMA, 1 / 156, -3617 / 122400, 43867 / 244188),
+    "digamma": (*DIGAMMA, 1 / 12, -3617 / 8160, 43867 / 14364),
+    "trigamma": (*TRIGAMMA, 43867 / 798),
+}
 SHIFT = 6  # steps of the recursion that bring a small argument to where its series holds
 TINY = -700.0  # log concentrations whose reciprocal cannot be held
 CLOSE = 0.02  # relative distance below which differences are integrals of the derivative
@@ -116,14 +122,49 @@ def scaled_lack(logs: Tensor) -> Tensor:
     return torch.where(logs > LOG_SERIES, -0.5 - _odd(inverse, DIGAMMA), direct)
 
 
-def curvature(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """`a trigamma(a)` and `a (a trigamma(a) - 1)`: they end at 1 and 1/2 where a is large."""
+def curvature(logs: Tensor) -> Tensor:
+    """`a (a trigamma(a) - 1)`: from 1 where a is small to 1/2 where it is large."""
     inverse = (-logs.clamp_min(LOG_SERIES)).exp()
-    odd = _odd(inverse, TRIGAMMA)
-    a, large = logs.clamp_max(LOG_SERIES).exp(), logs > LOG_SERIES
-    scaled = a * trigamma(a + 1)
-    first = torch.where(large, 1 + inverse * (0.5 + odd), scaled + 1 / a)
-    return first, torch.where(large, 0.5 + odd, a * scaled - a + 1)
+    a = logs.clamp_max(LOG_SERIES).exp()
+    near = a.square() * trigamma(a + 1) - a + 1
+    return torch.where(logs > LOG_SERIES, 0.5 + _odd(inverse, TRIGAMMA), near)
+
+
+class Gammas(NamedTuple):
+    """What divergences of Dirichlets and their slopes are made of, for each concentration a."""
+
+    slow: Tensor  # lgamma(a) - a log(a) + a
+    lack: Tensor  # psi(a) - log(a)
+    scaled_lack: Tensor  # a times that
+    rise: Tensor  # a psi'(a)
+    bend: Tensor  # a (a psi'(a) - 1)
+
+
+def gammas(logs: Tensor) -> Gammas:
+    """All at once, in half the time, to 1e-14; for losses.
+
+    The series are taken at a, or at a + 7 where a is small: recursions lead back from there.
+    """
+    large, near = logs > LOG_SERIES, logs.clamp_max(LOG_SERIES)
+    a, over = near.exp(), (-near).exp()
+    below = [a + step for step in range(1, SHIFT + 1)]
+    inverses = [x.reciprocal() for x in below]
+    x = a + (SHIFT + 1)
+    inverse = torch.where(large, (-logs).exp(), x.reciprocal())
+    tail, half, bent = (_odd(inverse, MORE[kind]) for kind in MORE)
+    half, bent = 0.5 + half, 0.5 + bent
+    excess = x.log() - inverse * half - sum(inverses) - near  # psi(a + 1) - log(a)
+    rise = a * (inverse * (1 + inverse * bent) + sum(one.square() for one in inverses))
+    stirling = (x - 0.5) * x.log() - x + tail + 0.5 * LOG_TWO_PI  # lgamma(a + 7)
+    product = math.prod(below, start=torch.ones(()))
+    slow = stirling - product.log() - near - a * near + a
+    return Gammas(
+        slow=torch.where(large, tail + 0.5 * (LOG_TWO_PI - logs), slow),
+        lack=torch.where(large, -inverse * half, excess - over),
+        scaled_lack=torch.where(large, -half, a * excess - 1),
+        rise=torch.where(large, 1 + inverse * bent, rise + over),
+        bend=torch.where(large, bent, a * rise - a + 1),
+    )
 
 
 def trigamma(a: Tensor) -> Tensor:
@@ -212,7 +253,7 @@ def _bend(logs: Tensor, gap: Tensor) -> Tensor:
     near = torch.zeros_like(small)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
         there = 1 + node * small
-        bent = curvature(logs + there.log())[1]
+        bent = curvature(logs + there.log())
         near = near + weight * (1 - node) * (small / there).square() * bent
     far = _slow(logs + gap) - _slow(logs) - ratio * scaled_lack(logs)
     return torch.where(ratio.abs() < CLOSE, near, far)

@@ -16,6 +16,8 @@ from nescio.data import door
 FEATURES = "features"  # the name of features that came as one array
 UNCLASSED = ("combined", "gower", "knn", "mahalanobis")  # detectors that need no classes
 TASK, REGRESSION = "task", "regression"  # the name in `about`, and what it is unless classes
+CONCENTRATIONS = "concentrations"  # the name in `about` where networks answer with Dirichlets
+OF_THE_MEAN = ("predictive_entropy", "least_confidence", "log_odds", "variation_ratio")
 BLOCK = 1 << 23  # numbers of a block: what a detector works on at a time stays small
 LEAST = 256  # samples of a block, at least
 
@@ -122,6 +124,11 @@ class Activations:
     def regression(self) -> bool:
         """Whether the networks predict numbers: logits are then means, and labels targets."""
         return self.about.get(TASK) == REGRESSION
+
+    @property
+    def concentrations(self) -> bool:
+        """Whether the networks answer with Dirichlets: logits are then log concentrations."""
+        return bool(self.about.get(CONCENTRATIONS))
 
     def __len__(self) -> int:
         return self.samples
@@ -238,6 +245,16 @@ def check_finite(name: str, value: Tensor) -> None:
         raise NotFiniteError(
             f"{name} are NaN or infinite for {int(bad.sum())} of {len(bad)} inputs (first: sample "
             f"{int(bad.nonzero()[0])}); leave those out, or look for an overflow in the network"
+        )
+
+
+def check_reading(options: Mapping[str, Any], *, concentrations: bool) -> None:
+    """Refuse a measure of the spread of Dirichlets that would read only their means."""
+    measure = options.get("measure")
+    if concentrations and options.get("head") == "categorical" and measure not in OF_THE_MEAN:
+        raise NescioError(
+            f"these networks answer with Dirichlets, of which {measure} would read only the means; "
+            f'make it of the concentrations: measured("{measure}", head="dirichlet")'
         )
 
 

@@ -22,6 +22,7 @@ from nescio.detectors.activations import (
     Activations,
     NoInputsError,
     View,
+    check_reading,
     check_task,
     check_widths,
 )
@@ -139,6 +140,7 @@ class Detector:
                 "nescio.observe(net, x), or score raw inputs: nescio.scorer(net, detector)(x)"
             )
         check_task(self.name, regression=activations.regression)
+        check_reading(self.options, concentrations=activations.concentrations)
         widths = {n: activations.features[activations.layer(n)].shape[-1] for n in self.layers}
         check_widths(self.name, self.about, widths)
         pools = [about.get("pool") for about in (self.about, activations.about)]

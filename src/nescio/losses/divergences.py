@@ -8,15 +8,46 @@ that goes beyond is pulled back as strongly, and nothing overflows.
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nescio.core import concentrations
+from nescio.core import NescioError, concentrations
 
-Curved = tuple[Tensor, Tensor]  # a psi'(a), a (a psi'(a) - 1)
 Sloped = Callable[..., tuple[Tensor, Tensor]]  # logs, and perhaps labels -> values, slopes
 LOWEST, HIGHEST = -20.0, 30.0
+
+
+class Terms(NamedTuple):
+    """What the divergences of Dirichlets are made of: of each concentration and of the total."""
+
+    shares: Tensor
+    means: Tensor  # of -log z over draws z
+    near: concentrations.Gammas
+    far: concentrations.Gammas
+
+
+def _terms(logs: Tensor) -> Terms:
+    logs = logs.clamp_min(LOWEST)
+    total = concentrations.log_total(logs)
+    both = concentrations.gammas(torch.cat([logs, total], -1))  # the total is one more
+    near, far = (
+        concentrations.Gammas(*(one[..., part] for one in both))
+        for part in (slice(-1), slice(-1, None))
+    )
+    return Terms((logs - total).exp(), total - logs + far.lack - near.lack, near, far)
+
+
+def _apart(terms: Terms, target: Tensor | int, whole: Tensor | int) -> tuple[Tensor, Tensor]:
+    """KL(q || Dir(target)) less what depends on the target alone; `whole` is the target's total.
+
+    The slope is a_k (a_k - b_k) psi'(a_k) - a_k (a0 - b0) psi'(a0), without what cancels in it.
+    """
+    shares, means, near, far = terms
+    each = (target * means + near.scaled_lack - near.slow).sum(-1)
+    value = each - (far.scaled_lack - far.slow)[..., 0]
+    return value, near.bend - target * near.rise - shares * (far.bend - whole * far.rise)
 
 
 def reverse(logs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,62 +55,37 @@ def reverse(logs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
     All targets have the same concentrations, each in its own order.
     """
-    logs = logs.clamp_min(LOWEST)
-    total = concentrations.log_total(logs)
-    means = total - logs + concentrations.lack(total) - concentrations.lack(logs)  # of -log z
     one = target.reshape(-1, target.shape[-1])[:1]
     constant = torch.lgamma(one).sum() - torch.lgamma(one.sum())
-    value = ((target - 1) * means).sum(-1) - concentrations.differential_entropy(logs) + constant
-    shares, near, far = _curved(logs, total)
-    return value, _slope(shares, near, far, target, target.sum(-1, keepdim=True))
+    value, slope = _apart(_terms(logs), target, target.sum(-1, keepdim=True))
+    return value + constant, slope
 
 
 def elbo(logs: Tensor, labels: Tensor, weight: float) -> tuple[Tensor, Tensor]:
     """psi(a0) - psi(a_y) + weight KL(q || Dir(1))."""
-    logs, index = logs.clamp_min(LOWEST), labels[..., None]
-    total, own = concentrations.log_total(logs), logs.gather(-1, index)
-    shares, near, far = _curved(logs, total)
-    value = _expected_nll(total, own) + weight * _apart_from_flat(logs)
-    slope = (shares * far[0]).scatter_add(-1, index, -near[0].gather(-1, index))
-    return value, slope + weight * _slope(shares, near, far, 1, logs.shape[-1])
+    terms, index, classes = _terms(logs), labels[..., None], logs.shape[-1]
+    apart, slope = _apart(terms, 1, classes)
+    value = terms.means.gather(-1, index)[..., 0] + weight * (apart - math.lgamma(classes))
+    rise = terms.shares * terms.far.rise
+    rise = rise.scatter_add(-1, index, -terms.near.rise.gather(-1, index))
+    return value, rise + weight * slope
 
 
 def from_flat(logs: Tensor) -> tuple[Tensor, Tensor]:
     """KL(q || Dir(1)): minus the differential entropy of q, and a constant."""
-    logs = logs.clamp_min(LOWEST)
-    shares, near, far = _curved(logs, concentrations.log_total(logs))
-    return _apart_from_flat(logs), _slope(shares, near, far, 1, logs.shape[-1])
+    classes = logs.shape[-1]
+    value, slope = _apart(_terms(logs), 1, classes)
+    return value - math.lgamma(classes), slope
 
 
 def expected_nll(logs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """psi(a0) - psi(a_y): the mean of -log z_y over draws z of the Dirichlet."""
     logs, index = logs.clamp_min(LOWEST), labels[..., None]
     total, own = concentrations.log_total(logs), logs.gather(-1, index)
-    slope = (logs - total).exp() * concentrations.curvature(total)[0]
-    slope = slope.scatter_add(-1, index, -concentrations.curvature(own)[0])
-    return _expected_nll(total, own), slope
-
-
-def _expected_nll(total: Tensor, own: Tensor) -> Tensor:
-    gap = total - own + concentrations.lack(total) - concentrations.lack(own)
-    return gap[..., 0]
-
-
-def _apart_from_flat(logs: Tensor) -> Tensor:
-    return -concentrations.differential_entropy(logs) - math.lgamma(logs.shape[-1])
-
-
-def _curved(logs: Tensor, total: Tensor) -> tuple[Tensor, Curved, Curved]:
-    """Shares of the total, and what the slopes need of each concentration and of the total."""
-    near, far = concentrations.curvature(logs), concentrations.curvature(total)
-    return (logs - total).exp(), near, far
-
-
-def _slope(
-    shares: Tensor, near: Curved, far: Curved, target: Tensor | int, whole: Tensor | int
-) -> Tensor:
-    """a_k (a_k - b_k) psi'(a_k) - a_k (a0 - b0) psi'(a0), without what cancels in it."""
-    return near[1] - target * near[0] - shares * (far[1] - whole * far[0])
+    both = concentrations.gammas(torch.cat([own, total], -1))
+    value = (total - own)[..., 0] + both.lack[..., 1] - both.lack[..., 0]
+    slope = (logs - total).exp() * both.rise[..., 1:]
+    return value, slope.scatter_add(-1, index, -both.rise[..., :1])
 
 
 def forward(logs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,7 +110,7 @@ def differentiable(sloped: Sloped) -> Callable[..., Tensor]:
 
 
 class _WithSlope(torch.autograd.Function):
-    """Values whose slopes are known."""
+    """Values whose slopes are known, but not the slopes of these."""
 
     @staticmethod
     def forward(ctx: object, logs: Tensor, value: Tensor, slope: Tensor) -> Tensor:
@@ -113,5 +119,10 @@ class _WithSlope(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: object, grown: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():  # create_graph=True: they would count as constants
+            raise NescioError(
+                "the divergence of a Dirichlet has no second derivatives here; a penalty on its "
+                "gradient needs another loss, such as losses.nll(heads.dirichlet())"
+            )
         (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return grown[..., None] * slope, None, None

@@ -31,7 +31,8 @@ def evidential(
 
     head: exp of the outputs + 1 by default; with softplus, evidence grows too slowly to learn well.
     form: "squared_error" (equation 5), or "cross_entropy" (equation 4).
-    weight: of the penalty at last; annealing: the epochs in which it grows to that, from 0.
+    weight: of the penalty at last; annealing: the epochs in which it grows to that, from 0. A
+    single step of a stepper counts as an epoch.
     ignore_index: the label of what is left out, one that is not a class.
     """
     head = head or heads.dirichlet(activation="exp", floor=1.0)

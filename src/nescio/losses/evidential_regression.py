@@ -1,5 +1,6 @@
 """Evidential regression (Amini et al., 2020, eqs. 8 to 10)."""
 
+import math
 from dataclasses import replace
 
 from torch import Tensor
@@ -25,8 +26,8 @@ def evidential_regression(head: Head | None = None, *, weight: float = 0.01) -> 
     head = head or normal_inverse_gamma()
     if head.name != "normal_inverse_gamma":
         raise NescioError(f"evidential_regression reads normal_inverse_gamma, not {head.name}")
-    if not weight >= 0:
-        raise NescioError(f"weight must not be negative, got {weight}")
+    if not 0 <= weight < math.inf:
+        raise NescioError(f"weight must not be negative, and finite, got {weight}")
     floor = head.options["floor"]
 
     def score(outputs: Tensor, y: Tensor) -> Tensor:

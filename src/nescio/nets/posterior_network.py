@@ -4,7 +4,8 @@ The posterior network (Charpentier et al., 2020) has a density for each class, a
 class is its count times the density. The natural posterior network (Charpentier et al., 2022) has
 one density, whose evidence the softmax of a linear layer divides among the classes. Densities are
 normalizing flows: radial flows (Rezende and Mohamed, 2015) before a standard normal. They integrate
-to 1, so evidence is not for sale everywhere, and it falls like a normal density far away.
+to 1, so evidence is not for sale everywhere, and it falls like a normal density far away in latent
+space. Along a ray of inputs latent numbers grow, unless the encoder stops listening to it.
 """
 
 import math
@@ -56,6 +57,7 @@ class Posterior(nn.Module):
     """An encoder, and the log evidence `(N, C)` of its latent numbers."""
 
     log_counts: Tensor
+    latent_layer = "norm"  # what detectors and guards read
 
     def __init__(
         self, encoder: nn.Module, latent: int, flows: int, counts: Sequence[float], *, shared: bool

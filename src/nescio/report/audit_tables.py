@@ -242,9 +242,22 @@ def far_section(found: Findings) -> Section:
     ]
     deep = [n for n, rays in followed(found).items() if not any(p.factor for p in rays.values())]
     remarks += [(name, NOT_FOLLOWED) for name in deep]
+    remarks += [
+        (name, _growing(part.growing_precision))
+        for name, part in parts.items()
+        if part is not None and part.growing_precision
+    ]
     note = FAR_NOTE if tables else ""
     title = "Infinitely far away"
     return Section(title=title, note=note, tables=tables, remarks=remarks, late=True)
+
+
+def _growing(shares: Mapping[str, float]) -> str:
+    listed = ", ".join(f"{kind} {per_cent(share, 0)} %" for kind, share in shares.items())
+    return (
+        "the precision of its Dirichlets, which stands for evidence, grows without bound along "
+        f"these shares of rays: {listed} (exact)."
+    )
 
 
 def _far_cells(part: RayFindings) -> list[str]:

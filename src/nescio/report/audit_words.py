@@ -366,14 +366,21 @@ class _Words:
     def in_the_limit(self) -> list[str]:
         """What is proved about random directions, if the far field is known."""
         far = self.one.far_field
+        sentences = []
         part = None if far is None or far.rays is None else far.rays.get("random directions")
-        if part is None:
-            return []
-        share, mean = percent(part.certain), percent(part.mean_limit_confidence)
-        return [
-            f"In the limit it is certain of one class in {share} of random directions, and its "
-            f"mean confidence is {mean}."
-        ]
+        if part is not None:
+            share, mean = percent(part.certain), percent(part.mean_limit_confidence)
+            sentences.append(
+                f"In the limit it is certain of one class in {share} of random directions, and its "
+                f"mean confidence is {mean}."
+            )
+        growing = (far and far.growing_precision) or {}
+        if "random directions" in growing:
+            sentences.append(
+                "The precision of its Dirichlets, which stands for evidence, grows without bound "
+                f"in {percent(growing['random directions'])} of random directions."
+            )
+        return sentences
 
     def ood_confidence(self) -> dict[str, float]:
         """Confidence by set; the attacked one has a sentence of its own."""

@@ -277,8 +277,8 @@ class Stepper:
             low=reading.low,
             high=reading.high,
             steps=steps,
-            step=self.steps,
-            total=self.steps + 1,
+            step=self.rounds * steps + number,  # what losses make of it is the number of epochs
+            total=self.rounds * steps + number + 1,
             memory=self.memory,
         )
         rng = Rng(self.seed, self.members, (self.rounds, number))

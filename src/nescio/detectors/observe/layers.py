@@ -125,8 +125,17 @@ def last_linear(calls: Sequence[Call]) -> str | None:
     return next((c.name for c in reversed(calls) if issubclass(c.kind, nn.Linear)), None)
 
 
+def latent_layer(net: nn.Module) -> str | None:
+    """The layer that a network says it answers from, in its attribute `latent_layer`."""
+    inner = net[1] if is_scaled(net) else net  # type: ignore[index]
+    found: str | None = getattr(inner, "latent_layer", None)
+    return found
+
+
 def _matching(item: Any, net: nn.Module, calls: Sequence[Call]) -> list[str]:
     names = [call.name for call in calls]
+    if item is None and (own := latent_layer(net)) in names:
+        return [str(own)]
     if item is None:
         last = last_linear(calls)
         if last is None:

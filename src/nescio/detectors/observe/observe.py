@@ -23,6 +23,7 @@ from nescio.core import (
 from nescio.core import progress as bar
 from nescio.data import door
 from nescio.detectors.activations import (
+    CONCENTRATIONS,
     REGRESSION,
     TASK,
     Activations,
@@ -35,6 +36,7 @@ from nescio.detectors.observe.layers import (
     check_pool,
     chosen,
     last_linear,
+    latent_layer,
     named,
     place,
     placed_in,
@@ -99,7 +101,8 @@ def observe(
       DataLoader or other iterable of batches, or an OOD source with `count`. `count` is the number
       of samples that are read, from the first on; all by default.
     layers: names, patterns, indices among the layers in the order of their calls, types, or a list
-      of these: their outputs. None: what enters the last linear layer.
+      of these: their outputs. None: what enters the last linear layer, or the output of the layer
+      that the network names in an attribute `latent_layer`, as posterior networks do.
     pool: of maps `(N, C, ...)`: "mean", "max", "flatten"; of sequences `(N, T, F)`: "tokens" (their
       mean), "first"; or a function to `(N, F)`.
     labels: one per sample, where the data come without; False leaves those of the data out.
@@ -176,6 +179,7 @@ def _about(seen: Sequence[Seen], pool: Pool) -> dict[str, Any]:
         "output": named(first.output),
         **({} if first.head.name == "categorical" else {"head": head}),
         **({TASK: REGRESSION} if first.head.task == REGRESSION else {}),
+        **({} if first.head.log_concentrations is None else {CONCENTRATIONS: True}),
         "dtype": str(first.dtype).removeprefix("torch."),
         "linear": seen[0].linear if all(one.linear for one in seen) else None,
         **({} if columns is None else {"columns": columns.layout}),
@@ -227,7 +231,8 @@ def _dry_run(network: Network, layers: Any, x: Inputs, y: Tensor | None) -> Seen
     held = network.held(x, tuple(dict.fromkeys((*places, *ends))))
     rows = {name: pooled(network.pool, place(name, net), held[name], len(x)) for name in places}
     check_outputs(outputs, head)
-    nothing = Seen(placed, logits, rows, None, None)
+    own = latent_layer(net)
+    nothing = Seen(placed, logits, rows, own if own in rows else None, None)
     if linear is None:
         return nothing
     entering, given = held[BEFORE + linear], held[linear]

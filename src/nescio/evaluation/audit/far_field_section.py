@@ -9,9 +9,9 @@ from torch import Tensor
 
 from nescio.core import NescioError, generator, one_thread
 from nescio.evaluation.audit.findings import Factor, FarFieldFindings, RayFindings
-from nescio.geometry import FarField, far_field, first_confident
+from nescio.geometry import FarField, far_field, far_precision, first_confident
 from nescio.geometry.tracing.instances import instances
-from nescio.models import Predictor
+from nescio.models import Predictor, networks
 
 FOLLOWED = (10, 50)  # fewest and most rays that are followed to a level, by the members
 WORK = 200  # members times rays that are followed
@@ -82,8 +82,19 @@ def far_away(
                 found[name] = _summary(far, factors, start)
                 tick()
     except NescioError as error:
-        return FarFieldFindings(skipped=str(error))
-    return FarFieldFindings(rays=found)
+        return FarFieldFindings(skipped=str(error), growing_precision=_precision(predictor, rays))
+    return FarFieldFindings(rays=found, growing_precision=_precision(predictor, rays))
+
+
+def _precision(predictor: Predictor, rays: dict[str, Rays]) -> dict[str, float] | None:
+    """The share of rays, by kind, on which the precision of Dirichlets grows without bound."""
+    try:
+        if networks(predictor)[0].head.log_concentrations is None:
+            return None
+        with one_thread():
+            return {name: far_precision(predictor, *ray[:2]).growing for name, ray in rays.items()}
+    except NescioError:
+        return None
 
 
 def _factors(

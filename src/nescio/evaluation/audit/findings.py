@@ -152,6 +152,7 @@ class FarFieldFindings:
 
     rays: Mapping[str, RayFindings] | None = None
     skipped: str | None = None
+    growing_precision: Mapping[str, float] | None = None  # of Dirichlets, the share of rays by kind
 
 
 @dataclass(frozen=True, kw_only=True)

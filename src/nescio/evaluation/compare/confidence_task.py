@@ -35,7 +35,7 @@ from nescio.evaluation.compare.subjects import (
     candidates,
 )
 from nescio.metrics import Interval
-from nescio.models import encoding_of
+from nescio.models import Model, as_head, encoding_of
 
 FILTERED = ", misclassified"  # ends the name of the filtered row of adversarial samples
 REJECTED = 1.01  # times 1 / C: a smaller confidence counts as no class at all
@@ -136,7 +136,9 @@ def _detectors(
     known = None if train is None else observe_given(net, "train", train, **options)
     kept = {key: options[key] for key in ("pool", "batch_size") if key in options}
     named = []
-    for one in candidates(given, members=1, vectors=False):
+    head = net.head if isinstance(net, Model) else as_head(options.get("head"))
+    spread = head.log_concentrations is not None
+    for one in candidates(given, members=1, vectors=False, concentrations=spread):
         if one.name in taken:
             raise NescioError(f"the name {one.name!r} is given twice; give one another name")
         detector = one.ready(known)

@@ -61,7 +61,7 @@ def compare_errors(
         for where, given in ((name, data), ("train", train), ("validation", validation))
     )
     assert test is not None
-    scored = _scored(detectors, scores, fitted)
+    scored = _scored(detectors, scores, fitted, concentrations=test.concentrations)
     extra = any(_reads_score(value) for value in scored.values())
     classes = without_score(test) if extra else test
     mean = classes.mean()
@@ -99,13 +99,16 @@ def _wrong(mean: Activations, test: Activations) -> Array:
     return (mean.logits[0].argmax(-1) != labels.to(test.logits.device)).cpu().numpy()
 
 
-def _scored(detectors: Any, scores: Any, train: Activations | None) -> dict[str, Scored]:
+def _scored(
+    detectors: Any, scores: Any, train: Activations | None, *, concentrations: bool
+) -> dict[str, Scored]:
     """Fitted detectors and given scores by name; predictive entropy where there are none."""
     if detectors is None and scores is None:
         return {"predictive entropy": measured("predictive_entropy")}
     if scores is not None and not isinstance(scores, Mapping):
         raise NescioError('give scores by name: {"mine": function or array}')
-    chosen = [] if detectors is None else candidates(detectors, members=1, vectors=True)
+    read: dict[str, Any] = {"members": 1, "vectors": True, "concentrations": concentrations}
+    chosen = [] if detectors is None else candidates(detectors, **read)
     scored: dict[str, Scored] = {}
     for one in chosen:
         try:

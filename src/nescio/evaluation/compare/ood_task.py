@@ -138,10 +138,16 @@ def _sources(subjects: Any, measures: Any) -> tuple[Any, dict[str, Any]]:
 
 def _scored(found: Observed, detectors: Any, members: int) -> tuple[list[Scored], dict[str, str]]:
     """Every detector's scores, and why some were left out."""
-    first = next(iter(found.sets.values())).inputs
+    some = next(iter(found.sets.values()))
+    first = some.inputs
     vectors = isinstance(first, Tensor) and first.ndim == 2 and first.is_floating_point()
     scored, left_out = [], {}
-    for one in candidates(detectors, members=members, vectors=vectors):
+    given: dict[str, Any] = {
+        "members": members,
+        "vectors": vectors,
+        "concentrations": some.concentrations,
+    }
+    for one in candidates(detectors, **given):
         try:
             scored.append(of_detector(one, found))
         except NescioError as error:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nescio import detectors as _detectors
-from nescio.core import Categorical, NescioError, numbers, options_for, parse, unknown
+from nescio.core import Categorical, Dirichlet, NescioError, numbers, options_for, parse, unknown
 from nescio.core.registry import detectors, measures
 from nescio.detectors import Detector, measured
 from nescio.detectors.activations import Activations
@@ -23,6 +23,7 @@ Array: TypeAlias = NDArray[Any]
 Given: TypeAlias = str | Detector | Callable[[Activations], Detector]
 OF_TABLES = ("gower", "smoothed_density")  # read inputs as columns, not as images
 OF_OTHERS = ("combined", "measured")  # made of other detectors or measures
+VOTES = "variation_ratio"  # of several networks: one always agrees with itself
 EVERYTHING = "all"
 TUNED = "tuned_odin"
 TUNING = 500  # training inputs that tune ODIN where no OOD data are given
@@ -156,8 +157,13 @@ class Candidate:
         return made
 
 
-def candidates(given: Any, *, members: int, vectors: bool) -> list[Candidate]:
-    """The detectors that a user named, or all that can be made without being told more."""
+def candidates(
+    given: Any, *, members: int, vectors: bool, concentrations: bool = False
+) -> list[Candidate]:
+    """The detectors that a user named, or all that can be made without being told more.
+
+    concentrations: whether the networks answer with Dirichlets, which measures then read.
+    """
     if given is None or isinstance(given, str):
         given = [given or EVERYTHING]
     if isinstance(given, Sequence):
@@ -168,19 +174,20 @@ def candidates(given: Any, *, members: int, vectors: bool) -> list[Candidate]:
         )
     found = []
     for name, one in given.items():
-        found += _all(members, vectors) if one == EVERYTHING else [_candidate(name, one)]
+        if one == EVERYTHING:
+            found += _all(members, vectors, concentrations)
+        else:
+            found.append(_candidate(name, one, concentrations))
     return found
 
 
-def _all(members: int, vectors: bool) -> list[Candidate]:
+def _all(members: int, vectors: bool, concentrations: bool) -> list[Candidate]:
     names = [n for n in detectors if n not in OF_OTHERS and (vectors or n not in OF_TABLES)]
-    names += _of_several() if members > 1 else []
-    return [_named(name, name, asked=False) for name in names]
-
-
-def _of_several() -> list[str]:
-    """Measures of the answers of several networks."""
-    return [name for name in measures if issubclass(Categorical, measures[name].kind)]  # type: ignore[attr-defined]
+    kind = Dirichlet if concentrations else Categorical
+    if members > 1 or concentrations:  # measures of answers that disagree, or of their spread
+        names += [name for name in measures if issubclass(kind, measures[name].kind)]  # type: ignore[attr-defined]
+    alone = VOTES if members == 1 else ""
+    return [_named(name, name, concentrations, asked=False) for name in names if name != alone]
 
 
 def _by_title(given: Sequence[Any]) -> dict[str, Any]:
@@ -204,9 +211,9 @@ def _title(given: Any) -> str:
     return given if isinstance(given, str) else given.name
 
 
-def _candidate(name: str, given: Given) -> Candidate:
+def _candidate(name: str, given: Given, concentrations: bool) -> Candidate:
     if isinstance(given, str):
-        return _named(name, given, asked=True)
+        return _named(name, given, concentrations, asked=True)
     if isinstance(given, Detector):
         return Candidate(name, lambda: given, False, True)
     if callable(given):
@@ -217,8 +224,11 @@ def _candidate(name: str, given: Given) -> Candidate:
     )
 
 
-def _named(name: str, text: str, *, asked: bool) -> Candidate:
-    """Read `knn`, or with options `knn,k=10`; a measure's name is that measure."""
+def _named(name: str, text: str, concentrations: bool, *, asked: bool) -> Candidate:
+    """Read `knn`, or with options `knn,k=10`; a measure's name is that measure.
+
+    concentrations: whether a measure reads those.
+    """
     kind, words = parse(text)
     if kind in OF_OTHERS:
         raise NescioError(
@@ -228,7 +238,8 @@ def _named(name: str, text: str, *, asked: bool) -> Candidate:
     if kind in measures:
         if words:
             raise NescioError(f"the measure {kind} takes no options here, got {text!r}")
-        return Candidate(name, lambda: measured(kind), False, asked)
+        read = "dirichlet" if concentrations else "categorical"  # detectors see log concentrations
+        return Candidate(name, lambda: measured(kind, head=read), False, asked)
     if kind != TUNED and kind not in detectors:
         raise NescioError(unknown("detector or measure", kind, [*detectors, *measures, TUNED]))
     build = _detectors.tuned_odin if kind == TUNED else detectors[kind]
