@@ -112,8 +112,6 @@ def test_dirichlet_recipes_are_trained_and_used(
     refused = nescio(*words[:1], "dirichlet", *words[2:], "--head", "binary")
     assert refused.exit_code == 1
     assert "needs a dirichlet head" in refused.output
-    words = ["train", "posterior_network", "--data", "half_moons", "--run", "other"]
-    assert "needs the network posterior_network, not mlp" in nescio(*words, "--net", "mlp").output
 
 
 @pytest.mark.parametrize(("size", "net"), [(8, "digit_cnn"), (28, "small_cnn")])

@@ -87,6 +87,12 @@ def saved_columns(folder):
     return value.save(folder / "columns.json"), value, lambda one: one.encode(TABLE).x
 
 
+def saved_stepper(folder):
+    value = nescio.stepper(lambda: nets.mlp(2, 3, widths=(4,)), members=2)
+    value.step(X, LABELS[: len(X)])
+    return value.save(folder / "stepper"), value, lambda one: one(X).logits
+
+
 SAVED = {
     "model": saved_model,
     "predictor": saved_predictor,
@@ -98,6 +104,7 @@ SAVED = {
     "monitor": saved_monitor,
     "sketch": saved_sketch,
     "columns": saved_columns,
+    "stepper": saved_stepper,
 }
 
 

@@ -265,8 +265,6 @@ def _factory(
         )
     name = name or recipe.net or default_net(shape, maps=dataset.train[1].ndim > 2)
     build = nets[name]
-    if recipe.net not in (None, name):
-        raise NescioError(f"the recipe needs the network {recipe.net}, not {name}; leave --net out")
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
         raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
     dropout = {"dropout": recipe.dropout} if recipe.dropout else {}

@@ -9,7 +9,7 @@ from nescio.nets.copies import copied as copied
 from nescio.nets.copies import is_scripted as is_scripted
 from nescio.nets.copies import sharing as sharing
 from nescio.nets.copies import unwrapped as unwrapped
-from nescio.nets.dilated import dilated_cnn as dilated_cnn
+from nescio.nets.dilated_cnn import dilated_cnn as dilated_cnn
 from nescio.nets.factory import Standardize as Standardize
 from nescio.nets.factory import columns_of as columns_of
 from nescio.nets.factory import encoded as encoded
