@@ -37,6 +37,7 @@ BANDS = {  # title of a band, its color, and its rooms with what they hold
         "#CC79A7",
         {
             "geometry": "linear regions, rays, limits and certificates, exactly",
+            "applications": "active learning, influence of training samples",
             "evaluation": "audit, compare, under shift, leave classes out",
         },
     ),

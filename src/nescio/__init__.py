@@ -8,6 +8,7 @@ from nescio.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from nescio import applications as applications
     from nescio import attacks as attacks
     from nescio import calibration as calibration
     from nescio import conformal as conformal
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
 
 # Everything is loaded when it is first asked for, so that `nescio --help` needs no torch.
 ROOMS = (
-    "attacks calibration cli conformal core data detectors evaluation geometry guards losses "
-    "metrics models monitoring nets report training"
+    "applications attacks calibration cli conformal core data detectors evaluation geometry guards "
+    "losses metrics models monitoring nets report training"
 )
 MODULES = {room: room for room in ROOMS.split()}
 MODULES |= {"heads": "core.heads", "measures": "core.measures", "recipes": "training.recipes"}

@@ -1,0 +1,1 @@
+"""Active learning: which samples of a pool to label next, and what labels buy."""
