@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.applications.influence.fitted import LIMIT, Fitted, Refit, fit
+from nescio.applications.influence.minimum import LIMIT, Minimum, Refit, fit
 from nescio.applications.influence.quantities import Quantity
 from nescio.applications.influence.solvers import MEMORY
 from nescio.core import Head, NescioError
@@ -110,36 +110,38 @@ def influence(
     options = dict(locals())
     for name in ("source", "train", "test", "on", "target"):
         del options[name]
-    return of_fitted(fit(source, train, **options), test, on=on, target=target)
+    return at_minimum(fit(source, train, **options), test, on=on, target=target)
 
 
 @torch.no_grad()
-def of_fitted(fitted: Fitted, test: Any, *, on: Quantity = "loss", target: Any = None) -> Influence:
+def at_minimum(
+    minimum: Minimum, test: Any, *, on: Quantity = "loss", target: Any = None
+) -> Influence:
     """The influence on test samples, of a network that was fitted before."""
-    tested = fitted.tested(test, on, target)
-    solutions = fitted.solve(tested.gradients)
-    residual = _residual(fitted, solutions, tested.gradients)
-    classes = fitted.head.task == "classification"
+    tested = minimum.tested(test, on, target)
+    solutions = minimum.solve(tested.gradients)
+    residual = _residual(minimum, solutions, tested.gradients)
+    classes = minimum.head.task == "classification"
     outputs = tested.outputs
     return Influence(
-        values=fitted.removal(solutions),
+        values=minimum.removal(solutions),
         on=tested.asked.name,
         value=tested.value,
         target=tested.asked.target,
-        predicted=fitted.head.logits(outputs).argmax(-1) if classes else outputs,
+        predicted=minimum.head.logits(outputs).argmax(-1) if classes else outputs,
         test_labels=tested.asked.labels,
-        labels=fitted.labels,
+        labels=minimum.labels,
         residual=residual,
-        gradient_norm=fitted.gradient_norm,
-        damping=fitted.damping,
-        objective=fitted.objective.description,
-        parameters=fitted.parameters,
-        refit=fitted.refit,
+        gradient_norm=minimum.gradient_norm,
+        damping=minimum.damping,
+        objective=minimum.objective.description,
+        parameters=minimum.parameters,
+        refit=minimum.refit,
     )
 
 
-def _residual(fitted: Fitted, solutions: Tensor, vectors: Tensor) -> float:
+def _residual(minimum: Minimum, solutions: Tensor, vectors: Tensor) -> float:
     """|H s - g| / |g|, by products with the Hessian, not by its factor."""
-    image = fitted.problem.hessian_product(solutions) + fitted.damping * solutions
+    image = minimum.problem.hessian_product(solutions) + minimum.damping * solutions
     norms = vectors.norm(dim=1).clamp_min(torch.finfo(vectors.dtype).tiny)
     return float(((image - vectors).norm(dim=1) / norms).max())

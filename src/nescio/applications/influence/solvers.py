@@ -37,7 +37,7 @@ Solve = Callable[[Tensor], Tensor]  # (T, P) -> (T, P)
 
 
 def check_memory(size: int, memory: int) -> None:
-    """Refuse a Hessian that takes more than so many bytes."""
+    """Refuse a Hessian that takes more than `memory` bytes."""
     needed = 2 * 8 * size**2
     if needed > memory:
         raise NescioError(
@@ -49,6 +49,7 @@ def check_memory(size: int, memory: int) -> None:
 def factored(hessian: Tensor, damping: float) -> Tensor:
     """The Cholesky factor of a Hessian plus `damping` on its diagonal; it is overwritten."""
     hessian.diagonal().add_(damping)
+    factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(hessian)
     if not int(failed) and _is_regular(factor):
         return factor
@@ -81,7 +82,8 @@ class Exact:
 
     def whitened(self, vectors: Tensor) -> Tensor:
         """Vectors `(T, P)` whose squared lengths are v' H^-1 v."""
-        return torch.linalg.solve_triangular(self.factor, vectors.T, upper=False).T
+        found: Tensor = torch.linalg.solve_triangular(self.factor, vectors.T, upper=False)
+        return found.T
 
 
 @dataclass(frozen=True, kw_only=True)

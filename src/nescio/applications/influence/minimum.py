@@ -40,7 +40,7 @@ class Refit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fitted:
+class Minimum:
     """A network at the minimum of its objective, with its Hessian to solve with."""
 
     problem: Problem
@@ -56,7 +56,7 @@ class Fitted:
 
     def __repr__(self) -> str:
         return (
-            f"Fitted({self.problem.size} parameters ({self.parameters}), "
+            f"Minimum({self.problem.size} parameters ({self.parameters}), "
             f"{self.problem.samples} samples, gradient norm {self.gradient_norm:.2g})"
         )
 
@@ -90,7 +90,7 @@ def fit(
     tolerance: float = 1e-8,
     iterations: int = 1000,
     memory: int = MEMORY,
-) -> Fitted:
+) -> Minimum:
     """What influence on any test samples needs; options as those of `influence`."""
     for kind, name, known in (
         ("parameters", parameters, PARAMETERS),
@@ -118,7 +118,7 @@ def fit(
             iterations=iterations,
         )
     )
-    return Fitted(
+    return Minimum(
         problem=problem,
         objective=problem.objective,
         head=found,
