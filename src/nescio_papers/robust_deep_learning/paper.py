@@ -7,8 +7,10 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    influence_checks,
     mc_dropout,
     ood,
+    poisoning,
     shift,
 )
 
@@ -19,6 +21,8 @@ PARTS = {
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
+    "influence": ("Influence: training samples behind an answer", influence_checks.run),
+    "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
