@@ -49,7 +49,7 @@ class Budget:
     """The sizes of a run."""
 
     train: int = size(1000, quick=200)  # images of logistic regression
-    small: int = size(500, quick=100)  # images of the convolutional network
+    small: int = size(300, quick=100)  # images of the convolutional network
     test: int = size(10_000, quick=500)
     removed: int = size(50, quick=6)
     iterations: int = size(5000, quick=200)  # of L-BFGS, at most
@@ -119,6 +119,7 @@ def convolutional(images: InData, sizes: Budget) -> Task:
         test=images.test,
         loss=losses.weight_decay(losses.nll(), strength=DECAY[CONVOLUTIONAL] / 2),
         iterations=sizes.iterations,
+        optimizer="lbfgs,memory=100,tolerance=1e-7",
         solve={"parameters": "all", "solver": "cg", "damping": DAMPING, "limit": sizes.limit},
     )
 

@@ -60,16 +60,37 @@ class Budget:
 FULL, QUICK = full_and_quick(Budget)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Judged:
+    """Images with labels of which some are flipped, and networks that judge them out of fold."""
+
+    images: InData
+    wrong: Tensor  # (N,) whose label is flipped
+    crossed: CrossFit
+
+    @property
+    def given(self) -> Tensor:
+        """The labels that are judged, `(N,)`."""
+        return self.crossed.y
+
+
 def findings(settings: Settings) -> Findings:
     """AUROC of flipped labels by every score, less that of cleanlab's best, paired."""
+    found = judged_images(settings)
+    if isinstance(found, Absent):
+        return absent("MNIST", found.why)
+    scores = cleanlab_scores(found.crossed.logits()[0], found.given) | own_scores(found.crossed)
+    return _found(found, scores)
+
+
+def judged_images(settings: Settings) -> Judged | Absent:
+    """MNIST with flipped labels and its fold networks, trained once and kept."""
     sizes = QUICK if settings.quick else FULL
     images = all_images("mnist", train=sizes.train, test=1)
     if isinstance(images, Absent):
-        return absent("MNIST", images.why)
+        return images
     given, wrong = flipped(images.train[1], settings.seed)
-    crossed = _crossed(settings, images, given, sizes)
-    scores = {**cleanlab_scores(crossed.logits()[0], given), **own_scores(crossed)}
-    return _found(images, given, wrong, scores)
+    return Judged(images=images, wrong=wrong, crossed=_crossed(settings, images, given, sizes))
 
 
 def flipped(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -129,7 +150,8 @@ def _log_odds(logits: Tensor, given: Tensor) -> Tensor:
     return others - logits.gather(1, own)[:, 0]
 
 
-def _found(images: InData, given: Tensor, wrong: Tensor, scores: Mapping[str, Tensor]) -> Findings:
+def _found(found: Judged, scores: Mapping[str, Tensor]) -> Findings:
+    given, wrong = found.given, found.wrong
     pairs = {name: (score[~wrong], score[wrong]) for name, score in scores.items()}
     areas = {name: metrics.delong_interval(*pair, logit=True) for name, pair in pairs.items()}
     best = max(THEIRS, key=lambda name: areas[name].value)
@@ -148,7 +170,7 @@ def _found(images: InData, given: Tensor, wrong: Tensor, scores: Mapping[str, Te
             "less_cleanlab": to_json(gaps),
             "wrong_among_first": float(wrong[suspects[: int(wrong.sum())]].double().mean()),
         },
-        figures={FIGURE: suspects_figure(images.train, given, wrong, suspects)},
+        figures={FIGURE: suspects_figure(found.images.train, given, wrong, suspects)},
         captions={
             FIGURE: "The images with the most suspect labels by the recommended failure score of "
             "the given label; framed where the label was not flipped."

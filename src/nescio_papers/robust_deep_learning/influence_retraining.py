@@ -16,7 +16,6 @@ from nescio.training.train import train
 from nescio_papers.kit import Settings, folder_of
 
 PART = "influence"  # the folder of unfinished work
-OPTIMIZER = "lbfgs,memory=30"  # ends at a gradient norm of 1e-8
 RESAMPLES = 2000  # of the points, for the interval of a correlation
 Pair = tuple[Tensor, Tensor]
 
@@ -32,6 +31,7 @@ class Task:
     loss: Loss
     iterations: int  # of L-BFGS, at most
     solve: Mapping[str, Any]  # options of `influence`
+    optimizer: str = "lbfgs,memory=30"  # ends at a gradient norm of 1e-8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,7 +129,7 @@ def _minimum(
         make,
         task.train,
         loss=task.loss,
-        optimizer=OPTIMIZER,
+        optimizer=task.optimizer,
         batch_size=None,
         epochs=task.iterations,
         seed=settings.seed,

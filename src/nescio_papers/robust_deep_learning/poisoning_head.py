@@ -65,8 +65,9 @@ class Head:
             self.factor, self.roots[:, None] * self.kernel, upper=False
         )
         lengths = (self.kernel.diagonal() - inner.square().sum(0)) / self.decay
-        first = (-self.signs * (self.kernel @ self.shares)).sigmoid()
-        return first.square() * lengths / len(self.signs)
+        first = -self.signs * (-self.signs * (self.kernel @ self.shares)).sigmoid()
+        shift = self.features @ self.solved(self.decay * self.weights[:, None])[:, 0]
+        return (first.square() * lengths + first * shift) / len(self.signs)
 
     def moved(self, index: int, feature: Tensor) -> "Head":
         """The head trained again with another feature `(d,)` of one sample."""
