@@ -7,16 +7,16 @@ import pytest
 
 from nescio import NescioError
 from nescio.applications.active_learning import (
-    Question,
+    LabelQuestion,
     label_studio_config,
     label_studio_tasks,
     read_label_studio,
 )
 
 QUESTIONS = [
-    Question(id="a.png", guess="cat", confidence=0.6, why="members disagree"),
-    Question(id="b.png", guess="dog", confidence=0.9, label="cat"),
-    Question(id="c.png", row={"age": "3"}),
+    LabelQuestion(id="a.png", guess="cat", confidence=0.6, why="members disagree"),
+    LabelQuestion(id="b.png", guess="dog", confidence=0.9, label="cat"),
+    LabelQuestion(id="c.png", row={"age": "3"}),
 ]
 
 
@@ -42,9 +42,11 @@ def task(name, *annotations):
 
 def test_tasks_have_the_documented_fields():
     first, second, third = tasks({q.id: f"http://x/{q.id}" for q in QUESTIONS})
-    assert first["data"]["image"] == "http://x/a.png" and first["data"]["id"] == "a.png"
+    assert first["data"]["image"] == "http://x/a.png"
+    assert first["data"]["id"] == "a.png"
     (prediction,) = first["predictions"]
-    assert prediction["model_version"] == "20 labels" and prediction["score"] == 0.6
+    assert prediction["model_version"] == "20 labels"
+    assert prediction["score"] == 0.6
     (result,) = prediction["result"]
     assert result == {
         "from_name": "label",
@@ -52,7 +54,8 @@ def test_tasks_have_the_documented_fields():
         "type": "choices",
         "value": {"choices": ["cat"]},
     }
-    assert first["annotations"] == [] and third["predictions"] == []
+    assert first["annotations"] == []
+    assert third["predictions"] == []
     assert second["annotations"][0]["result"][0]["value"] == {"choices": ["cat"]}
     assert tasks()[2]["data"]["text"] == "age: 3"
 
@@ -60,8 +63,10 @@ def test_tasks_have_the_documented_fields():
 def test_the_interface_names_what_the_tasks_name():
     root = ElementTree.fromstring(label_studio_config(["cat", 'a "b" & <c>'], pictures=True))
     shown, choices = root
-    assert shown.tag == "Image" and shown.get("value") == "$image"
-    assert choices.get("toName") == shown.get("name") == "item" and choices.get("name") == "label"
+    assert shown.tag == "Image"
+    assert shown.get("value") == "$image"
+    assert choices.get("toName") == shown.get("name") == "item"
+    assert choices.get("name") == "label"
     assert [one.get("value") for one in choices] == ["cat", 'a "b" & <c>']
     assert ElementTree.fromstring(label_studio_config(["0"], pictures=False))[0].tag == "Text"
 
@@ -69,7 +74,8 @@ def test_the_interface_names_what_the_tasks_name():
 def test_what_goes_out_comes_back(tmp_path):
     found = read(tmp_path, *tasks())
     assert found.pairs == (("b.png", "cat"),)
-    assert found.blank == ("a.png", "c.png") and found.pool == "/p"
+    assert found.blank == ("a.png", "c.png")
+    assert found.pool == "/p"
 
 
 def test_skipped_and_empty_annotations_are_not_answers(tmp_path):
@@ -81,7 +87,8 @@ def test_skipped_and_empty_annotations_are_not_answers(tmp_path):
         task("c", annotation()),
         task(4, annotation("dog"), annotation("dog")),
     )
-    assert found.pairs == (("b", "dog"), ("4", "dog")) and found.blank == ("a", "c")
+    assert found.pairs == (("b", "dog"), ("4", "dog"))
+    assert found.blank == ("a", "c")
 
 
 def test_annotations_that_differ_are_listed_unless_one_is_the_truth(tmp_path):

@@ -5,11 +5,13 @@ import csv
 import pytest
 
 from nescio import NescioError
-from nescio.applications.active_learning import Question, read_answers, write_questions
+from nescio.applications.active_learning import LabelQuestion, read_answers, write_questions
 
 QUESTIONS = [
-    Question(id="1", guess="cat", confidence=0.51234, why='they "disagree"', picture="ask/1.png"),
-    Question(id="=2", picture="ask/2.png"),
+    LabelQuestion(
+        id="1", guess="cat", confidence=0.51234, why='they "disagree"', picture="ask/1.png"
+    ),
+    LabelQuestion(id="=2", picture="ask/2.png"),
 ]
 
 
@@ -22,15 +24,20 @@ def test_questions_are_written_with_an_empty_label(tmp_path):
     write_questions(tmp_path / "ask.csv", QUESTIONS, pool="/p")
     first, second = rows(tmp_path / "ask.csv")
     assert list(first) == ["id", "label", "guess", "confidence", "why", "image", "pool"]
-    assert first["label"] == "" and first["confidence"] == "0.512" and first["pool"] == "/p"
-    assert first["why"] == 'they "disagree"' and second["guess"] == ""
+    assert first["label"] == ""
+    assert first["confidence"] == "0.512"
+    assert first["pool"] == "/p"
+    assert first["why"] == 'they "disagree"'
+    assert second["guess"] == ""
     assert second["id"] == "'=2"  # no spreadsheet runs it
     found = read_answers(tmp_path / "ask.csv", ["1", "=2"])
-    assert found.pairs == () and found.blank == ("1", "=2") and found.pool == "/p"
+    assert found.pairs == ()
+    assert found.blank == ("1", "=2")
+    assert found.pool == "/p"
 
 
 def test_guesses_can_be_hidden_and_columns_of_the_row_keep_their_names(tmp_path):
-    asked = [Question(id="1", guess="cat", row={"age": "3", "label": "x"})]
+    asked = [LabelQuestion(id="1", guess="cat", row={"age": "3", "label": "x"})]
     write_questions(tmp_path / "ask.csv", asked, pool="p", guesses=False)
     assert rows(tmp_path / "ask.csv") == [
         {"id": "1", "label": "", "age": "3", "label (row)": "x", "pool": "p"}
@@ -49,7 +56,9 @@ def test_files_of_spreadsheets_are_read(tmp_path, text):
     path = tmp_path / "answers.csv"
     path.write_bytes(text.encode())
     found = read_answers(path)
-    assert found.pairs == (("1", "cat"),) and found.blank == ("2",) and found.pool is None
+    assert found.pairs == (("1", "cat"),)
+    assert found.blank == ("2",)
+    assert found.pool is None
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ def test_colors_and_floats():
 def test_large_images_shrink_and_other_channels_are_averaged():
     assert max(pixels(thumbnail(torch.zeros(1, 600, 1200))).shape) == 512
     shown = pixels(thumbnail(torch.stack([torch.zeros(112, 112), torch.ones(112, 112)])))
-    assert shown.shape == (112, 112) and shown[0, 0] == 128
+    assert shown.shape == (112, 112)
+    assert shown[0, 0] == 128
 
 
 def test_a_thumbnail_within_a_text():

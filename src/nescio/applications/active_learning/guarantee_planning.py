@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nescio.conformal import binomial_interval
 from nescio.conformal import needed as needed_for_false_alarms
 from nescio.core import Floats, NescioError, Numbers, numbers
-from nescio.guards.largest_coverage import check_shares, first_rank
-from nescio.guards.splitting import ENOUGH, TUNING
-from nescio.metrics.resampling import lower_bound, upper_bound
+from nescio.guards import check_shares, first_rank, splitting, upper_bound
 
 MOST = 100_000  # calibration samples beyond which nothing is planned
 RARE = 1e-12  # probability of so few errors that they are left out
@@ -76,7 +75,7 @@ def plan_guarantee(
     confidence: float = 0.95,
     chance: float = 0.8,
     false_alarm: float = 0.01,
-    tuning: float = TUNING,
+    tuning: float = splitting.TUNING,
 ) -> GuaranteePlan:
     """How many calibration labels until a guard answers `coverage` of the inputs at `risk`.
 
@@ -98,9 +97,8 @@ def plan_guarantee(
     total = _cumulated(errors)
     error = _at(total, within) / within
     first = math.ceil(within * len(errors))
-    edge = (1 + LEVEL) / 2
-    counts = int(errors[:first].sum()), first, edge
-    low, high = min(float(lower_bound(*counts)), error), max(float(upper_bound(*counts)), error)
+    seen = binomial_interval(round(errors[:first].sum()), first, level=LEVEL)
+    low, high = min(seen.low, error), max(seen.high, error)
     grid = np.linspace(0, 1, len(total))
     curves = [total, total * (low / error if error else 1.0), total + (high - error) * grid]
     search = _Search(risk=risk, confidence=confidence, coverage=within, chance=chance)
@@ -214,4 +212,4 @@ def _with_tuning(shown: float, tuning: float) -> float:
     """All calibration samples, those that tune among them."""
     if math.isinf(shown):
         return math.inf
-    return float(math.ceil(min(shown / (1 - tuning), shown + ENOUGH)))
+    return float(math.ceil(min(shown / (1 - tuning), shown + splitting.ENOUGH)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from nescio.applications.active_learning.questions import Answered, Question
+from nescio.applications.active_learning.questions import Answered, LabelQuestion
 from nescio.core import NescioError
 
 FROM, TO = "label", "item"  # names of the choices and of what is shown
@@ -19,7 +19,7 @@ SHOWN = 5  # tasks in a message
 
 
 def label_studio_tasks(
-    questions: Iterable[Question],
+    questions: Iterable[LabelQuestion],
     *,
     pool: str,
     model_version: str,
@@ -34,7 +34,7 @@ def label_studio_tasks(
 
 
 def _task(
-    question: Question, pool: str, model_version: str, pictures: Mapping[str, str] | None
+    question: LabelQuestion, pool: str, model_version: str, pictures: Mapping[str, str] | None
 ) -> dict[str, Any]:
     shown = {"text": _text(question)} if pictures is None else {"image": pictures[question.id]}
     data = {"id": question.id, **shown, "why": question.why, "pool": pool}
@@ -54,7 +54,7 @@ def _choice(name: str) -> dict[str, Any]:
     return {"from_name": FROM, "to_name": TO, "type": "choices", "value": {"choices": [name]}}
 
 
-def _text(question: Question) -> str:
+def _text(question: LabelQuestion) -> str:
     lines = [f"{name}: {value}" for name, value in question.row.items()]
     return "\n".join(lines) or question.id
 

@@ -19,7 +19,7 @@ FARTHEST = 1000.0  # times the labels so far: beyond it, the answer is never
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class LabelPlan:
     """The number of labels at which a learning curve meets an error rate."""
 
     target: float
@@ -84,7 +84,7 @@ def plan(
     confidence: float = 0.9,
     draws: int = 1000,
     seed: int = 0,
-) -> Plan:
+) -> LabelPlan:
     """How many labels it takes until the error rate is `target`, with an interval.
 
     labels, errors: the points of a learning curve, the numbers of labels in ascending order and the
@@ -110,7 +110,7 @@ def plan(
     needed[needed > FARTHEST * count[-1]] = math.inf
     edge = (1 - confidence) / 2
     low, middle, high = np.quantile(needed, [edge, 0.5, 1 - edge], method="higher").tolist()
-    return Plan(
+    return LabelPlan(
         target=target,
         labels=int(count[-1]),
         needed=math.inf if math.isinf(middle) else math.ceil(middle),

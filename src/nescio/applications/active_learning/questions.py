@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nescio.core import NescioError, write_atomically
-from nescio.data.readers.csv import csv_words
-from nescio.guards.table_text import harmless
+from nescio.data import readers
+from nescio.guards import table_text
 
 OWN = ("id", "label", "guess", "confidence", "why")  # columns before those of the item
 SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class LabelQuestion:
     """An item that people are asked to label, and what the model thinks of it."""
 
     id: str
@@ -37,7 +37,7 @@ class Answered:
 
 
 def write_questions(
-    path: str | Path, questions: Sequence[Question], *, pool: str, guesses: bool = True
+    path: str | Path, questions: Sequence[LabelQuestion], *, pool: str, guesses: bool = True
 ) -> None:
     """Write a CSV file with an empty column `label` to fill in; `pool` says where it belongs.
 
@@ -50,7 +50,9 @@ def write_questions(
     named = [f"{name} (row)" if name in taken else name for name in rows]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*own, *(["image"] if pictures else []), *map(harmless, named), "pool"])
+    writer.writerow(
+        [*own, *(["image"] if pictures else []), *map(table_text.harmless, named), "pool"]
+    )
     for question in questions:
         confidence = "" if question.confidence is None else f"{question.confidence:.3f}"
         known = {"id": question.id, "label": question.label or "", "guess": question.guess or ""}
@@ -58,7 +60,7 @@ def write_questions(
         cells = [known[name] for name in own]
         cells += [question.picture or ""] if pictures else []
         cells += [question.row.get(name, "") for name in rows]
-        writer.writerow([*map(harmless, cells), pool])
+        writer.writerow([*map(table_text.harmless, cells), pool])
     write_atomically(Path(path), text.getvalue())
 
 
@@ -67,7 +69,7 @@ def read_answers(path: str | Path, ids: Iterable[str] | None = None) -> Answered
 
     ids: those of the pool, to undo what keeps a spreadsheet from running an id.
     """
-    words = csv_words(path, header=True)
+    words = readers.csv_words(path, header=True)
     for name in ("id", "label"):
         if name not in words:
             raise NescioError(
