@@ -8,9 +8,7 @@ from nescio import NescioError
 from nescio.applications.active_learning import LabelQuestion, read_answers, write_questions
 
 QUESTIONS = [
-    LabelQuestion(
-        id="1", guess="cat", confidence=0.51234, why='they "disagree"', picture="ask/1.png"
-    ),
+    LabelQuestion(id="1", guess="cat", confidence=0.51234, why='"odd"', picture="ask/1.png"),
     LabelQuestion(id="=2", picture="ask/2.png"),
 ]
 
@@ -27,7 +25,7 @@ def test_questions_are_written_with_an_empty_label(tmp_path):
     assert first["label"] == ""
     assert first["confidence"] == "0.512"
     assert first["pool"] == "/p"
-    assert first["why"] == 'they "disagree"'
+    assert first["why"] == '"odd"'
     assert second["guess"] == ""
     assert second["id"] == "'=2"  # no spreadsheet runs it
     found = read_answers(tmp_path / "ask.csv", ["1", "=2"])

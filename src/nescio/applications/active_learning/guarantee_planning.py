@@ -29,7 +29,7 @@ class GuaranteePlan:
     risk: float  # the error rate among answers that is to be guaranteed
     coverage: float  # the share of inputs that is to be answered
     confidence: float  # of the guarantee
-    chance: float  # probability that so many labels suffice
+    chance: float  # probability that these labels suffice
     tested: int  # samples that the plan rests on
     error: float  # the error rate at this coverage, as they show it
     largest: float  # coverage up to which they show an error rate below `risk`
@@ -54,7 +54,7 @@ class GuaranteePlan:
             )
         return (
             f"a guarantee of {wish} takes about {self.needed:.0f} calibration labels "
-            f"({LEVEL:.0%} interval {self._interval()}): so many are enough in "
+            f"({LEVEL:.0%} interval {self._interval()}): these are enough in "
             f"{self.chance:.0%} of the draws\n"
             f"{seen}; the guarantee would hold with probability {self.confidence:g}\n"
             "calibration labels must be of samples drawn at random, not chosen by an acquisition"

@@ -2,7 +2,7 @@
 
 Error rates fall about like a + b n^-c with the number n of labels (Hestness et al., 2017): a is the
 floor that labels alone do not go below. The points are weighted by their binomial noise. For the
-interval they are drawn again and again around the fitted curve and fitted anew.
+interval they are drawn again and again around the fitted curve and fitted again.
 """
 
 import math
@@ -90,7 +90,7 @@ def plan(
     labels, errors: the points of a learning curve, the numbers of labels in ascending order and the
     error rates on `tested` samples that were not trained on. Where points scatter more than
     `tested` samples explain, as networks do, the interval is as much wider. It assumes
-    that the curve goes on as a + b n^-c with a >= 0 and c up to 2, and the same way of choosing
+    that the curve continues as a + b n^-c with a >= 0 and c up to 2, and the same way of choosing
     samples; it cannot see a bend that comes later.
     """
     count, rates = _points(labels, errors, target, tested)
@@ -131,7 +131,7 @@ def _points(labels: Numbers, errors: Numbers, target: float, tested: int) -> tup
         raise NescioError(f"{len(count)} numbers of labels but {len(rates)} error rates")
     if len(count) < LEAST:
         raise NescioError(
-            f"a learning curve of {len(count)} point(s) cannot tell how it goes on; it takes at "
+            f"a learning curve of {len(count)} point(s) cannot tell what comes next; it takes at "
             f"least {LEAST}: label some more, train, and measure again"
         )
     if not (count > 0).all() or not (np.diff(count) > 0).all():
