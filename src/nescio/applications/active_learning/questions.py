@@ -65,7 +65,7 @@ def write_questions(
 
 
 def read_answers(path: str | Path, ids: Iterable[str] | None = None) -> Answered:
-    """The answers of a CSV file with columns `id` and `label`; a blank label is no answer yet.
+    """The answers of a CSV file with columns `id` and `label`; a blank label is not an answer yet.
 
     ids: those of the pool, to undo what keeps a spreadsheet from running an id.
     """
