@@ -172,7 +172,10 @@ def test_weights_count_for_labeled_inputs_and_unlabeled_ones_count_1():
     weight = torch.tensor([[1.0, 0, 2, 0, 0, 1], [0, 0, 0, 0, 0, 0]], dtype=torch.float64)
     first = forward(everything(batch)).softmax(-1)
     second = forward.again("second")(everything(batch)).softmax(-1)
-    scores, every = (first - second).square().mean(-1), torch.cat([weight, weight.new_ones(2, 5)], 1)
+    scores, every = (
+        (first - second).square().mean(-1),
+        torch.cat([weight, weight.new_ones(2, 5)], 1),
+    )
     truth = (scores * every).sum(1) / every.sum(1)
     loss = losses.pi_model(silent(), weight=1.0)
     torch.testing.assert_close(loss(forward, replace(batch, weight=weight), RNG), truth)
@@ -189,9 +192,7 @@ def test_virtual_adversarial_reads_unlabeled_inputs_too():
     logs = forward(x).log_softmax(-1)
     entropy = -(logs.exp() * logs).sum(-1).mean(1)
     one, two = (losses.virtual_adversarial(silent(), entropy=e) for e in (0.0, 0.5))
-    torch.testing.assert_close(
-        two(forward, batch, RNG), one(forward, batch, RNG) + 0.5 * entropy
-    )
+    torch.testing.assert_close(two(forward, batch, RNG), one(forward, batch, RNG) + 0.5 * entropy)
     texts = {losses.virtual_adversarial(silent(), **o).description for o in ({}, {"probe": 1e-3})}
     assert len(texts) == 2
     with pytest.raises(NescioError, match="entropy is that of classes"):
@@ -203,11 +204,15 @@ def test_virtual_adversarial_reads_unlabeled_inputs_too():
 )
 def test_bad_input_is_refused(name):
     make = getattr(losses, name)
-    with pytest.raises(NescioError, match=r"ramp is a share of the training.*got 80: it would take 80"):
+    with pytest.raises(
+        NescioError, match=r"ramp is a share of the training.*got 80: it would take 80"
+    ):
         make(losses.nll(), ramp=80)
     with pytest.raises(NescioError, match="weight must be a number from 0 up, got -1"):
         make(losses.nll(), weight=-1)
-    with pytest.raises(NescioError, match=f"{name} compares class probabilities; the gaussian head"):
+    with pytest.raises(
+        NescioError, match=f"{name} compares class probabilities; the gaussian head"
+    ):
         make(losses.nll(heads.gaussian()))
     forward, batch = forward_of(nn.Dropout(0.5)), batch_of()
     with pytest.raises(NescioError, match=f"{name} learns from inputs without labels, and there"):

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 import torch
+from tests.losses.test_consistency import batch_of, everything, forward_of, silent
 from torch import nn
 
 from nescio import losses
 from nescio.core import NescioError, Rng
 from nescio.losses.temporal_ensembling import _once
 from nescio.nets.stack import Forward
-from tests.losses.test_consistency import batch_of, everything, forward_of, silent
 
 
 def test_targets_are_the_corrected_averages_of_earlier_answers():

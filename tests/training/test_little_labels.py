@@ -45,8 +45,8 @@ def test_a_member_of_a_stack_equals_the_same_member_alone(name, make):
                 torch.testing.assert_close(tensor[0], found, rtol=0, atol=1e-9)
 
 
-class Stop(Exception):
-    pass
+class StopError(Exception):
+    """The run is killed here."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,7 +58,7 @@ def test_a_resumed_run_ends_in_the_same_bits(name, tmp_path):
 
         def step(forward, batch, rng):
             if batch.step == limit:
-                raise Stop
+                raise StopError
             return plain(forward, batch, rng)
 
         return Loss(
@@ -72,7 +72,7 @@ def test_a_resumed_run_ends_in_the_same_bits(name, tmp_path):
     options = {"unlabeled": U, "epochs": 6, "batch_size": 6, "members": 2, "validation": (X, Y)}
     options |= {"augment": noise(0.1), "checkpoint_seconds": 0.0}
     whole = train(normed, (X, Y), loss=plain, **options)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(normed, (X, Y), loss=stopping(13), run=tmp_path, **options)
     resumed = train(normed, (X, Y), loss=stopping(-1), run=tmp_path, **options)
     for key, tensor in whole.tensors.items():
@@ -156,6 +156,7 @@ def test_half_moons_with_six_labels_gain_from_unlabeled_inputs(name):
     labeled, x, test = few(0)
     options = {"epochs": 500, "learning_rate": 0.01, "batch_size": None, "unlabeled_size": 100}
     options |= {"augment": noise(0.1)} if name == "mean_teacher" else {}
-    model = train(lambda: nets.mlp(2, 2, widths=(32, 32)), labeled, loss=recipe.loss, unlabeled=x, **options)  # fmt: skip
+    make = lambda: nets.mlp(2, 2, widths=(32, 32))  # noqa: E731
+    model = train(make, labeled, loss=recipe.loss, unlabeled=x, **options)
     accuracy = (model(test[0]).labels == test[1]).double().mean()
     assert accuracy > 0.9

@@ -128,7 +128,9 @@ def consistent(base: Loss, description: str, gap: Gap, *, weight: float, ramp: f
     check_weight(weight)
     check_ramp(ramp)
     if base.head.task != "classification":
-        raise NescioError(f"{name} compares class probabilities; the {base.head.name} head has none")
+        raise NescioError(
+            f"{name} compares class probabilities; the {base.head.name} head has none"
+        )
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         check_unlabeled(batch, name)
@@ -139,9 +141,7 @@ def consistent(base: Loss, description: str, gap: Gap, *, weight: float, ramp: f
     return base.with_step(description, step)
 
 
-def with_unlabeled(
-    base: Loss, forward: Forward, batch: Batch, rng: Rng
-) -> tuple[Tensor, Tensor]:
+def with_unlabeled(base: Loss, forward: Forward, batch: Batch, rng: Rng) -> tuple[Tensor, Tensor]:
     """The base loss `(M,)`, and the outputs `(M, B + U, ...)` on all inputs from the same pass."""
     assert batch.unlabeled is not None
     joined = Beside(
@@ -170,8 +170,8 @@ def share_of_ramp(batch: Batch, ramp: float) -> float:
         return 1.0
     if batch.total <= batch.steps:
         raise NescioError(
-            "the weight of unlabeled inputs is 0 in the first epoch, and the training has only one; "
-            "train for more epochs, or say ramp=0"
+            "the weight of unlabeled inputs is 0 in the first epoch, and the training has only "
+            "one; train for more epochs, or say ramp=0"
         )
     return 0.0 if batch.step < batch.steps else ramp_up(batch.step, ramp * batch.total)
 

@@ -344,12 +344,16 @@ def in_units(units: Units, loss: Loss) -> Loss:
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         behind = replace(forward, architecture=_Behind(forward.architecture, units))
         low, high = units.shares(batch.low), units.shares(batch.high)
-        inputs = {"x": units.shares(batch.x), "low": low, "high": high}
-        if batch.unlabeled is not None:
-            inputs["unlabeled"] = units.shares(batch.unlabeled)
-        draw = batch.augment
-        change = None if draw is None else lambda x, own: units.shares(draw(x, own))
-        return loss(behind, replace(batch, augment=change, **inputs), rng)
+        draw, without = batch.augment, batch.unlabeled
+        own = replace(
+            batch,
+            x=units.shares(batch.x),
+            low=low,
+            high=high,
+            unlabeled=None if without is None else units.shares(without),
+            augment=None if draw is None else lambda x, chance: units.shares(draw(x, chance)),
+        )
+        return loss(behind, own, rng)
 
     text = f"{loss.description} in {units.description}"
     return loss.with_step(text, step, weighted=loss.weighted)

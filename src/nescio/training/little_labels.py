@@ -17,12 +17,12 @@ def virtual_adversarial(
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
-    """A network smoothed by virtual adversarial training, with unlabeled inputs where there are any.
+    """A network smoothed by virtual adversarial training, also around unlabeled inputs.
 
     radius: in ranges of the features. entropy: the weight of the entropy of its answers.
     """
-    options = {"radius": radius, "weight": weight, "entropy": entropy}
-    loss = losses.virtual_adversarial(losses.nll(head), **options)
+    base = losses.nll(head)
+    loss = losses.virtual_adversarial(base, radius=radius, weight=weight, entropy=entropy)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
 
 
