@@ -21,7 +21,8 @@ from nescio.core import registry
 
 FILE = Path(__file__).parent / "surface.txt"
 NAMESPACES = """
-nescio nescio.attacks nescio.calibration nescio.conformal nescio.core.heads nescio.core.measures
+nescio nescio.applications.active_learning nescio.attacks nescio.calibration nescio.conformal
+nescio.core.heads nescio.core.measures
 nescio.data nescio.data.augmentation nescio.data.corruptions nescio.data.ood nescio.detectors
 nescio.detectors.failure nescio.evaluation nescio.evaluation.under_shift nescio.geometry
 nescio.guards nescio.losses nescio.metrics nescio.models nescio.monitoring nescio.monitoring.shift

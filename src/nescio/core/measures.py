@@ -67,11 +67,16 @@ def aleatoric_variance(prediction: Regression) -> Tensor:
 @measure
 def class_variance(prediction: Classification) -> Tensor:
     """Population variance of the probabilities over members, averaged over classes."""
+    return class_variances(prediction).mean(-1)
+
+
+def class_variances(prediction: Classification) -> Tensor:
+    """Population variance of each class's probability over members, `(*batch, C)`."""
     probs = prediction.member_probs
     variance = (probs - probs.mean(0)).square().mean(0)
     if isinstance(prediction, Dirichlet):  # law of total variance
         variance = variance + _variance_within(prediction.log_alpha.double()).to(probs.dtype)
-    return variance.mean(-1)
+    return variance
 
 
 def _variance_within(logs: Tensor) -> Tensor:

@@ -174,4 +174,5 @@ conformal_methods = Registry("conformal method", "conformal")
 predictors = Registry("predictor", "models")
 optimizers = Registry("optimizer", "training.optimizers")  # what checks and returns the options
 recipes = Registry("recipe", "training.recipes")
+acquisitions = Registry("acquisition", "applications.active_learning")
 experiments = Registry("experiment")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from nescio import NescioError
+from nescio import NescioError, nets
 from nescio.applications.active_learning import Pool
 from nescio.core import DamagedError
 from nescio.data import read_table
@@ -96,6 +96,20 @@ def test_questions_are_checked(pool):
     with pytest.raises(NescioError, match="at least one"):
         pool.ask(torch.tensor([], dtype=torch.long))
     assert pool.asked == ["image-0"]
+
+
+def test_it_chooses_from_what_was_not_asked(pool):
+    net = nets.mlp(3, 3)
+    pool.ask([0, 1, 2])
+    pool.answer({"image-0": "cat"})
+    first = pool.choose(net, X, 4, "entropy")
+    assert pool.waiting.tolist() == sorted([1, 2, *first.index.tolist()])
+    second = pool.choose(net, X, 3, "margin")
+    assert sorted([*first.index.tolist(), *second.index.tolist()]) == list(range(3, 10))
+    with pytest.raises(NescioError, match="every item .* asked already, 9 of them"):
+        pool.choose(net, X, 1)
+    with pytest.raises(NescioError, match="the pool changed"):
+        pool.choose(net, X + 1, 1)
 
 
 @pytest.mark.parametrize(

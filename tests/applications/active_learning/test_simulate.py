@@ -182,6 +182,7 @@ def test_a_table_with_text_is_encoded_by_the_whole_pool():
         ({"seeds": [1, 1]}, "different"),
         ({"candidates": 2}, "fewer than size=3"),
         ({"rows": [[0]]}, "leave it out"),
+        ({"acquisition": "bold"}, "unknown acquisition"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change, words):

@@ -6,17 +6,20 @@ processes never write at once, and a pool that changed since it was asked is fou
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.applications.active_learning import journal
-from nescio.applications.active_learning.answers import checked_answers, label_text
+from nescio.applications.active_learning.candidates import Acquisition
+from nescio.applications.active_learning.choose import choose
+from nescio.applications.active_learning.chosen import Chosen
+from nescio.applications.active_learning.human_answers import checked_answers, label_text
 from nescio.applications.active_learning.items import check_not_empty, item_hashes
 from nescio.core import (
     NescioError,
@@ -28,6 +31,8 @@ from nescio.core import (
     owned,
     save_manifest,
 )
+from nescio.data import door, is_frame, read_table
+from nescio.models import Predictor
 
 KIND, MANIFEST, JOURNAL = "pool", "pool.json", "journal.jsonl"
 PATIENCE = 10.0  # seconds to wait for another process that writes
@@ -67,7 +72,10 @@ class Pool:
         if len(names) != len(hashes):
             raise NescioError(f"{len(hashes)} items but {len(names)} ids; give one for each item")
         known = None if classes is None else _classes(classes)
-        said = {"items": dict(zip(names, _hex(hashes), strict=True)), "about": dict(about or {})}
+        said: dict[str, Any] = {
+            "items": dict(zip(names, _hex(hashes), strict=True)),
+            "about": dict(about or {}),
+        }
         said |= {"pool": digest(hashes), "classes": None if known is None else list(known)}
         path = make_folder(Path(folder)) / MANIFEST
         with owned(path.parent):
@@ -176,6 +184,34 @@ class Pool:
             return self.given_classes
         return tuple(sorted(set(self.answers.values()), key=_sorting))
 
+    def choose(
+        self,
+        predictor: nn.Module | Predictor,
+        inputs: Any,
+        size: int,
+        acquisition: str | Acquisition = "bald",
+        **options: Any,
+    ) -> Chosen:
+        """Choose items that were not asked yet, and note that they are asked now.
+
+        inputs: the pool. options: of `choose`, such as guard, candidates and seed. The index of
+        what is returned is that of the whole pool.
+        """
+        self.check(inputs)
+        with owned(self.folder, wait=PATIENCE):  # another process must not choose the same
+            free, known = self.free, self.labeled[0]
+            if not len(free):
+                raise NescioError(
+                    f"every item of {self.folder} was asked already, {len(self.waiting)} of them "
+                    "without an answer yet"
+                )
+            rows = _rows(inputs)
+            labeled = {"labeled": rows(known)} if len(known) else {}
+            found = choose(predictor, rows(free), size, acquisition, **{**labeled, **options})
+            chosen = replace(found, index=free.to(found.index.device)[found.index])
+            self.ask(chosen)
+        return chosen
+
     def ask(self, chosen: Any) -> list[str]:
         """Note that items were asked, and return their ids.
 
@@ -234,6 +270,15 @@ class Pool:
 
     def _note(self, **event: Any) -> None:
         journal.append(self.folder / JOURNAL, [{"asked": [], "answered": {}, **event}])
+
+
+def _rows(inputs: Any) -> Callable[[Tensor], Any]:
+    """A function that takes some items of a pool, of any form."""
+    if is_frame(inputs):
+        table = read_table(inputs)
+        return lambda index: table.rows(index.numpy())
+    whole = door.as_network_inputs(inputs, "the pool", dtype=None, tokens=True)
+    return lambda index: whole[index]
 
 
 def _names(given: Iterable[Any], what: str) -> tuple[str, ...]:

@@ -16,8 +16,11 @@ import torch
 from torch import Tensor, nn
 
 import nescio
+from nescio.applications.active_learning.candidates import Acquisition
+from nescio.applications.active_learning.choose import choose
 from nescio.applications.active_learning.curves import FILE, WORK, Curves
 from nescio.applications.active_learning.identity import settings_of
+from nescio.applications.active_learning.pick import as_acquisition
 from nescio.applications.active_learning.simulation import (
     Epochs,
     Simulation,
@@ -45,7 +48,7 @@ def simulate(
     data: Any,
     *,
     test: Any,
-    acquisition: Any = "bald",
+    acquisition: str | Acquisition = "bald",
     start: Any = 20,
     balanced: bool = True,
     size: int = 10,
@@ -84,6 +87,7 @@ def simulate(
     run: a folder for the state; the same call with the same folder continues, also to more labels.
     options: of `nescio.train`, such as batch_size, learning_rate, schedule and augment.
     """
+    as_acquisition(acquisition)  # a wrong name is said before anything is trained
     make_net, pool, tested = read_pairs(make_net, data, test)
     test_passes = passes if test_passes is None else test_passes
     check_counts(pool[0], locals(), options)
@@ -238,24 +242,15 @@ def _chosen(
     """What a seed acquires next, as indices of the pool, and its scores."""
     if not size:
         return acquired[:0], torch.zeros(0)
+    (x, _), named = simulation.pool, simulation.acquisition
     among = simulation.drawn_candidates(row, acquired)
-    predictor = simulation.predictor(model, row, len(acquired), simulation.passes)
-    index, scores = _pick(
-        predictor,
-        simulation.pool[0][among],
+    passes = 0 if named == "random" else simulation.passes  # it reads no prediction
+    found = choose(
+        simulation.predictor(model, row, len(acquired), passes),
+        x[among],
         size,
-        simulation.acquisition,
+        named,
+        labeled=x[acquired],
         seed=simulation.draws("choice", row, len(acquired)),
     )
-    return among[index], scores
-
-
-def _pick(
-    predictor: Predictor, x: Tensor, size: int, acquisition: Any, *, seed: int
-) -> tuple[Tensor, Tensor]:
-    if acquisition == "random":
-        scores = torch.rand(len(x), generator=torch.Generator().manual_seed(seed))
-    else:
-        scores = nescio.measures.predictive_entropy(predictor(x))
-    top = scores.topk(size)
-    return top.indices, top.values
+    return among[found.index.cpu()], found.score.cpu()

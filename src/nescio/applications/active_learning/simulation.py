@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.applications.active_learning.candidates import Acquisition
 from nescio.core import (
     Inputs,
     NescioError,
@@ -35,7 +36,7 @@ class Simulation:
     make_net: Callable[[], nn.Module]
     pool: Pair  # inputs (N, ...) and labels (N,)
     test: Pair
-    acquisition: Any
+    acquisition: str | Acquisition
     start: Tensor  # (R, n) indices
     validation: Tensor  # (R, v) indices; v may be 0
     size: int
