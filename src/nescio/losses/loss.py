@@ -120,6 +120,7 @@ class Loss:
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
     weighted: bool = False  # a sample of weight 0 changes nothing: no loss, no statistic, no draw
     ignore_index: int | None = None  # a label that is not a class; None: all labels count
+    decay: float | None = None  # times the sum of squares of the weights; None: other terms too
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         return self.step(forward, batch.counting(self.ignore_index), rng)
@@ -158,7 +159,8 @@ class Loss:
 
     def with_step(self, description: str, step: Step, *, weighted: bool = False) -> "Loss":
         """Another objective with this data term."""
-        return replace(self, description=description, step=step, slope=None, weighted=weighted)
+        changed: dict[str, Any] = {"slope": None, "weighted": weighted, "decay": None}
+        return replace(self, description=description, step=step, **changed)
 
 
 def as_loss(loss: object, head: Head | None = None) -> Loss:
@@ -183,7 +185,7 @@ def as_loss(loss: object, head: Head | None = None) -> Loss:
         )
     head = head or categorical()
     text = f"{loss.__module__}.{loss.__qualname__}"
-    text = text if head.name == "categorical" else f"{text}({_named(head)})"
+    text = text if head.name == "categorical" else f"{text}({named_head(head)})"
     return Loss(description=text, head=head, score=head.nll, step=_weighing(loss, name))
 
 
@@ -229,11 +231,18 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
             )
         return batch.mean(scores)
 
-    text = f"{name}({_named(head)})"
-    return Loss(description=text, head=head, score=score, step=step, slope=slope, weighted=True)
+    return Loss(
+        description=f"{name}({named_head(head)})",
+        head=head,
+        score=score,
+        step=step,
+        slope=slope,
+        weighted=True,
+        decay=0.0,
+    )
 
 
-def _named(head: Head) -> str:
+def named_head(head: Head) -> str:
     """A head in words: its name and options."""
     return f"{head.name}({', '.join(f'{key}={value!r}' for key, value in head.options.items())})"
 

@@ -27,8 +27,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.augmentation import Augment, check_augments
-from nescio.losses import Loss
-from nescio.losses.loss import Step
+from nescio.losses import Loss, Step
 from nescio.models.model import READABLE, History, Model
 from nescio.nets.stack import Stack, dense
 from nescio.training.lbfgs import check_full_batch
