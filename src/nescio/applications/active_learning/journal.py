@@ -1,6 +1,6 @@
 """An append-only journal: a line for each event, synced, each with a digest of all before it.
 
-A line that a kill left half written does not count, and the next one is written in its place. A line
+A line that a kill left half written does not count, and the next one is written in its place. One
 that was changed, removed or moved breaks the chain of digests and is refused.
 """
 

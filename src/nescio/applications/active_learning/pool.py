@@ -72,16 +72,18 @@ class Pool:
         if len(names) != len(hashes):
             raise NescioError(f"{len(hashes)} items but {len(names)} ids; give one for each item")
         known = None if classes is None else _classes(classes)
-        said: dict[str, Any] = {
-            "items": dict(zip(names, _hex(hashes), strict=True)),
+        said = {
+            "kind": KIND,
+            "pool": digest(hashes),
+            "classes": None if known is None else list(known),
             "about": dict(about or {}),
+            "items": dict(zip(names, _hex(hashes), strict=True)),
         }
-        said |= {"pool": digest(hashes), "classes": None if known is None else list(known)}
         path = make_folder(Path(folder)) / MANIFEST
         with owned(path.parent):
             if path.exists():
                 raise NescioError(f"{folder} holds a pool already; open it, or choose another name")
-            save_manifest(path, {"kind": KIND, **said})
+            save_manifest(path, said)
         return cls.open(folder)
 
     @classmethod
@@ -293,7 +295,7 @@ def _names(given: Iterable[Any], what: str) -> tuple[str, ...]:
 def _classes(given: Sequence[Any] | int) -> tuple[str, ...]:
     names = _names(range(given) if isinstance(given, int) else given, "classes")
     if len(names) < 2:
-        raise NescioError(f"a pool needs at least two classes to tell apart, got {len(names)}")
+        raise NescioError(f"a pool needs at least two classes, got {len(names)}")
     return names
 
 

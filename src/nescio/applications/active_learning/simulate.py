@@ -73,7 +73,7 @@ def simulate(
     start: the number of labels at the start, `balanced` over the classes or drawn at random; or
     indices `(seeds, n)`. size: labels per step. labels: the steps end there, or up to size - 1
     before.
-    seeds: how many pools, each with a start, networks and candidates of its own, or which ones by
+    seeds: how many pools, each with a separate start, networks and candidates, or which ones by
     number; the start of a seed is the same for every acquisition, so curves can be compared in
     pairs. All of them train in one stack.
     members: networks per seed, an ensemble. passes: of MC dropout through each of them, the members
@@ -83,7 +83,7 @@ def simulate(
     validation_labels: labels of each seed beside `labels`, drawn at the start and never trained on,
     for `patience`.
     epochs: a number, or a function of the number of labels, for equally many updates in each step:
-    `lambda labels: 400 * 64 // labels`. Networks start anew in each step.
+    `lambda labels: 400 * 64 // labels`. Networks start from new weights in each step.
     run: a folder for the state; the same call with the same folder continues, also to more labels.
     options: of `nescio.train`, such as batch_size, learning_rate, schedule and augment.
     """

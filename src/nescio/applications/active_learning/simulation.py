@@ -77,7 +77,7 @@ class Simulation:
         return mc_dropout(own, passes=passes, seed=self.draws("passes", row, labels))
 
     def epochs_for(self, labels: int) -> int:
-        """How long the members train with so many labels."""
+        """How long the members train with a number of labels."""
         return self.epochs if isinstance(self.epochs, int) else int(self.epochs(labels))
 
 
