@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nescio.applications.influence.head_reading import head_of, head_reading, observed, only_member
+from nescio.applications.influence.head_reading import head_reading, observed, only_member
 from nescio.applications.influence.linear_head import LinearHead
 from nescio.applications.influence.newton import refitted
 from nescio.applications.influence.objective import objective_of
@@ -20,6 +20,7 @@ from nescio.applications.influence.solvers import (
 from nescio.applications.influence.whole_network import whole_network
 from nescio.core import Head, NescioError, unknown
 from nescio.detectors import Activations
+from nescio.detectors.observe.network import head_of
 from nescio.losses import Loss
 from nescio.models import with_head
 from nescio.nets import Output

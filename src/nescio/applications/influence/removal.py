@@ -52,4 +52,5 @@ def parameter_change(minimum: Minimum, index: Any) -> Mapping[str, Tensor]:
 
 
 def _parts(samples: int, size: int) -> tuple[Tensor, ...]:
-    return torch.arange(samples).split(max(1, NUMBERS // size))
+    index: Tensor = torch.arange(samples)
+    return tuple(index.split(max(1, NUMBERS // size)))

@@ -195,7 +195,7 @@ def _pulled(values: Tensor, weight: Tensor, vectors: Tensor) -> Tensor:
 
 def trained(net: nn.Module) -> dict[str, Tensor]:
     """The weights that training changes, by name; all of a network that is frozen as a whole."""
-    every = dict(net.named_parameters())
+    every: dict[str, Tensor] = dict(net.named_parameters())
     return {name: w for name, w in every.items() if w.requires_grad} or every
 
 
