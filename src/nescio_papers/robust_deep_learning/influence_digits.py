@@ -48,7 +48,7 @@ SHOWN = 6  # helpful and harmful images
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(1000, quick=200)  # images of logistic regression
+    train: int = size(2000, quick=200)  # images of logistic regression
     small: int = size(300, quick=100)  # images of the convolutional network
     test: int = size(10_000, quick=500)
     removed: int = size(50, quick=6)

@@ -52,7 +52,7 @@ THEIRS = (CONFIDENCE, MARGIN)
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(10_000, quick=300)  # images
+    train: int = size(6000, quick=300)  # images
     epochs: int = size(6, quick=2)
     folds: int = size(5, quick=2)
 

@@ -29,9 +29,10 @@ from nescio_papers.robust_deep_learning.poisoning_pictures import (
 from nescio_papers.robust_deep_learning.poisoning_task import NAMES, PART, Task, budget, made
 from nescio_papers.robust_deep_learning.poisoning_words import (
     EACH,
+    LEAST,
     PUBLISHED,
+    SIMILAR,
     STATED,
-    TOGETHER,
     Rows,
     claims,
     comparisons,
@@ -55,7 +56,8 @@ def run(settings: Settings) -> Findings:
     similar = _nearest(features, right, sizes.together)
     attacks = {
         EACH: _each(settings, task, features, named),
-        TOGETHER: _together(settings, task, features, similar),
+        SIMILAR: _together(settings, task, features, similar),
+        LEAST: _together(settings, task, features, _least(task, features, right, sizes.together)),
     }
     found = _found(settings, task, features, similar, attacks)
     return replace(found, claims=judged(settings, found.claims))
@@ -73,23 +75,33 @@ def _nearest(features: Tensor, among: Tensor, count: int) -> Tensor:
     return among[far.argsort(stable=True)[:count]]
 
 
+def _least(task: Task, features: Tensor, among: Tensor, count: int) -> Tensor:
+    """Those of some test images with the least confidence."""
+    return among[task.head.logits(features[among]).abs().argsort(stable=True)[:count]]
+
+
 def _each(settings: Settings, task: Task, features: Tensor, named: Tensor) -> Found:
-    """Attacks on test images one by one; one that is flipped stays so at a larger radius."""
-    sizes, found = budget(settings), {}
-    for radius in sizes.radii:
-        before = found.get(_smaller(sizes.radii, radius), {})
-        found[radius] = {
-            target: before[target]
-            if target in before and bool(before[target].flipped.all())
-            else _stored(settings, task, features, [target], sizes.candidates, radius)
-            for target in named.tolist()
-        }
-    return found
+    """Attacks on test images one by one, from the stated radius downward and upward.
 
+    One that is flipped stays so at a larger radius, one that is not stays so at a smaller one.
+    """
+    radii, candidates = budget(settings).radii, budget(settings).candidates
 
-def _smaller(radii: tuple[int, ...], radius: int) -> int:
-    """The radius before this one; 0 for the first."""
-    return max((one for one in radii if one < radius), default=0)
+    def attack(target: int, radius: int) -> Poisoned:
+        return _stored(settings, task, features, [target], candidates, radius)
+
+    start = {target: attack(target, STATED) for target in named.tolist()}
+    found = {STATED: start}
+    for wanted, others in ((True, [r for r in reversed(radii) if r < STATED]),
+                           (False, [r for r in radii if r > STATED])):  # fmt: skip
+        row = start
+        for radius in others:
+            row = {
+                target: attack(target, radius) if bool(one.flipped.all()) is wanted else one
+                for target, one in row.items()
+            }
+            found[radius] = row
+    return {radius: found[radius] for radius in radii}
 
 
 def _together(settings: Settings, task: Task, features: Tensor, similar: Tensor) -> Found:
@@ -129,8 +141,12 @@ def _found(
     attacks: Mapping[str, Found],
 ) -> Findings:
     shares = {name: {r: _share(row) for r, row in rows.items()} for name, rows in attacks.items()}
-    single, each = attacks[TOGETHER][STATED][0], attacks[EACH][STATED]
-    poisons = [single, *(one for one in each.values() if bool(one.flipped.all()))]
+    single, each = attacks[SIMILAR][STATED][0], attacks[EACH][STATED]
+    poisons = [
+        single,
+        attacks[LEAST][STATED][0],
+        *(one for one in each.values() if bool(one.flipped.all())),
+    ]
     noticed = detection(settings, task, poisons)
     rows = _confidences(task, features, similar, single)
     setting = _setting(settings, task, features)

@@ -69,9 +69,12 @@ def _rank(found: Poisoned) -> tuple[int, float]:
 
 
 def _pull(head: Head, targets: Tensor, signs: Tensor) -> Tensor:
-    """The direction of the weights that raises the margins, by those that are still positive."""
+    """The direction of the weights that raises the number of targets that are right, smoothed.
+
+    It is the gradient of the sum of sigmoids of the margins: those near 0 count most.
+    """
     margins = signs * head.logits(targets)
-    return (signs * margins.sigmoid()) @ targets
+    return (signs * margins.sigmoid() * (-margins).sigmoid()) @ targets
 
 
 def _attack(

@@ -14,6 +14,7 @@ from nescio_papers.robust_deep_learning.poisoning_attack import Poisoned
 from nescio_papers.robust_deep_learning.poisoning_task import Images, Task, budget
 
 FALSE_ALARM = 0.05  # of the guard: the share of clean images that it may call OOD
+RISK = 0.3  # of the guard; it has no part in what it calls OOD
 TOP = 0.05  # share of the training images that a person looks at, by self-influence
 
 
@@ -58,13 +59,14 @@ def ranks(scores: Tensor) -> Tensor:
 def fitted_guard(settings: Settings, task: Task) -> Guard:
     """A guard of the clean head, fitted and calibrated on images that nothing was trained on."""
     count = min(budget(settings).reference, len(task.spare) // 2)
-    order = torch.arange(len(task.spare))
-    train, calibration = (_labeled(task.spare[order[part::2][:count]]) for part in (0, 1))
+    parts = (slice(count), slice(count, 2 * count))
+    train, calibration = (_labeled(task.spare[part]) for part in parts)
     made: Guard = make_guard(
         classifier(task),
         calibration,
         train=train,
         false_alarm=FALSE_ALARM,
+        risk=RISK,
         seed=settings.seed,
         progress=False,
     )

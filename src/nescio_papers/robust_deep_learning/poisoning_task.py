@@ -26,13 +26,13 @@ class Budget:
 
     others: int = size(50_000, quick=800)  # images of all classes that the network learns from
     epochs: int = size(8, quick=1)
-    per_class: int = size(300, quick=20)  # training images of the head
+    per_class: int = size(200, quick=20)  # training images of the head
     test: int = size(10_000, quick=200)  # images of all classes
-    named: int = size(60, quick=4)  # test images, each attacked by an image of its own
+    named: int = size(40, quick=4)  # test images, each attacked by an image of its own
     together: int = size(30, quick=5)  # test images attacked by one image
-    candidates: int = size(3, quick=1)  # training images that are tried for one test image
+    candidates: int = size(2, quick=1)  # training images that are tried for one test image
     many: int = size(10, quick=2)  # training images that are tried for test images together
-    steps: int = size(20, quick=3)
+    steps: int = size(16, quick=3)
     radii: tuple[int, ...] = size((2, 4, 8, 16, 32), quick=(8, 32))  # of 255
     reference: int = size(1000, quick=40)  # images that the guard is fitted and calibrated on
 

@@ -8,8 +8,9 @@ from nescio_papers.kit import Claim, Comparison, percent, table, verdict
 from nescio_papers.robust_deep_learning.poisoning_detectors import FALSE_ALARM, TOP
 
 SOURCE = "lecture, Data poisoning, on Koh and Liang (2017), section 5.2"
-EACH, TOGETHER = "each by an image of its own", "30 similar ones by one image"
-PUBLISHED = {EACH: 335 / 591, TOGETHER: 16 / 30}
+EACH = "each by an image of its own"
+SIMILAR, LEAST = "similar ones, all by one image", "the least confident, all by one image"
+PUBLISHED = {EACH: 335 / 591, SIMILAR: 16 / 30}
 STATED = 8  # the radius of the claims, of 255
 SLIDE = "Dog 97, 98, 98, 99, 98 % to fish 97, 93, 87, 63, 52 %"
 Shares = Mapping[str, Mapping[int, Interval]]  # attack -> radius -> share of flipped targets
@@ -18,14 +19,15 @@ Rows = Sequence[Mapping[str, Any]]  # targets with class and confidence before a
 
 def claims(shares: Shares, rows: Rows, noticed: Mapping[str, Any]) -> list[Claim]:
     """The slide's claim, the paper's share, and whether anybody notices."""
-    each, together = (shares[name][STATED] for name in (EACH, TOGETHER))
+    each, similar, least = (shares[name][STATED] for name in (EACH, SIMILAR, LEAST))
     flipped = [row for row in rows if row["after"][0] != row["before"][0]]
     return [
         Claim(
             SOURCE,
             "A small perturbation to one training example can change multiple test predictions.",
             f"one training image within {STATED}/255 flips {len(flipped)} of {len(rows)} similar "
-            f"test dogs ({interval(together)}): {listed(flipped)}",
+            f"test dogs, {interval(similar)}: {listed(flipped)}; another one flips "
+            f"{interval(least)} of the {len(rows)} that are right with the least confidence",
             verdict=verdict(len(flipped) > 1),
         ),
         Claim(
@@ -83,11 +85,11 @@ def _pair(answer: Sequence[Any]) -> str:
 def comparisons(shares: Shares) -> list[Comparison]:
     """The authors' shares beside ours."""
     note = "Inception features of 900 ImageNet dogs and 900 fish; here {0}"
-    here = "a small network and 300 dogs, 300 frogs of CIFAR-10"
+    here = "a small network, 200 dogs and 200 frogs of CIFAR-10"
     return [
         Comparison(f"flipped test images, {name}, %", 100 * PUBLISHED[name],
                    100 * shares[name][STATED].value, note=note.format(here))
-        for name in (EACH, TOGETHER)
+        for name in PUBLISHED
     ]  # fmt: skip
 
 
@@ -108,13 +110,15 @@ def page(setting: Mapping[str, Any], shares: Shares, rows: Rows, noticed: Mappin
             "the last.",
             f"The named set: the first {setting['named']} test dogs in the order of the file that "
             "the clean head gets right, each attacked by one of the "
-            f"{setting['candidates']} training images whose pixels have the most influence on it; "
-            f"and the first of these dogs with the {setting['together'] - 1} test dogs that are "
-            "nearest to it in features and right too, attacked together by one of "
-            f"{setting['many']} images. A test image that is flipped counts at all larger radii. "
+            f"{setting['candidates']} training images whose pixels have the most influence on it. "
+            f"Two sets are attacked together by one of {setting['many']} images: the first of "
+            f"these dogs with the {setting['together'] - 1} test dogs that are nearest to it in "
+            f"features and right too, and the {setting['together']} test dogs that are right with "
+            "the least confidence. A test image that is flipped counts at all larger radii; those "
+            f"that are not within {STATED}/255 are not attacked within less. "
             "Shares with exact intervals (Clopper and Pearson).",
             table(["flipped within", *(f"{radius}/255" for radius in radii)], cells),
-            f"The test dogs attacked together, within {STATED}/255 (the slide: {SLIDE}):",
+            f"The similar test dogs attacked together, within {STATED}/255 (the slide: {SLIDE}):",
             table(["test image", "before", "after"], answers),
             f"Who notices the change: {noticed_words(noticed)}. The guard is that of the clean "
             "head; it was fitted and calibrated on other images of both classes.",
