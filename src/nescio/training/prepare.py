@@ -163,8 +163,8 @@ def _check_marked(y: Tensor, task: str, ignore_index: int | None) -> None:
     if marked:
         raise NescioError(
             f"{marked} of {len(y)} labels are -1, which is not a class; if it marks samples "
-            "without a label, train on (x[y >= 0], y[y >= 0]) with unlabeled=x[y < 0], or leave them out "
-            "by ignore_index=-1"
+            "without a label, train on (x[y >= 0], y[y >= 0]) with unlabeled=x[y < 0], or leave "
+            "them out by ignore_index=-1"
         )
 
 
