@@ -32,8 +32,7 @@ from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
-from nescio.nets import encoded
-from nescio.nets.factory import needed_by
+from nescio.nets import encoded, needed_by
 from nescio.training.recipe import Recipe
 from nescio.training.train import train as train_model
 
