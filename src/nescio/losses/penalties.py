@@ -12,6 +12,7 @@ divergence of the weights from the prior, divided by N, so that the batches of a
 import fnmatch
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -36,7 +37,8 @@ def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
         squares = [weight.flatten(1).square().sum(1) for weight in forward.parameters.values()]
         return strength * torch.stack(squares).sum(0)
 
-    return plus(base, f"weight_decay({base.description}, {strength=})", term, of_weights=True)
+    added = plus(base, f"weight_decay({base.description}, {strength=})", term, of_weights=True)
+    return replace(added, decay=None if base.decay is None else base.decay + strength)
 
 
 @losses.register

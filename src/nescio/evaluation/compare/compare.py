@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from nescio.core import Head, NescioError, unknown
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations
 from nescio.detectors.observe.layers import Pool
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
 from nescio.metrics.ranking import Positive

@@ -7,8 +7,7 @@ import torch
 
 from nescio.calibration import fit_temperature
 from nescio.core import Categorical, DataSet, NescioError, Numbers, Row, check_labels, numbers
-from nescio.detectors import Detector, measured, msp
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector, measured, msp
 from nescio.detectors.failure.outputs import EXTRA, without_score
 from nescio.evaluation.compare.comparison import About, Array, Comparison, SubjectAbout
 from nescio.evaluation.compare.ood_inputs import pieces

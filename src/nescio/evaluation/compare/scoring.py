@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from nescio.core import Inputs, NescioError
 from nescio.core.registry import measures
-from nescio.detectors import Detector
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.observe import observe
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.comparison import SubjectAbout

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from nescio import detectors as _detectors
 from nescio.core import Categorical, Dirichlet, NescioError, numbers, options_for, parse, unknown
 from nescio.core.registry import detectors, measures
-from nescio.detectors import Detector, measured
-from nescio.detectors.activations import Activations
+from nescio.detectors import Activations, Detector, measured
 from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare.ood_inputs import AdversarialNoise, AdversarialSamples, pieces
 from nescio.models import Predictor, plain

@@ -1,0 +1,184 @@
+"""Fit: what influence on any test sample needs of a network and its training data, once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from nescio.applications.influence.head_reading import head_reading, observed, only_member
+from nescio.applications.influence.linear_head import LinearHead
+from nescio.applications.influence.newton import refitted
+from nescio.applications.influence.objective import objective_of
+from nescio.applications.influence.solvers import (
+    MEMORY,
+    ConjugateGradients,
+    Exact,
+    Problem,
+    check_memory,
+    factored,
+)
+from nescio.applications.influence.whole_network import whole_network
+from nescio.core import Head, NescioError, unknown
+from nescio.detectors import Activations
+from nescio.detectors.observe.network import head_of
+from nescio.losses import Loss
+from nescio.models import with_head
+from nescio.nets import Output
+
+PARAMETERS, SOLVERS = ("last", "all"), ("exact", "cg")
+LIMIT = 1e-6  # of the gradient norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit:
+    """How far a last layer moved when it was fitted to the minimum, on the training data."""
+
+    steps: int  # Newton steps
+    gradient_norm: float  # before
+    changed: float  # the share of samples with another predicted class; of a regression 0
+    shift: float  # mean over samples of the largest change of a probability, or of an output
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Minimum:
+    """A network at the minimum of its objective, with its Hessian to solve with."""
+
+    problem: Problem
+    parameters: str  # last or all
+    solve: Exact | ConjugateGradients
+    damping: float
+    gradient_norm: float
+    refit: Refit | None
+
+    def __repr__(self) -> str:
+        return (
+            f"Minimum({self.problem.size} parameters ({self.parameters}), "
+            f"{self.problem.samples} samples, gradient norm {self.gradient_norm:.2g})"
+        )
+
+    def removal(self, vectors: Tensor) -> Tensor:
+        """Solutions `(T, P)` times the effect of removing each sample, `(T, N)`.
+
+        Without sample i of n, and with the mean over the others, the weights move by about
+        H^-1 (g_i + the gradient of the weight decay) / n.
+        """
+        products = self.problem.products(vectors)
+        return (products + (vectors @ self.problem.penalty)[:, None]) / self.problem.samples
+
+
+def fit(
+    source: Any,
+    train: Any,
+    *,
+    parameters: str = "last",
+    solver: str = "exact",
+    damping: float = 0.0,
+    weight_decay: float | None = None,
+    loss: Loss | None = None,
+    refit: bool | None = None,
+    limit: float = LIMIT,
+    head: Head | str | None = None,
+    output: Output = None,
+    tolerance: float = 1e-8,
+    iterations: int = 1000,
+    batch_size: int = 256,
+    memory: int = MEMORY,
+) -> Minimum:
+    """What influence on any test samples needs; options as those of `influence`."""
+    _check_names(parameters, solver, refit)
+    if not damping >= 0 or not limit > 0:
+        raise NescioError(f"damping is 0 or more, limit above 0, got {damping} and {limit}")
+    if isinstance(train, Activations):
+        head = head or head_of(train.about)
+    source = with_head(source, train, head=head, output=output)
+    said: dict[str, Any] = {"loss": loss, "weight_decay": weight_decay}
+    problem: Problem
+    if parameters == "last":
+        problem, moved = _last_layer(source, train, limit, refit=refit is not False, **said)
+    else:
+        member, moved = only_member(source), None
+        objective = objective_of(source, member.head, refit=False, **said)
+        problem = whole_network(member, train, objective, batch_size=batch_size)
+    norm = float(problem.value_and_gradient()[1].norm())
+    _check_converged(norm, limit, parameters)
+    if solver == "exact":
+        check_memory(problem.size, memory)
+        solve: Exact | ConjugateGradients = Exact(factored(problem.hessian(), damping))
+    else:
+        solve = ConjugateGradients(
+            product=problem.hessian_product,
+            damping=damping,
+            tolerance=tolerance,
+            iterations=iterations,
+        )
+    made = {"parameters": parameters, "damping": damping, "gradient_norm": norm, "refit": moved}
+    return Minimum(problem=problem, solve=solve, **made)  # type: ignore[arg-type]
+
+
+def _check_names(parameters: str, solver: str, refit: bool | None) -> None:
+    if parameters not in PARAMETERS:
+        raise NescioError(unknown("parameters", parameters, PARAMETERS))
+    if solver not in SOLVERS:
+        raise NescioError(unknown("solver", solver, SOLVERS))
+    if refit and parameters == "all":
+        raise NescioError("only a last layer is fitted again; leave refit out, or train further")
+
+
+def _last_layer(
+    source: Any,
+    train: Any,
+    limit: float,
+    *,
+    refit: bool,
+    loss: Loss | None,
+    weight_decay: float | None,
+) -> tuple[LinearHead, Refit | None]:
+    seen = observed(source, train)
+    reading = head_reading(source, seen)
+    objective = objective_of(source, reading.head, loss, weight_decay, refit=refit)
+    features, targets = reading.seen(seen, labels=True)
+    assert targets is not None
+    problem = LinearHead(
+        features=features,
+        targets=targets,
+        weight=reading.weight,
+        has_bias=reading.layer.bias is not None,
+        objective=objective,
+        reading=reading,
+    )
+    if not refit:
+        return problem, None
+    before = float(problem.value_and_gradient()[1].norm())
+    there, steps = refitted(problem, limit)
+    changed, shift = _movement(problem, there)
+    return there, Refit(steps=steps, gradient_norm=before, changed=changed, shift=shift)
+
+
+def _movement(before: LinearHead, after: LinearHead) -> tuple[float, float]:
+    """The share of samples whose class changed, and the mean of their largest changes."""
+    if before is after:
+        return 0.0, 0.0
+    changed = shift = 0.0
+    for _, features, _ in before.blocks():
+        old, new = (features @ one.weight.T for one in (before, after))
+        if before.head.task == "classification":
+            old, new = (before.head.logits(z).softmax(-1) for z in (old, new))
+            changed += float((old.argmax(-1) != new.argmax(-1)).sum())
+        shift += float((old - new).abs().amax(-1).sum())
+    return changed / before.samples, shift / before.samples
+
+
+def _check_converged(norm: float, limit: float, parameters: str) -> None:
+    if norm <= limit:
+        return
+    way = (
+        "refit=True fits the last layer to its minimum first"
+        if parameters == "last"
+        else "train to a minimum (optimizer='lbfgs', batch_size=None, float64), or use "
+        "parameters='last', which fits the last layer to its minimum"
+    )
+    raise NescioError(
+        f"the network is not at a minimum of its objective: the gradient norm is {norm:.3g}, above "
+        f"limit={limit:g}, so what a sample does to the minimum says little about it; {way}. A "
+        "wrong loss= or weight_decay= has the same effect; limit= allows more"
+    )
