@@ -131,8 +131,8 @@ def _entropies(prediction: Classification) -> Tensor:
     """The entropy of the label under each member, `(M, n)`; of a Dirichlet, the mean over it."""
     if not isinstance(prediction, Dirichlet):
         return measures.entropy(prediction.member_log_probs)
-    alone = Dirichlet(prediction.log_alpha.flatten(0, 1)[None])
-    return measures.expected_entropy(alone).unflatten(0, (prediction.members, -1))
+    alone = Dirichlet(prediction.log_alpha.flatten(0, 1)[None])  # members are samples
+    return measures.expected_entropy(alone).reshape(prediction.members, -1)
 
 
 def _thinned(weight: Tensor, samples: int, draw: float) -> tuple[Tensor, Tensor]:
