@@ -1,0 +1,172 @@
+"""Part `active-learning`: MNIST from 20 labels, and MNIST with every image three times."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from nescio.applications.active_learning import Curves
+from nescio.core import as_batch
+from nescio.evaluation.compare import Absent
+from nescio_papers.kit import Findings, Settings, absent, judged
+from nescio_papers.robust_deep_learning.active_pictures import asked_figure, errors_figure
+from nescio_papers.robust_deep_learning.active_runs import (
+    BALD,
+    BATCH,
+    BATCH_OF_5,
+    COPIES,
+    DELTA_BALD,
+    DELTA_CONFIDENCE,
+    DELTA_ENTROPY,
+    DROPOUT,
+    ENTROPY,
+    HIDDEN,
+    MNIST,
+    NOISE,
+    RANDOM,
+    RATIO,
+    REPEATED,
+    START,
+    STEP,
+    Budget,
+    budget,
+    curves,
+    digits,
+)
+from nescio_papers.robust_deep_learning.active_transfer import (
+    Errors,
+    transfer_claim,
+    transfer_table,
+    transferred,
+)
+from nescio_papers.robust_deep_learning.active_verdicts import (
+    Named,
+    claims,
+    comparisons,
+    distinct,
+    numbers,
+    overview,
+)
+
+ERRORS, ON_COPIES = "active-learning-errors.png", "active-learning-repeated.png"
+ASKED, COPIES_ASKED = "active-learning-asked.png", "active-learning-copies.png"
+UNDER_DROPOUT = (RANDOM, BALD, BATCH, BATCH_OF_5, RATIO, ENTROPY)
+STYLES = {  # numbers of color and dashes: a delta posterior is dotted
+    RANDOM: (7, 0),
+    BALD: (0, 0),
+    BATCH: (2, 0),
+    BATCH_OF_5: (2, 1),
+    RATIO: (1, 0),
+    ENTROPY: (3, 0),
+    DELTA_BALD: (0, 3),
+    DELTA_CONFIDENCE: (1, 3),
+    DELTA_ENTROPY: (3, 3),
+}
+BATCHES = 2  # that are shown
+BY_POSTERIOR = (RANDOM, BALD, DELTA_BALD, RATIO, DELTA_CONFIDENCE, ENTROPY, DELTA_ENTROPY)
+
+
+def run(settings: Settings) -> Findings:
+    """Learning curves of all methods, judged and drawn."""
+    sizes = budget(settings)
+    images = digits(sizes)
+    if isinstance(images, Absent):
+        return absent("MNIST", images.why)
+    every = curves(settings)
+    found, repeated = every[MNIST], every[REPEATED]
+    other, count = transferred(settings, found, images), len(images.train[0])
+    return Findings(
+        numbers={
+            **{pool: numbers(part) for pool, part in every.items()},
+            "different_images": {name: distinct(own, count) for name, own in repeated.items()},
+            "convolutions": {
+                str(labels): {name: own.numbers() for name, own in row.items()}
+                for labels, row in other.items()
+            },
+            "processor_seconds": _seconds(found, repeated),
+        },
+        figures=_figures(found, repeated, images.train[0]),
+        captions=CAPTIONS,
+        comparisons=comparisons(found),
+        claims=judged(settings, [*claims(found, repeated, count), transfer_claim(other)]),
+        text=_text(found, repeated, other, sizes, count),
+    )
+
+
+def _seconds(*parts: Named) -> float:
+    return float(sum(own.seconds.sum() for part in parts for own in part.values()))
+
+
+def _figures(found: Named, repeated: Named, pool: Tensor) -> dict[str, Figure]:
+    groups = {
+        "acquisitions under MC dropout": {name: found[name] for name in UNDER_DROPOUT},
+        "MC dropout and a delta posterior": {name: found[name] for name in BY_POSTERIOR},
+    }
+    shown = {
+        name: _batches(found[name], len(pool)) for name in (RANDOM, BALD, BATCH, RATIO, ENTROPY)
+    }
+    copies = {name: _batches(repeated[name], len(pool)) for name in (RANDOM, BALD, BATCH)}
+    again = {f"each image {COPIES} times, with noise": repeated}
+    return {
+        ERRORS: errors_figure(
+            groups, STYLES, "Active learning on MNIST: test error against labels"
+        ),
+        ON_COPIES: errors_figure(again, STYLES, "Active learning on repeated MNIST"),
+        ASKED: asked_figure(as_batch(pool), shown, "The first images that were asked for"),
+        COPIES_ASKED: asked_figure(
+            as_batch(pool), copies, "The first images that were asked for on repeated MNIST"
+        ),
+    }
+
+
+def _batches(curves: Curves, images: int) -> list[list[int]]:
+    """The first batches of the first seed, as images of MNIST."""
+    size = int(curves.settings["size"])
+    first = curves.acquired[0, START : START + BATCHES * size] % images
+    return [batch.tolist() for batch in np.split(first, range(size, len(first), size))]
+
+
+CAPTIONS = {
+    ERRORS: "Test error on MNIST against the number of labels, means over seeds with 95 % "
+    "intervals (Student's t). Left: acquisitions under MC dropout. Right: the same under a delta "
+    "posterior, the network as it is; the curve of BALD is then that of random choice.",
+    ON_COPIES: "The same where each image is in the pool three times, with small noise.",
+    ASKED: "The first two batches of ten images that the first seed asked for, after the same 20 "
+    "labels.",
+    COPIES_ASKED: "The same on repeated MNIST: BALD asks for several copies of one image.",
+}
+
+
+def _text(found: Named, repeated: Named, other: Errors, sizes: Budget, images: int) -> str:
+    minutes = _seconds(found, repeated) / 60
+    return "\n\n".join(
+        [
+            f"From {START} labels, two of each digit, {STEP} more at a time. The pool is all "
+            f"{images:,} training images; in each step {sizes.candidates:,} of them without a "
+            "label are drawn and scored. On repeated MNIST, each image is in the pool "
+            f"{COPIES} times, with noise of {NOISE:.3f} (pixels are in [0, 1]), and all "
+            f"{COPIES * images:,} are scored. {sizes.seeds} seeds; the start of a seed is the same "
+            "for all methods, so differences are taken in pairs. Networks start from new weights "
+            "in each step, and those of all seeds train in one stack.",
+            "**The networks are not those of the published runs.** They have fixed filters, which "
+            "are not learned (amplitudes of 8 directions at 2 scales, and brightness, at 7x7 "
+            f"positions), then a hidden layer of {HIDDEN} units with dropout {DROPOUT} and the "
+            "classes. The published networks learn their convolutions, which would take about ten "
+            "times the 60 minutes on two cores that this experiment may take. "
+            f"Each network is trained with {sizes.updates} updates of Adam (batches of "
+            f"{sizes.batch}, learning rate {sizes.rate:g} falling as a cosine), without "
+            "augmentation and without validation labels. Filters and training were chosen with "
+            "pools of the first 50,000 training images and the accuracy on the other 10,000, never "
+            f"on test images. Posterior: {sizes.passes} passes of MC dropout, or the network as it "
+            "is (delta). Test errors are those of the network without dropout, for all methods, so "
+            "that only the labels differ.",
+            f"Everything took {minutes:.0f} minutes of one processor core, on a busy machine, "
+            "without the learned convolutions below and without the features of the images.",
+            "MNIST:",
+            overview(found),
+            "Repeated MNIST:",
+            overview(repeated),
+            "Test errors of another network, which learns its convolutions (32 and 64 of 5x5, "
+            f"{sizes.convolution_updates} updates), on labels that the small networks chose:",
+            transfer_table(other),
+        ]
+    )
