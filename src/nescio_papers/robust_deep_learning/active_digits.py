@@ -1,5 +1,7 @@
 """Part `active-learning`: MNIST from 20 labels, and MNIST with every image three times."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from nescio.applications.active_learning import Curves
 from nescio.core import as_batch
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Findings, Settings, absent, judged
+from nescio_papers.kit import Findings, Settings, absent, judged, spread
 from nescio_papers.robust_deep_learning.active_pictures import asked_figure, errors_figure
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
@@ -73,22 +75,25 @@ def run(settings: Settings) -> Findings:
         return absent("MNIST", images.why)
     every = curves(settings)
     found, repeated = every[MNIST], every[REPEATED]
-    other, count = transferred(settings, found, images), len(images.train[0])
+    other = transferred(settings, found, images)
+    copied = spread(images.train, sizes.copied)[0]
     return Findings(
         numbers={
             **{pool: numbers(part) for pool, part in every.items()},
-            "different_images": {name: distinct(own, count) for name, own in repeated.items()},
+            "different_images": {
+                name: distinct(own, len(copied)) for name, own in repeated.items()
+            },
             "convolutions": {
                 str(labels): {name: own.numbers() for name, own in row.items()}
                 for labels, row in other.items()
             },
             "processor_seconds": _seconds(found, repeated),
         },
-        figures=_figures(found, repeated, images.train[0]),
+        figures=_figures(found, repeated, images.train[0], copied),
         captions=CAPTIONS,
         comparisons=comparisons(found),
-        claims=judged(settings, [*claims(found, repeated, count), transfer_claim(other)]),
-        text=_text(found, repeated, other, sizes, count),
+        claims=judged(settings, [*claims(found, repeated, len(copied)), transfer_claim(other)]),
+        text=_text(every, other, sizes, (len(images.train[0]), len(copied))),
     )
 
 
@@ -96,7 +101,7 @@ def _seconds(*parts: Named) -> float:
     return float(sum(own.seconds.sum() for part in parts for own in part.values()))
 
 
-def _figures(found: Named, repeated: Named, pool: Tensor) -> dict[str, Figure]:
+def _figures(found: Named, repeated: Named, pool: Tensor, copied: Tensor) -> dict[str, Figure]:
     groups = {
         "acquisitions under MC dropout": {name: found[name] for name in UNDER_DROPOUT},
         "MC dropout and a delta posterior": {name: found[name] for name in BY_POSTERIOR},
@@ -104,7 +109,7 @@ def _figures(found: Named, repeated: Named, pool: Tensor) -> dict[str, Figure]:
     shown = {
         name: _batches(found[name], len(pool)) for name in (RANDOM, BALD, BATCH, RATIO, ENTROPY)
     }
-    copies = {name: _batches(repeated[name], len(pool)) for name in (RANDOM, BALD, BATCH)}
+    copies = {name: _batches(repeated[name], len(copied)) for name in (RANDOM, BALD, BATCH)}
     again = {f"each image {COPIES} times, with noise": repeated}
     return {
         ERRORS: errors_figure(
@@ -113,7 +118,7 @@ def _figures(found: Named, repeated: Named, pool: Tensor) -> dict[str, Figure]:
         ON_COPIES: errors_figure(again, STYLES, "Active learning on repeated MNIST"),
         ASKED: asked_figure(as_batch(pool), shown, "The first images that were asked for"),
         COPIES_ASKED: asked_figure(
-            as_batch(pool), copies, "The first images that were asked for on repeated MNIST"
+            as_batch(copied), copies, "The first images that were asked for on repeated MNIST"
         ),
     }
 
@@ -136,22 +141,23 @@ CAPTIONS = {
 }
 
 
-def _text(found: Named, repeated: Named, other: Errors, sizes: Budget, images: int) -> str:
-    minutes = _seconds(found, repeated) / 60
+def _text(every: Mapping[str, Named], other: Errors, sizes: Budget, images: tuple[int, int]) -> str:
+    pool, copied = images
     return "\n\n".join(
         [
             f"From {START} labels, two of each digit, {STEP} more at a time. The pool is all "
-            f"{images:,} training images; in each step {sizes.candidates:,} of them without a "
-            "label are drawn and scored. On repeated MNIST, each image is in the pool "
-            f"{COPIES} times, with noise of {NOISE:.3f} (pixels are in [0, 1]), and all "
-            f"{COPIES * images:,} are scored. {sizes.seeds} seeds; the start of a seed is the same "
-            "for all methods, so differences are taken in pairs. Networks start from new weights "
-            "in each step, and those of all seeds train in one stack.",
+            f"{pool:,} training images; in each step {sizes.candidates:,} of them without a label "
+            f"are drawn and scored. Repeated MNIST has {copied:,} of the images, each {COPIES} "
+            f"times with noise of {NOISE:.3f} (pixels are in [0, 1]); all {COPIES * copied:,} are "
+            f"scored. {sizes.seeds} seeds; the start of a seed is the same for all methods, so "
+            "differences are taken in pairs. Networks start from new weights in each step, and "
+            "those of all seeds train in one stack.",
             "**The networks are not those of the published runs.** They have fixed filters, which "
             "are not learned (amplitudes of 8 directions at 2 scales, and brightness, at 7x7 "
             f"positions), then a hidden layer of {HIDDEN} units with dropout {DROPOUT} and the "
-            "classes. The published networks learn their convolutions, which would take about ten "
-            "times the 60 minutes on two cores that this experiment may take. "
+            "classes. The published networks learn their convolutions, which would take several "
+            "times the hour on two cores that this experiment may take; at the end of this page "
+            "such a network learns from the same labels. "
             f"Each network is trained with {sizes.updates} updates of Adam (batches of "
             f"{sizes.batch}, learning rate {sizes.rate:g} falling as a cosine), without "
             "augmentation and without validation labels. Filters and training were chosen with "
@@ -159,14 +165,11 @@ def _text(found: Named, repeated: Named, other: Errors, sizes: Budget, images: i
             f"on test images. Posterior: {sizes.passes} passes of MC dropout, or the network as it "
             "is (delta). Test errors are those of the network without dropout, for all methods, so "
             "that only the labels differ.",
-            f"Everything took {minutes:.0f} minutes of one processor core, on a busy machine, "
-            "without the learned convolutions below and without the features of the images.",
-            "MNIST:",
-            overview(found),
-            "Repeated MNIST:",
-            overview(repeated),
-            "Test errors of another network, which learns its convolutions (32 and 64 of 5x5, "
-            f"{sizes.convolution_updates} updates), on labels that the small networks chose:",
+            f"All curves took {_seconds(*every.values()) / 60:.0f} minutes of one processor core, "
+            "on a busy machine, without the features of images and the learned convolutions.",
+            *(part for name, found in every.items() for part in (f"{name}:", overview(found))),
+            "Test errors of a network that learns its convolutions (32 and 64 of 5x5, then 128 "
+            f"units; {sizes.convolution_updates} updates, not tuned), on labels that others chose:",
             transfer_table(other),
         ]
     )

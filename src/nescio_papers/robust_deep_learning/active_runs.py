@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from nescio_papers.kit import (
     full_and_quick,
     size,
     slug,
+    spread,
 )
 from nescio_papers.robust_deep_learning.active_features import edges
 
@@ -38,7 +39,8 @@ RANDOM, BALD, BATCH, RATIO, ENTROPY = (
     "variation ratio",
     "entropy",
 )
-BATCH_OF_5 = "BatchBALD, 5 at a time"
+BATCH_OF_5, BALD_20 = "BatchBALD, 5 at a time", "BALD, 20 passes"
+JOINT = "batchbald,samples=300"
 DELTA_BALD, DELTA_CONFIDENCE, DELTA_ENTROPY = (
     "BALD, delta",
     "least confidence, delta",
@@ -56,8 +58,10 @@ class Budget:
     few: int = size(310, quick=40)  # at the end of repeated MNIST and of batches of 5
     some: int = size(250, quick=30)  # that learned convolutions are trained with too
     seeds: int = size(5, quick=2)
-    passes: int = size(20, quick=4)  # of MC dropout
+    passes: int = size(50, quick=4)  # of MC dropout
+    few_passes: int = size(20, quick=3)
     candidates: int = size(5000, quick=100)  # that are scored in a step
+    copied: int = size(20_000, quick=100)  # images of repeated MNIST; all copies are scored
     updates: int = size(300, quick=10)  # of each network
     convolution_updates: int = size(500, quick=3)
     batch: int = size(64, quick=32)
@@ -74,25 +78,25 @@ class Method:
 
     acquisition: str
     pool: str = MNIST
-    dropout: bool = True  # MC dropout; otherwise the network as it is, a delta posterior
+    passes: str | None = "passes"  # of MC dropout, by the budget; None: a delta posterior
     batch: int = STEP
     short: bool = False  # ends at few labels
 
 
 METHODS: Mapping[str, Method] = {
     BALD: Method(acquisition="bald"),
-    BATCH: Method(acquisition="batchbald"),
-    RANDOM: Method(acquisition="random"),
+    BALD_20: Method(acquisition="bald", passes="few_passes"),
+    BATCH: Method(acquisition=JOINT),
+    RANDOM: Method(acquisition="random", passes=None),
     RATIO: Method(acquisition="variation_ratio"),
     ENTROPY: Method(acquisition="entropy"),
-    BATCH_OF_5: Method(acquisition="batchbald", batch=5, short=True),
-    DELTA_BALD: Method(acquisition="bald", dropout=False),
-    DELTA_CONFIDENCE: Method(acquisition="least_confidence", dropout=False),
-    DELTA_ENTROPY: Method(acquisition="entropy", dropout=False),
+    BATCH_OF_5: Method(acquisition=JOINT, batch=5, short=True),
+    DELTA_BALD: Method(acquisition="bald", passes=None),
+    DELTA_CONFIDENCE: Method(acquisition="least_confidence", passes=None),
+    DELTA_ENTROPY: Method(acquisition="entropy", passes=None),
 }
 ON_COPIES: Mapping[str, Method] = {
-    name: Method(acquisition=METHODS[name].acquisition, pool=REPEATED, short=True)
-    for name in (BATCH, BALD, RANDOM)
+    name: replace(METHODS[name], pool=REPEATED, short=True) for name in (BATCH, BALD, RANDOM)
 }
 Task = tuple[Settings, str, Method]
 
@@ -138,7 +142,7 @@ def run_method(task: Task) -> None:
         size=method.batch,
         labels=sizes.few if method.short else sizes.labels,
         seeds=sizes.seeds,
-        passes=sizes.passes if method.dropout else 0,
+        passes=getattr(sizes, method.passes) if method.passes else 0,
         test_passes=0,
         candidates=sizes.candidates if method.pool == MNIST else None,
         epochs=lambda labels: epochs(labels, sizes.updates, sizes.batch),
@@ -169,6 +173,7 @@ def features(sizes: Budget, name: str) -> tuple[tuple[Tensor, Tensor], tuple[Ten
     assert isinstance(found, InData)
     x, y = found.train
     if name == REPEATED:
+        x, y = spread(found.train, sizes.copied)
         pool, y = torch.cat([edges(noisy(x, copy)) for copy in range(COPIES)]), y.repeat(COPIES)
     else:
         pool = edges(x)

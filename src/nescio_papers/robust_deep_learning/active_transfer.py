@@ -9,7 +9,7 @@ from torch import nn
 
 from nescio.applications.active_learning import Curves
 from nescio.models import Model
-from nescio.training import train
+from nescio.training.train import train
 from nescio_papers.kit import (
     Claim,
     InData,
