@@ -32,7 +32,7 @@ NEGLIGIBLE = 1e-9  # the probability of all configurations that may be left out
 def batchbald(candidates: Candidates, *, samples: int = 1000) -> Picked:
     """Mutual information of the labels of the whole batch and the member, in nats, greedily.
 
-    samples: configurations of the labels of the batch so far; of at most so many, all are used.
+    samples: the number of configurations of the labels of the batch so far that are used, at most.
     """
     if samples < 1:
         raise NescioError(f"samples must be a whole number from 1 up, got {samples}")
@@ -131,8 +131,8 @@ def _entropies(prediction: Classification) -> Tensor:
     """The entropy of the label under each member, `(M, n)`; of a Dirichlet, the mean over it."""
     if not isinstance(prediction, Dirichlet):
         return measures.entropy(prediction.member_log_probs)
-    alone = Dirichlet(prediction.log_alpha.flatten(0, 1)[None])
-    return measures.expected_entropy(alone).unflatten(0, (prediction.members, -1))
+    alone = Dirichlet(prediction.log_alpha.flatten(0, 1)[None])  # members are samples
+    return measures.expected_entropy(alone).reshape(prediction.members, -1)
 
 
 def _thinned(weight: Tensor, samples: int, draw: float) -> tuple[Tensor, Tensor]:
