@@ -9,8 +9,9 @@ from torch import Tensor
 from nescio.applications.active_learning import Curves
 from nescio.core import as_batch
 from nescio.evaluation.compare import Absent
+from nescio.report.plots.learning_curve_plot import learning_curves
 from nescio_papers.kit import Findings, Settings, absent, judged, spread
-from nescio_papers.robust_deep_learning.active_pictures import asked_figure, errors_figure
+from nescio_papers.robust_deep_learning.active_pictures import asked_figure
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
     BATCH,
@@ -49,20 +50,10 @@ from nescio_papers.robust_deep_learning.active_verdicts import (
     overview,
 )
 
-ERRORS, ON_COPIES = "active-learning-errors.png", "active-learning-repeated.png"
+ERRORS, POSTERIORS = "active-learning-errors.png", "active-learning-posteriors.png"
+ON_COPIES = "active-learning-repeated.png"
 ASKED, COPIES_ASKED = "active-learning-asked.png", "active-learning-copies.png"
 UNDER_DROPOUT = (RANDOM, BALD, BATCH, BATCH_OF_5, RATIO, ENTROPY)
-STYLES = {  # numbers of color and dashes: a delta posterior is dotted
-    RANDOM: (7, 0),
-    BALD: (0, 0),
-    BATCH: (2, 0),
-    BATCH_OF_5: (2, 1),
-    RATIO: (1, 0),
-    ENTROPY: (3, 0),
-    DELTA_BALD: (0, 3),
-    DELTA_CONFIDENCE: (1, 3),
-    DELTA_ENTROPY: (3, 3),
-}
 BATCHES = 2  # that are shown
 BY_POSTERIOR = (RANDOM, BALD, DELTA_BALD, RATIO, DELTA_CONFIDENCE, ENTROPY, DELTA_ENTROPY)
 
@@ -102,20 +93,23 @@ def _seconds(*parts: Named) -> float:
 
 
 def _figures(found: Named, repeated: Named, pool: Tensor, copied: Tensor) -> dict[str, Figure]:
-    groups = {
-        "acquisitions under MC dropout": {name: found[name] for name in UNDER_DROPOUT},
-        "MC dropout and a delta posterior": {name: found[name] for name in BY_POSTERIOR},
-    }
     shown = {
         name: _batches(found[name], len(pool)) for name in (RANDOM, BALD, BATCH, RATIO, ENTROPY)
     }
     copies = {name: _batches(repeated[name], len(copied)) for name in (RANDOM, BALD, BATCH)}
-    again = {f"each image {COPIES} times, with noise": repeated}
-    return {
-        ERRORS: errors_figure(
-            groups, STYLES, "Active learning on MNIST: test error against labels"
+    curves = {
+        ERRORS: ("acquisitions under MC dropout", {name: found[name] for name in UNDER_DROPOUT}),
+        POSTERIORS: (
+            "MC dropout or a delta posterior",
+            {name: found[name] for name in BY_POSTERIOR},
         ),
-        ON_COPIES: errors_figure(again, STYLES, "Active learning on repeated MNIST"),
+        ON_COPIES: (f"each image {COPIES} times, with noise", repeated),
+    }
+    return {
+        **{
+            file: learning_curves(part, title=f"Active learning on MNIST: {what}", show="error")
+            for file, (what, part) in curves.items()
+        },
         ASKED: asked_figure(as_batch(pool), shown, "The first images that were asked for"),
         COPIES_ASKED: asked_figure(
             as_batch(copied), copies, "The first images that were asked for on repeated MNIST"
@@ -131,9 +125,10 @@ def _batches(curves: Curves, images: int) -> list[list[int]]:
 
 
 CAPTIONS = {
-    ERRORS: "Test error on MNIST against the number of labels, means over seeds with 95 % "
-    "intervals (Student's t). Left: acquisitions under MC dropout. Right: the same under a delta "
-    "posterior, the network as it is; the curve of BALD is then that of random choice.",
+    ERRORS: "Test error on MNIST against the number of labels, under MC dropout: means "
+    "over seeds with 95 % intervals.",
+    POSTERIORS: "Test error under MC dropout and under a delta posterior, the network as it is: "
+    "the curve of BALD is then that of random choice.",
     ON_COPIES: "The same where each image is in the pool three times, with small noise.",
     ASKED: "The first two batches of ten images that the first seed asked for, after the same 20 "
     "labels.",

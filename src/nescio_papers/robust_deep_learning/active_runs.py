@@ -40,7 +40,7 @@ RANDOM, BALD, BATCH, RATIO, ENTROPY = (
     "entropy",
 )
 BATCH_OF_5, BALD_20 = "BatchBALD, 5 at a time", "BALD, 20 passes"
-JOINT = "batchbald,samples=300"
+JOINT = "batchbald,samples=100"
 DELTA_BALD, DELTA_CONFIDENCE, DELTA_ENTROPY = (
     "BALD, delta",
     "least confidence, delta",
@@ -61,7 +61,7 @@ class Budget:
     passes: int = size(50, quick=4)  # of MC dropout
     few_passes: int = size(20, quick=3)
     candidates: int = size(5000, quick=100)  # that are scored in a step
-    copied: int = size(20_000, quick=100)  # images of repeated MNIST; all copies are scored
+    copied: int = size(10_000, quick=100)  # images of repeated MNIST; all copies are scored
     updates: int = size(300, quick=10)  # of each network
     convolution_updates: int = size(500, quick=3)
     batch: int = size(64, quick=32)

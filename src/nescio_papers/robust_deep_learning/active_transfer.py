@@ -4,6 +4,7 @@ The layers are those of Kirsch et al. (2019), with dropout before the last layer
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import nn
 
@@ -81,7 +82,7 @@ def _trained(settings: Settings, name: str, curves: Curves, labels: int, images:
 
 def _errors(model: Model, images: InData) -> Sample:
     x, y = images.test
-    prediction = model(x)
+    prediction: Any = model(x)
     return sample(
         float((prediction.choose([member]).labels != y).double().mean())
         for member in range(prediction.members)

@@ -25,7 +25,10 @@ from nescio_papers.robust_deep_learning.active_runs import (
 TINY = replace(
     active_runs.QUICK, train=60, test=20, labels=30, few=30, updates=3, passes=3, some=20
 )
-FIGURES = {f"active-learning-{name}.png" for name in ("errors", "repeated", "asked", "copies")}
+FIGURES = {
+    f"active-learning-{name}.png"
+    for name in ("errors", "posteriors", "repeated", "asked", "copies")
+}
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +119,6 @@ def curve(*accuracies, acquired=None, scores=0.0):
         seeds=tuple(range(seeds)),
         settings={},
     )
-
-
-def test_labels_to_an_accuracy_are_those_of_the_first_step_that_has_it():
-    found = curve([0.5, 0.96, 0.94], [0.1, 0.2, 0.95], [0.1, 0.2, 0.3])
-    assert active_verdicts.labels_to(found) == [30, 40, float("inf")]
-    assert active_verdicts.error_at(found, 35).values == pytest.approx((0.04, 0.8, 0.8))
 
 
 def test_copies_of_an_image_count_once():
