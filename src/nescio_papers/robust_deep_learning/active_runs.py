@@ -183,6 +183,6 @@ def features(sizes: Budget, name: str) -> tuple[tuple[Tensor, Tensor], tuple[Ten
 
 
 def noisy(images: Tensor, copy: int) -> Tensor:
-    """A copy of all images with small noise of its own."""
+    """A copy of all images with small noise, another for each copy."""
     x = as_batch(images)
     return x + NOISE * torch.randn(x.shape, generator=generator(copy, "repeated MNIST"))
