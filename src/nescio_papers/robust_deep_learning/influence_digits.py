@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import losses
-from nescio.applications.influence import influence
+from nescio.applications.influence import at_minimum, fit
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import (
     Claim,
@@ -162,7 +162,7 @@ def _behind(settings: Settings, task: Task) -> tuple[Any, dict[str, Any]]:
     sure = torch.where(said == task.test[1], 0.0, sure)
     index = int(sure.argmax())
     point: Pair = task.test[0][index : index + 1], task.test[1][index : index + 1]
-    found = influence(model, task.train, point, **task.solve)
+    found = at_minimum(fit(model, task.train, **task.solve), point)
     rows = {"helpful": found.helpful(SHOWN)[0], "harmful": found.harmful(SHOWN)[0]}
     x, y = task.train
     pictures = {

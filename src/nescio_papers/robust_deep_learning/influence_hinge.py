@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nescio import losses
-from nescio.applications.influence import influence
+from nescio.applications.influence import at_minimum, fit
 from nescio.core import NescioError, as_batch, kept
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import (
@@ -57,7 +57,7 @@ ONE, SEVEN = 1, 7
 class Budget:
     """The sizes of a run."""
 
-    images: int = size(2500, quick=1000)  # of all digits, of which about a fifth is 1 or 7
+    images: int = size(10_000, quick=1000)  # of all digits, of which about a fifth is 1 or 7
     test: int = size(10_000, quick=1000)
     removed: int = size(50, quick=6)
     iterations: int = size(5000, quick=200)
@@ -147,8 +147,8 @@ def _smooth(weights: Tensor, train: Pair, point: Pair, sizes: Budget) -> dict[st
             net[1].weight.copy_(both[:, :-1])  # type: ignore[operator]
             net[1].bias.copy_(both[:, -1])  # type: ignore[operator]
         loss = losses.smooth_hinge(temperature=temperature)
-        options = {"loss": loss, "weight_decay": STRENGTH, "limit": sizes.limit}
-        found[name] = influence(net, train, point, **options).values[0]
+        minimum = fit(net, train, loss=loss, weight_decay=STRENGTH, limit=sizes.limit)
+        found[name] = at_minimum(minimum, point).values[0]
     return found
 
 

@@ -47,7 +47,7 @@ def behind_figure(
     """A test image, and by row the training images that matter most to it."""
     count = max(map(len, rows.values()))
     figure = Figure(figsize=(1.35 * (count + 2), 1.9 * len(rows) + 0.4), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(2, count))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(2, count))[0]
     axis = left.subplots()
     _show(axis, image, title)
     axes = right.subplots(len(rows), count, squeeze=False)

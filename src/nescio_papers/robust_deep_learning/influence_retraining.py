@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.applications.influence import influence
+from nescio.applications.influence import at_minimum, fit
 from nescio.core import generator
 from nescio.losses import Loss
 from nescio.models.model import Model
@@ -30,7 +30,7 @@ class Task:
     test: Pair  # the first that the network gets wrong is asked about
     loss: Loss
     iterations: int  # of L-BFGS, at most
-    solve: Mapping[str, Any]  # options of `influence`
+    solve: Mapping[str, Any]  # options of `applications.influence.fit`
     optimizer: str = "lbfgs,memory=30"  # ends at a gradient norm of 1e-8
 
 
@@ -81,7 +81,7 @@ def checked(settings: Settings, task: Task, count: int) -> Check:
     answers = full.outputs(x)[0]
     index = first_wrong(answers, y)
     point = x[index : index + 1], y[index : index + 1]
-    predicted = influence(full, task.train, point, **task.solve).values[0]
+    predicted = at_minimum(fit(full, task.train, **task.solve), point).values[0]
     removed = chosen(predicted, count, settings.seed)
     again = without(settings, task, full, removed)
     before, after = (_losses(task.loss, model, point) for model in (full, again))
@@ -172,7 +172,7 @@ def correlation(first: Tensor, second: Tensor, seed: int) -> dict[str, float]:
     )
     value = float(_pearson(first[None], second[None])[0])
     drawn = _pearson(first[draw], second[draw])
-    low, high = drawn[~drawn.isnan()].quantile(torch.tensor([0.025, 0.975]).to(drawn)).tolist()
+    low, high = drawn.nanquantile(torch.tensor([0.025, 0.975]).to(drawn)).tolist()
     return {"value": value, "low": low, "high": high}
 
 

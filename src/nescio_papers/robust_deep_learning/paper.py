@@ -37,7 +37,8 @@ def robust_deep_learning() -> Experiment:
         title="Robust deep learning: calibration, failure prediction, what a network does not know",
         source="Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang "
         "et al. (2018), Gal and Ghahramani (2016), Hendrycks et al. (2019), Malinin and Gales "
-        "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang (2017)",
+        "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang "
+        "(2017)",
         needs="data sets: see `nescio data list`; what is absent is left out",
         minutes=(4, 170),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),

@@ -1,6 +1,6 @@
 """Who notices a poisoned training image: its self-influence, and a guard of clean images."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -87,6 +87,6 @@ def _labeled(images: Images) -> tuple[Tensor, Tensor]:
     return images.x, (images.signs < 0).long()
 
 
-def _share(facts: Any) -> float:
+def _share(facts: Iterable[bool]) -> float:
     values = list(facts)
     return sum(values) / len(values)

@@ -67,7 +67,8 @@ class Head:
         lengths = (self.kernel.diagonal() - inner.square().sum(0)) / self.decay
         first = -self.signs * (-self.signs * (self.kernel @ self.shares)).sigmoid()
         shift = self.features @ self.solved(self.decay * self.weights[:, None])[:, 0]
-        return (first.square() * lengths + first * shift) / len(self.signs)
+        rise: Tensor = first.square() * lengths + first * shift
+        return rise / len(self.signs)
 
     def moved(self, index: int, feature: Tensor) -> "Head":
         """The head trained again with another feature `(d,)` of one sample."""

@@ -27,7 +27,7 @@ def flipped_figure(
 ) -> Figure:
     """The training image, its change and the result; below, test images before and after."""
     figure = Figure(figsize=(9.6, 5.4), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.15))[:, 0]
     change = poisoned.short() - clean.short()
     top = upper.subplots(1, 3)
     _show(top[0], clean, f"training image\nlabel: {label}")
