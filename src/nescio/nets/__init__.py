@@ -14,6 +14,7 @@ from nescio.nets.factory import Standardize as Standardize
 from nescio.nets.factory import columns_of as columns_of
 from nescio.nets.factory import encoded as encoded
 from nescio.nets.factory import named_columns as named_columns
+from nescio.nets.factory import needed_by as needed_by
 from nescio.nets.factory import network as network
 from nescio.nets.factory import standardized as standardized
 from nescio.nets.mlp import bayesian_mlp as bayesian_mlp
