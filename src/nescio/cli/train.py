@@ -147,30 +147,44 @@ def run_recipe(
     run: str | Path,
     words: Mapping[str, str] | None = None,
     *,
-    calibrate: str | None = None,
-    augment: str | None = None,
     head: str | None = None,
     table: Mapping[str, Any] | None = None,
     ignore_index: int | None = None,
-    seed: int = 0,
     **options: Any,
 ) -> Done:
-    """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder.
+    """Train a recipe on a data set that is named; see `fit_recipe` for the other options.
 
     table: the options of the reader of a table.
     """
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
-    x = dataset.train[0]
-    if not len(x):
+    if not len(dataset.train[0]):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
     recipe = recipe_named(name, words or {}, _head(head, net_name, dataset))
-    loss = recipe.loss_for(x)
+    return fit_recipe(recipe, dataset, net_name, run, ignore_index=ignore_index, **options)
+
+
+def fit_recipe(
+    recipe: Recipe,
+    dataset: Dataset,
+    net_name: str | None,
+    run: str | Path,
+    *,
+    calibrate: str | None = None,
+    augment: str | None = None,
+    ignore_index: int | None = None,
+    **options: Any,
+) -> Done:
+    """Train a recipe on a data set in memory, and save it in the run folder, calibrated if asked.
+
+    options: of `nescio.train`.
+    """
+    loss = recipe.loss_for(dataset.train[0])
     if calibrate is not None:
         calibrators[calibrate]
         if dataset.validation is None:
-            raise NescioError(f"--calibrate needs validation data; {data_name} has none")
+            raise NescioError(f"--calibrate needs validation data; {dataset.name} has none")
     with owned(make_folder(Path(run))), unfinished(run):
         model = train_model(
             _factory(net_name, dataset, recipe, loss.head),
@@ -180,7 +194,6 @@ def run_recipe(
             validation=dataset.validation,
             augment=augments(augment),
             ignore_index=ignore_index,
-            seed=seed,
             run=run,
             **options,
         )
