@@ -24,6 +24,7 @@ from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf
 from nescio.nets.reading import Output as Output
+from nescio.nets.reading import arguments as arguments
 from nescio.nets.reading import called as called
 from nescio.nets.reading import classes_last as classes_last
 from nescio.nets.reading import entering as entering
