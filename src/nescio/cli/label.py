@@ -131,7 +131,7 @@ NEXT = [
         default="ask.csv", type=opt.PATH),
     option("--size", "The number of items to ask for.", default=10, type=opt.POSITIVE),
     option("--acquisition", "How items are chosen, of `nescio list acquisitions`, with options as "
-        "in batchbald,samples=10000.", default="batchbald", metavar="NAME"),
+        "in batchbald,samples=10000.", default="bald", metavar="NAME"),
     option("--candidates", "The number of items, drawn at random, that are looked at.",
         default=CANDIDATES, type=opt.POSITIVE),
     option("--guard guard_file", "A guard of `nescio guard`; what it calls OOD is not asked.",
@@ -281,10 +281,10 @@ def _bought(project: Project, before: dict[str, Any] | None) -> None:
     now = project.step()
     click.echo(words.progress(project))
     if now is None:
-        note("only samples to test on are labeled so far: there is nothing to train on")
-        return
-    click.echo(words.errors(before, now))
-    click.echo(f"model: {project.model_folder(now['model'])}")
+        note("a model needs labels of two classes to train on: label more")
+    else:
+        click.echo(words.errors(before, now))
+        click.echo(f"model: {project.model_folder(now['model'])}")
     click.echo(f"next: nescio label next {project.pool.folder} --out ask.csv")
 
 
@@ -324,7 +324,9 @@ def plan(
         raise NescioError("give --error RATE or --guarantee RATE, one of the two")
     project = Project.open(folder)
     now = project.step()
-    if now is None or project.test is None:
+    if now is None:
+        raise NescioError(f"{folder} has no model yet: label some items of two classes first")
+    if project.test is None:
         raise NescioError(
             f"{folder} has no test samples with labels, so no error rate is known; start a pool "
             "with --test or --test-size"

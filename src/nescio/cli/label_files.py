@@ -60,7 +60,7 @@ def _sheet(images: Sequence[bytes], questions: Sequence[LabelQuestion], guesses:
     from nescio.report.plots.contact_sheet import contact_sheet
 
     texts = [
-        f"{one.id}\n{one.guess} {one.confidence:.2f}" if guesses and one.guess else one.id
+        f"{one.id}\nguess {one.guess}, {one.confidence:.2f}" if guesses and one.guess else one.id
         for one in questions
     ]
     shown = any(one.guess for one in questions) and guesses

@@ -171,9 +171,9 @@ class Project:
         return steps
 
     def step(self) -> dict[str, Any] | None:
-        """The newest step, trained first where labels came since; None: there are no labels."""
+        """The newest step, trained first where labels came since; None: not yet two classes."""
         index, labels = self.trained_on
-        if not len(index):
+        if len(labels.unique()) < 2:
             return None
         name = f"{len(index)}-{digest(index, labels)[:8]}"
         tested = 0 if self.test is None else len(self.test[0])
@@ -223,7 +223,7 @@ class Project:
         return self.pool.folder / MODELS / name
 
     def predictor(self) -> Any:
-        """The newest model; None where there are no labels."""
+        """The newest model; None where there are no labels of two classes."""
         step = self.step()
         if step is None:
             return None

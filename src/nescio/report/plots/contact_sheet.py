@@ -28,7 +28,7 @@ def contact_sheet(images: Sequence[bytes], texts: Sequence[str], *, title: str) 
     for axis, image, text in zip(axes, images, texts, strict=False):
         axis.imshow(Image.open(io.BytesIO(image)), cmap="gray", interpolation="nearest")
         lines = [label(line, 20) for line in text.split("\n")]
-        axis.set_title("\n".join(lines), fontsize=8, y=-0.02, va="top")
+        axis.set_title("\n".join(lines), fontsize=8, y=-0.06, va="top")
     left = len(images) - shown
     add_title(figure, title + (f" (the first {shown} of {len(images)})" if left else ""))
     return png(figure)
