@@ -16,7 +16,7 @@ from nescio.cli.networks import load_guard
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, derive, generator, log_odds, make_folder, setting
 from nescio.core.registry import recipes
-from nescio.data.readers.stream import listed
+from nescio.data import readers
 
 POOL = opt.argument("folder", metavar="POOL")
 CANDIDATES = 10_000  # items that are scored at a time
@@ -106,7 +106,7 @@ def start(
         data_name,
         {
             **settings,
-            "classes": listed(class_names) or None,
+            "classes": readers.listed(class_names) or None,
             "test": test_name,
             "test_size": test_size,
             "options": dict(setting(one) for one in options),
@@ -343,6 +343,7 @@ def plan(
     prediction = project.predictor()(x)
     wrong = prediction.labels.cpu() != y
     scores = log_odds(prediction).cpu()
+    assert guarantee is not None
     wish = {"risk": guarantee, "coverage": coverage, "confidence": confidence}
     click.echo(str(al.plan_guarantee(scores, wrong, **wish)))
 

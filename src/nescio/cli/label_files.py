@@ -5,17 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nescio.applications.active_learning import (
-    Answered,
-    LabelQuestion,
-    data_url,
-    label_studio_config,
-    label_studio_tasks,
-    read_answers,
-    read_label_studio,
-    thumbnail,
-    write_questions,
-)
+from nescio.applications import active_learning as al
 from nescio.cli.label_pool import Project
 from nescio.cli.label_words import questions as questions_of
 from nescio.core import make_folder, write_atomically, write_json
@@ -23,16 +13,16 @@ from nescio.core import make_folder, write_atomically, write_json
 LETTERS = 40  # of an id in the name of a file
 
 
-def read_file(path: Path, ids: Iterable[str] | None) -> Answered:
+def read_file(path: Path, ids: Iterable[str] | None) -> al.Answered:
     """Answers of a table, or of Label Studio."""
-    return read_label_studio(path) if path.suffix == ".json" else read_answers(path, ids)
+    return al.read_label_studio(path) if path.suffix == ".json" else al.read_answers(path, ids)
 
 
 def write_ask(
     out: Path,
     project: Project,
     index: Sequence[int],
-    questions: Sequence[LabelQuestion],
+    questions: Sequence[al.LabelQuestion],
     *,
     guesses: bool,
 ) -> list[Path]:
@@ -44,7 +34,7 @@ def write_ask(
         folder, images = make_folder(out.with_name(f"{out.stem}-images")), []
         asked = []
         for place, (at, one) in enumerate(zip(index, questions, strict=True)):
-            images.append(thumbnail(project.items.x[at]))
+            images.append(al.thumbnail(project.items.x[at]))
             name = re.sub(r"[^\w.-]", "_", one.id)[-LETTERS:].removesuffix(".png")
             write_atomically(folder / f"{place:03}-{name}.png", images[-1])
             asked.append(replace(one, picture=f"{folder.name}/{place:03}-{name}.png"))
@@ -52,12 +42,12 @@ def write_ask(
         sheet = out.with_suffix(".png")
         write_atomically(sheet, _sheet(images, questions, guesses))
         written = [folder, sheet]
-    write_questions(out, questions, pool=pool, guesses=guesses)
+    al.write_questions(out, questions, pool=pool, guesses=guesses)
     return [*written, out]
 
 
-def _sheet(images: Sequence[bytes], questions: Sequence[LabelQuestion], guesses: bool) -> bytes:
-    from nescio.report.plots.contact_sheet import contact_sheet
+def _sheet(images: Sequence[bytes], questions: Sequence[al.LabelQuestion], guesses: bool) -> bytes:
+    from nescio.report import plots
 
     texts = [
         f"{one.id}\nguess {one.guess}, {one.confidence:.2f}" if guesses and one.guess else one.id
@@ -65,7 +55,8 @@ def _sheet(images: Sequence[bytes], questions: Sequence[LabelQuestion], guesses:
     ]
     shown = any(one.guess for one in questions) and guesses
     title = "To label: id, the model's guess and its confidence" if shown else "To label"
-    return contact_sheet(images, texts, title=title)
+    sheet: bytes = plots.contact_sheet(images, texts, title=title)
+    return sheet
 
 
 def write_export(out: Path, project: Project, kind: str, image_url: str | None) -> list[Path]:
@@ -76,7 +67,7 @@ def write_export(out: Path, project: Project, kind: str, image_url: str | None) 
     index = [at[name] for name in names]
     questions = questions_of(project, index)
     if kind == "csv":
-        write_questions(out, questions, pool=str(pool.folder.resolve()))
+        al.write_questions(out, questions, pool=str(pool.folder.resolve()))
         return [out]
     return _write_tasks(out, project, index, questions, image_url)
 
@@ -85,7 +76,7 @@ def _write_tasks(
     out: Path,
     project: Project,
     index: Sequence[int],
-    questions: Sequence[LabelQuestion],
+    questions: Sequence[al.LabelQuestion],
     image_url: str | None,
 ) -> list[Path]:
     pictures = None
@@ -93,11 +84,11 @@ def _write_tasks(
         pictures = {
             one.id: f"{image_url}{one.id}"
             if image_url is not None
-            else data_url(thumbnail(project.items.x[at]))
+            else al.data_url(al.thumbnail(project.items.x[at]))
             for at, one in zip(index, questions, strict=True)
         }
     curve = project.curve
-    tasks = label_studio_tasks(
+    tasks = al.label_studio_tasks(
         questions,
         pool=str(project.pool.folder.resolve()),
         model_version=f"nescio, {curve[-1]['labels'] if curve else 0} labels",
@@ -105,6 +96,6 @@ def _write_tasks(
     )
     write_json(out, tasks)
     interface = out.with_suffix(".xml")
-    config = label_studio_config(project.pool.classes, pictures=pictures is not None)
+    config = al.label_studio_config(project.pool.classes, pictures=pictures is not None)
     write_atomically(interface, config)
     return [out, interface]

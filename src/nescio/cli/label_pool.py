@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.applications.active_learning import Pool
+from nescio.applications import active_learning as al
 from nescio.cli.data_names import dataset_named, inputs_named, labeled, named, stream_named
 from nescio.cli.networks import factory_named, on_device
 from nescio.cli.options import note
@@ -34,10 +34,9 @@ from nescio.core import (
 )
 from nescio.core.registry import datasets
 from nescio.data import Columns as Encoding
-from nescio.data import Dataset, Table, learn_columns, read_table
-from nescio.data.readers.stream import chosen_columns, listed
-from nescio.training.loop import Pair
+from nescio.data import Dataset, Table, learn_columns, read_table, readers
 
+Pair = tuple[Tensor, Tensor]  # inputs and labels
 GUESSES, CURVE, MODELS = "guesses.json", "curve.json", "models"
 BATCH = 32  # samples of a training step
 
@@ -88,9 +87,9 @@ def _read_rows(text: str, encoding: Encoding | None) -> Items:
     given = named(text)
     options = given.options
     table = read_table(given.source, **given.header)
-    ids = listed(options.get("keep"))
+    ids = readers.listed(options.get("keep"))
     names = (options.get("columns"), options.get("without"), ids)
-    chosen = chosen_columns(Path(given.source), table.names, *names)
+    chosen = readers.chosen_columns(Path(given.source), table.names, *names)
     if encoding is None:
         encoding = learn_columns(table.only(*(table.names[at] for at in chosen)))
     rows = table.only(*encoding.names)
@@ -109,7 +108,7 @@ def _cell(value: Any) -> str:
 class Project:
     """A pool with the settings of `nescio label start`."""
 
-    pool: Pool
+    pool: al.Pool
     items: Items
 
     @staticmethod
@@ -120,7 +119,7 @@ class Project:
         about["columns"] = None if items.encoding is None else items.encoding.manifest()
         about["test_index"] = _drawn(len(items.x), settings["test_size"], settings["seed"])
         classes = settings["classes"] or _classes_of(data_name, settings["test"])
-        pool = Pool.create(folder, items.hashed, ids=items.ids, classes=classes, about=about)
+        pool = al.Pool.create(folder, items.hashed, ids=items.ids, classes=classes, about=about)
         return Project(pool=pool, items=items)
 
     @staticmethod
@@ -128,7 +127,7 @@ class Project:
         """The one in a folder; items that changed since are refused."""
         if not (Path(folder) / "pool.json").is_file():
             raise NescioError(f"{folder} holds no pool; make one: nescio label start {folder} DATA")
-        pool = Pool.open(folder)
+        pool = al.Pool.open(folder)
         if "data" not in pool.about:
             raise NescioError(f"{folder} is a pool of Python; `nescio label start` makes others")
         columns = pool.about["columns"]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nescio.applications.active_learning import Answered, LabelQuestion
+from nescio.applications import active_learning as al
 from nescio.cli.label_pool import Project
 from nescio.conformal import binomial_interval
 from nescio.core import NescioError, unknown
@@ -18,14 +18,14 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def questions(project: Project, index: Sequence[int]) -> list[LabelQuestion]:
+def questions(project: Project, index: Sequence[int]) -> list[al.LabelQuestion]:
     """Items as they are asked, with their answers, where there are some."""
     guesses, answers = project.guesses, project.pool.answers
 
-    def one(at: int) -> LabelQuestion:
+    def one(at: int) -> al.LabelQuestion:
         name = project.pool.ids[at]
         said = guesses.get(name, {})
-        return LabelQuestion(
+        return al.LabelQuestion(
             id=name,
             guess=said.get("guess"),
             confidence=said.get("confidence"),
@@ -37,7 +37,7 @@ def questions(project: Project, index: Sequence[int]) -> list[LabelQuestion]:
     return [one(at) for at in index]
 
 
-def check_pairs(project: Project, given: Answered) -> None:
+def check_pairs(project: Project, given: al.Answered) -> None:
     """Refuse labels of unknown classes and items before these are noted as asked."""
     for name, label in given.pairs:
         if name not in project.pool.ids:
@@ -48,7 +48,7 @@ def check_pairs(project: Project, given: Answered) -> None:
             )
 
 
-def taken(given: Answered, new: int, guesses: Mapping[str, Mapping[str, Any]]) -> str:
+def taken(given: al.Answered, new: int, guesses: Mapping[str, Mapping[str, Any]]) -> str:
     """How many answers there are, and how many the model did not expect."""
     lines = [f"{len(given.pairs)} answers, {new} of them new"]
     if given.blank:
