@@ -131,7 +131,7 @@ NEXT = [
         default="ask.csv", type=opt.PATH),
     option("--size", "The number of items to ask for.", default=10, type=opt.POSITIVE),
     option("--acquisition", "How items are chosen, of `nescio list acquisitions`, with options as "
-        "in batchbald,samples=10000.", default="bald", metavar="NAME"),
+        "in batchbald,samples=10000.", default="batchbald", metavar="NAME"),
     option("--candidates", "The number of items, drawn at random, that are looked at.",
         default=CANDIDATES, type=opt.POSITIVE),
     option("--guard guard_file", "A guard of `nescio guard`; what it calls OOD is not asked.",
