@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nescio.applications.influence.head_reading import head_reading, observed, only_member
 from nescio.applications.influence.linear_head import LinearHead
-from nescio.applications.influence.newton import refitted
+from nescio.applications.influence.newton import preconditioner, refitted
 from nescio.applications.influence.objective import objective_of
 from nescio.applications.influence.solvers import (
     MEMORY,
@@ -110,6 +110,7 @@ def fit(
             damping=damping,
             tolerance=tolerance,
             iterations=iterations,
+            precondition=preconditioner(problem, damping),
         )
     made = {"parameters": parameters, "damping": damping, "gradient_norm": norm, "refit": moved}
     return Minimum(problem=problem, solve=solve, **made)  # type: ignore[arg-type]
