@@ -1,12 +1,14 @@
 """Influence of 60,000 MNIST images on one test loss, against forward passes of the network.
 
-`python -m benchmarks.influence` prints seconds, the shortest of some runs in turns, and how many
-forward passes they are. `--logistic` measures logistic regression instead: 7,850 parameters, whose
-Hessian is made and factored, beside conjugate gradients.
+`python -m benchmarks.influence` prints seconds of CPU, which a busy machine changes little, the
+shortest of some runs in turns, and the number of forward passes they are. `--logistic` measures
+logistic regression instead: 7,850 parameters, whose Hessian is made and factored, beside conjugate
+gradients.
 """
 
 import argparse
 import resource
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +16,17 @@ import torch
 from torch import nn
 
 import nescio
-from benchmarks.timing import seconds
 from nescio import data, losses, nets
 from nescio.applications.influence import at_minimum, fit, influence, self_influence
 
 DECAY = 1e-4
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """CPU seconds of a call, of all threads."""
+    before = time.process_time()
+    call()
+    return time.process_time() - before
 
 
 def shortest(calls: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]:
@@ -66,8 +74,8 @@ def of_the_last_layer(samples: int, runs: int) -> None:
     )
     unit = found["one forward pass"]
     print(f"{len(x):,} images, {minimum.problem.size:,} parameters; refit {minimum.refit}")
-    for name, time in found.items():
-        print(f"{name:46} {time:8.2f} s  {time / unit:6.2f} forward passes")
+    for name, spent in found.items():
+        print(f"{name:46} {spent:8.2f} s  {spent / unit:6.2f} forward passes")
 
 
 def of_logistic_regression(samples: int) -> None:
