@@ -61,14 +61,15 @@ def of_the_last_layer(samples: int, runs: int) -> None:
         {
             "one forward pass": forward,
             "observe: the pass that influence makes": lambda: nescio.observe(net, (x, y)),
-            "influence, all in all, from a fitted layer": lambda: influence(
+            "influence, the layer at its minimum": lambda: influence(
                 net, (x, y), test, loss=loss, limit=1e-3
             ),
-            "influence, all in all, with Newton steps": lambda: influence(
-                model, (x, y), test, limit=1e-8
+            "the same by conjugate gradients": lambda: influence(
+                net, (x, y), test, loss=loss, limit=1e-3, solver="cg"
             ),
-            "a further test loss": lambda: at_minimum(minimum, test),
-            "self-influence of all samples": lambda: self_influence(minimum),
+            "influence with Newton steps before": lambda: influence(model, (x, y), test),
+            "after fit: a test loss": lambda: at_minimum(minimum, test),
+            "after fit: self-influence of all samples": lambda: self_influence(minimum),
         },
         runs,
     )

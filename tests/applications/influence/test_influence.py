@@ -281,6 +281,14 @@ def test_what_cannot_be_answered(options, words):
         influence(network(), (X, Y), TEST, **options)
 
 
+def test_a_loss_with_kinks_is_refused():
+    with pytest.raises(NescioError, match="has no curvature"):
+        influence(
+            network(1), (X, TARGETS), (X[:T], TARGETS[:T]), loss=losses.absolute_error(),
+            head="fixed_variance",
+        )  # fmt: skip
+
+
 def test_data_without_labels_and_several_members():
     with pytest.raises(NescioError, match="must have labels"):
         influence(network(), X, TEST)

@@ -131,7 +131,8 @@ class LinearHead:
 
     def _curved(self, features: Tensor, targets: Tensor, along: Tensor) -> Tensor:
         """Second derivatives of the scores times directions of the outputs, `(B, O, T)`."""
-        if along.shape[1] <= FEW_OUTPUTS:
+        _, count, vectors = along.shape
+        if count <= min(vectors, FEW_OUTPUTS):  # a derivative for each output, not each vector
             return self.curvatures(features, targets) @ along
         outputs = (features @ self.weight.T).requires_grad_()
         with torch.enable_grad():
