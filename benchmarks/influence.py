@@ -42,7 +42,7 @@ def of_the_last_layer(samples: int, runs: int) -> None:
     """The last layer (1,290 parameters) of a small convolutional network, after one epoch."""
     mnist = data.load("mnist")
     x, y = (part[:samples] for part in mnist.train)
-    test = tuple(part[:1] for part in mnist.test)
+    test = tuple(part[:1] for part in mnist.test or ())
     loss = losses.weight_decay(losses.nll(), strength=DECAY)
     model = nescio.train(nets.small_cnn, (x, y), loss=loss, epochs=1)
     net = model.member(0)
@@ -83,7 +83,7 @@ def of_logistic_regression(samples: int) -> None:
     """The exact solver against conjugate gradients, on 7,850 parameters."""
     mnist = data.load("mnist")
     x, y = (part[:samples] for part in mnist.train)
-    test = tuple(part[:1] for part in mnist.test)
+    test = tuple(part[:1] for part in mnist.test or ())
     net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
     loss = losses.weight_decay(losses.nll(), strength=0.005)
     made: dict[str, Any] = {}

@@ -28,13 +28,13 @@ from nescio.nets import (
     columns_of,
     encoded,
     named_columns,
+    needed_by,
     reads_tokens,
     refusing_shapes,
     selected,
     sharing,
     standardized,
 )
-from nescio.nets.factory import needed_by
 from nescio.nets.stack import stack
 from nescio.training.plan import Pair, Rows
 

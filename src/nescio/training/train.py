@@ -116,7 +116,7 @@ def train(
     in a step; by default as many as batch_size.
     average: the decay, such as 0.999, of a moving average of the weights, which is validated and
     returned in place of the last weights; a loss reads the averaged networks as
-    `forward.average`, and `losses.mean_teacher` has a decay of its own. In the first steps it is
+    `forward.average`, and `losses.mean_teacher` has a separate decay. In the first steps it is
     the plain mean of the weights so far. The statistics of BatchNorm are averaged in the same way.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
