@@ -174,6 +174,14 @@ def test_a_delta_posterior_is_asked_for_where_there_is_no_dropout():
         simulate(lambda: nets.mlp(2, 2, widths=(4,)), MOONS.train, **OPTIONS)
 
 
+def test_a_bar_shows_how_far_it_is(capfd):
+    run(labels=7, seeds=2, progress=True)
+    shown = capfd.readouterr().err
+    assert "entropy" in shown
+    assert "2/2" in shown
+    assert "7 labels, accuracy" in " ".join(shown.split())
+
+
 def test_validation_samples_are_never_acquired():
     small = (MOONS.train[0][:24], MOONS.train[1][:24])
     options = {**OPTIONS, "labels": 16, "candidates": None, "size": 4}
