@@ -45,7 +45,7 @@ Found = dict[int, dict[int, Poisoned]]  # radius -> target -> attack
 
 
 def run(settings: Settings) -> Findings:
-    """Each test image attacked by a training image of its own, and many by one."""
+    """Each test image attacked by a separate training image, and many by one."""
     task = made(settings)
     if isinstance(task, Absent):
         return absent("CIFAR-10", task.why)

@@ -28,7 +28,7 @@ class Budget:
     epochs: int = size(8, quick=1)
     per_class: int = size(200, quick=20)  # training images of the head
     test: int = size(10_000, quick=200)  # images of all classes
-    named: int = size(40, quick=4)  # test images, each attacked by an image of its own
+    named: int = size(40, quick=4)  # test images, each attacked by a separate image
     together: int = size(30, quick=5)  # test images attacked by one image
     candidates: int = size(2, quick=1)  # training images that are tried for one test image
     many: int = size(10, quick=2)  # training images that are tried for test images together

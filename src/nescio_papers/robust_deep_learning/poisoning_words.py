@@ -8,7 +8,7 @@ from nescio_papers.kit import Claim, Comparison, percent, table, verdict
 from nescio_papers.robust_deep_learning.poisoning_detectors import FALSE_ALARM, TOP
 
 SOURCE = "lecture, Data poisoning, on Koh and Liang (2017), section 5.2"
-EACH = "each by an image of its own"
+EACH = "each by a separate image"
 SIMILAR, LEAST = "similar ones, all by one image", "the least confident, all by one image"
 PUBLISHED = {EACH: 335 / 591, SIMILAR: 16 / 30}
 STATED = 8  # the radius of the claims, of 255
