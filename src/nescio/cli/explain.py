@@ -72,11 +72,11 @@ def explain(
     from nescio.cli.data_names import data_to_test, input_columns, labeled
     from nescio.cli.networks import named_networks, output_named
     from nescio.core import NescioError, make_folder
-    from nescio.data.readers.stream import listed
 
     folder = make_folder(Path(out))
     net = named_networks(network, weights, net_name)
-    target, names = options.pop("target"), listed(options.pop("class_names")) or None
+    target, names = options.pop("target"), options.pop("class_names")
+    names = names and names.split(",")
     columns = input_columns(train_name, target, net)
     read = partial(labeled, target=target, names=names, columns=columns)
     train = read(train_name, "train")

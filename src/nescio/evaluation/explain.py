@@ -156,7 +156,7 @@ def confident_errors(seen: Seen, y: Tensor, count: int) -> Tensor:
 
 
 def _rows(index: Any, samples: int) -> Tensor:
-    rows = torch.atleast_1d(as_tensor(index, "index"))
+    rows: Tensor = torch.atleast_1d(as_tensor(index, "index"))
     check_indices(rows, samples, "index")
     return rows.long()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nescio.evaluation import RegressionFindings, RegressionGuardFindings
+from nescio.evaluation import RegressionFindings, RegressionGuardFindings, remark
 from nescio.evaluation.audit.findings import (
     AuditFindings,
     CalibrationFindings,
@@ -13,7 +13,6 @@ from nescio.evaluation.audit.findings import (
     RayFindings,
     Separation,
 )
-from nescio.evaluation.explain import remark
 from nescio.metrics import Interval
 from nescio.report.guard_words import guard_notes
 from nescio.report.render import Cell, Grid, decimal, known

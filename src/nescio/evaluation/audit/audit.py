@@ -205,6 +205,7 @@ def audit(
         return Audit(*found)
     how = {"head": head, "output": output}
     explained = errors_explained(next(iter(bare.values())), train, data, **how)
+    assert isinstance(found[0], Findings)
     return Audit(replace(found[0], influence=explained), found[1])
 
 

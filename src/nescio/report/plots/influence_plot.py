@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nescio.core import as_batch
-from nescio.evaluation.explain import Explained, Explanation, Support, Suspect
+from nescio.evaluation import Explained, Explanation, Support, Suspect
 from nescio.report.plots.look import COLORS, GRAY, add_title, panels, with_look
 
 HELPFUL, HARMFUL = COLORS[0], COLORS[1]
