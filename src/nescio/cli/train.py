@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nescio.calibration import map_of
 from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
+from nescio.cli.trained import Done, report
+from nescio.cli.unlabeled import UNLABELED, few_labels, unlabeled_inputs
 from nescio.core import (
     Head,
     NescioError,
-    Regression,
     heads,
     make_folder,
     options_for,
@@ -30,19 +30,19 @@ from nescio.core import (
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
-from nescio.evaluation.answers import maps_quality, quality, see
-from nescio.metrics import mixture_nll, rmse
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
-from nescio.nets import encoded
-from nescio.nets.factory import needed_by
-from nescio.training.loop import Pair
+from nescio.nets import encoded, needed_by
 from nescio.training.recipe import Recipe
 from nescio.training.train import train as train_model
 
-LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
-AUGMENTS = {"crops": augmentation.crops, "mirrors": augmentation.mirrors}
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
+LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
+AUGMENTS = {
+    "crops": (augmentation.crops, int),
+    "mirrors": (augmentation.mirrors, None),
+    "noise": (augmentation.noise, float),
+}
 
 
 # fmt: off
@@ -69,10 +69,11 @@ PARAMETERS = [
     option("--learning-rate", "The step size of the optimizer.", default=1e-3),
     option("--optimizer", "The optimizer: adam, sgd, or with --batch-size 0 lbfgs, also as "
         "lbfgs,tolerance=1e-6.", default="adam"),
-    option("--schedule", "How the learning rate changes: constant, cosine or drops.",
+    option("--schedule", "How the learning rate changes: constant, cosine, drops or ramps.",
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
-        "width of 2 pixels instead of 4.  [default: none]", metavar="NAMES"),
+        "width of 2 pixels instead of 4; noise=0.1 for noise on any inputs.  [default: none]",
+        metavar="NAMES"),
     option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
     option("--patience", "Stop a member after this number of epochs without a better validation "
         "loss.  [default: never]", type=int),
@@ -84,6 +85,7 @@ PARAMETERS = [
         "standard deviation; predictions are in the units of the targets.", is_flag=True),
     option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
         "validated and saved instead of the last weights.  [default: no average]", type=float),
+    *UNLABELED,
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
     opt.DEVICE,
@@ -111,6 +113,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
     nescio train deep_ensemble --data streets.npz --ignore-index 255 --run runs/streets
+    nescio train mean_teacher --data half_moons --labels 6 --unlabeled half_moons --run runs/few \
+      --augment noise=0.1 --batch-size 0 --unlabeled-size 100 --epochs 500
 
     Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
@@ -131,15 +135,6 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     click.echo(f"saved; use it with: nescio predict {run}{net} --data {new} --out {out}")
 
 
-@dataclass(frozen=True, eq=False)
-class Done:
-    """A finished run."""
-
-    dataset: Dataset
-    predictor: Predictor
-    epochs: tuple[int, ...]  # trained, by member
-
-
 def run_recipe(
     name: str,
     data_name: str,
@@ -153,15 +148,20 @@ def run_recipe(
     table: Mapping[str, Any] | None = None,
     ignore_index: int | None = None,
     seed: int = 0,
+    labels: int | None = None,
+    unlabeled: str | None = None,
     **options: Any,
 ) -> Done:
     """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder.
 
-    table: the options of the reader of a table.
+    table: the options of the reader of a table. labels: how many labeled samples to train on.
+    unlabeled: the name of inputs without labels.
     """
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
+    others = None if unlabeled is None else unlabeled_inputs(unlabeled, dataset, table or {})
+    dataset = few_labels(dataset, labels, seed)
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
@@ -179,6 +179,7 @@ def run_recipe(
             members=recipe.members,
             validation=dataset.validation,
             augment=augments(augment),
+            unlabeled=others,
             ignore_index=ignore_index,
             seed=seed,
             run=run,
@@ -299,9 +300,14 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
         name, equals, value = word.strip().partition("=")
         if name not in AUGMENTS:
             raise NescioError(unknown("augmentation", name, AUGMENTS))
-        if equals and (name != "crops" or not value.isdigit()):
-            raise NescioError(f"--augment takes crops, crops=PIXELS or mirrors, got {word!r}")
-        steps.append(AUGMENTS[name](*([int(value)] if equals else [])))
+        make, number = AUGMENTS[name]
+        try:
+            steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
+        except (TypeError, ValueError):
+            raise NescioError(
+                "--augment takes crops, crops=PIXELS, mirrors, noise or noise=DEVIATION, got "
+                f"{word!r}"
+            ) from None
     return tuple(steps)
 
 
@@ -309,44 +315,6 @@ def recipe_named(name: str, words: Mapping[str, str], head: Head | None = None) 
     """A recipe with its options from text."""
     recipe: Recipe = recipes[name](head, **options_for(recipes[name], words, {"ood": outliers}))
     return recipe
-
-
-def report(done: Done) -> str:
-    """A few lines on how the predictor does on the test part."""
-    part, name = (done.dataset.test, "test") if done.dataset.test else (done.dataset.train, "train")
-    assert part is not None
-    if done.dataset.task == "classification" and part[1].ndim > 1:
-        members, numbers = maps_quality(done.predictor, part, done.dataset.ignore_index)
-    elif done.dataset.task == "classification":
-        predictions = see(done.predictor, part[0])
-        members, numbers = predictions.members, quality(predictions, part[1])
-    else:
-        prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
-        assert isinstance(prediction, Regression)
-        members, mean = prediction.members, prediction.mixture_mean
-        numbers = {"nll": mixture_nll(prediction, target), "rmse": rmse(mean, target)}
-        if target.shape[1] > 1:
-            columns = zip(mean.T, target.T, strict=True)
-            numbers |= {f"rmse, target {i}": rmse(*pair) for i, pair in enumerate(columns)}
-    lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
-    least, most = min(done.epochs, default=0), max(done.epochs, default=0)
-    trained = str(least) if least == most else f"{least} to {most}"
-    epochs = f"{members} member(s), epochs trained: {trained}"
-    about = f"{done.dataset.name}: {_about(done.dataset)}; {len(part[0])} {name} samples; {epochs}"
-    return "\n".join([about, *lines])
-
-
-def _about(dataset: Dataset) -> str:
-    """What the targets were taken for, and which classes never occur."""
-    y = dataset.train[1]
-    if dataset.classes is None:
-        return f"regression, {y.shape[1]} target(s)"
-    absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
-    if y.ndim > 1:
-        return f"{dataset.classes} classes, label maps {tuple(y.shape[1:])}"
-    if not absent:
-        return f"{dataset.classes} classes"
-    return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
 
 
 @dataclass(frozen=True)
@@ -385,7 +353,7 @@ def remedies_named(texts: Sequence[str], taken: Sequence[str] = ()) -> list[Reme
 def train_remedy(
     chosen: Remedy,
     make_net: Callable[[], nn.Module],
-    data: Pair,
+    data: tuple[Tensor, Tensor],
     *,
     run: str | Path | None = None,
     **options: Any,

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from nescio.applications.active_learning import Band, Curves
+from nescio.applications import active_learning as al
 from nescio.core import Floats, NescioError
 from nescio.report.plots.look import GRAY, label, line, panels, per_cent, with_look
 
@@ -15,7 +15,7 @@ FEW = 30  # steps up to which each has a mark
 
 @with_look
 def learning_curves(
-    found: Mapping[str, Curves],
+    found: Mapping[str, al.Curves],
     *,
     title: str | None = None,
     show: Literal["accuracy", "error"] = "accuracy",
@@ -53,10 +53,10 @@ def learning_curves(
     return figure
 
 
-def _band(band: Band, show: str) -> Band:
+def _band(band: al.Band, show: str) -> al.Band:
     if show == "accuracy":
         return band
-    return Band(1 - band.value, 1 - band.high, 1 - band.low)
+    return al.Band(1 - band.value, 1 - band.high, 1 - band.low)
 
 
 def _bottom(means: list[Floats], show: str) -> float:
@@ -66,7 +66,7 @@ def _bottom(means: list[Floats], show: str) -> float:
     return max(0.0, min(float(np.quantile(mean, 0.02)) for mean in means) - 0.05)
 
 
-def _legend(name: str, curves: Curves, target: float | None) -> str:
+def _legend(name: str, curves: al.Curves, target: float | None) -> str:
     if target is None:
         return label(name)
     median = curves.labels_to(target).median
