@@ -36,7 +36,7 @@ def measured(images: int = IMAGES, passes: int = PASSES, rounds: int = ROUNDS) -
     use_threads()
     net, pool = _network(), torch.rand(images, 1, 28, 28, generator=_draws(1))
     sampled = nescio.models.mc_dropout(net, passes=passes)
-    prediction = sampled(pool)
+    prediction = nescio.Categorical(sampled.outputs(pool))
     tasks: dict[str, dict[str, Callable[[], object]]] = {
         "step": {"nescio": lambda: active_learning.choose(sampled, pool, SIZE, "bald").index},
         "bald": {"nescio": lambda: _picked(prediction, "bald")},
@@ -137,7 +137,8 @@ def _network() -> nn.Module:
         nn.Dropout(0.5), nn.Linear(128, CLASSES),
     ).eval()  # fmt: skip
     with torch.no_grad():
-        net[-1].weight *= 30  # members that disagree about noise, as trained ones do
+        last = list(net.parameters())[-2]
+        last.mul_(30)  # members that disagree about noise, as trained ones do
     return net
 
 
