@@ -1,15 +1,15 @@
-"""Learning-rate schedules by their formulas."""
+"""Schedules by their formulas."""
 
 import math
 from itertools import pairwise
 
 import pytest
 
-from nescio.core import NescioError, constant, schedule_named
-from nescio.core.schedules import SCHEDULES, cosine, drops
+from nescio.core import NescioError, constant, ramp_up, schedule_named
+from nescio.core.schedules import SCHEDULES, cosine, drops, ramps
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", [name for name in SCHEDULES if name != "ramps"])
 def test_schedules_start_at_the_full_rate_and_never_rise(name):
     factors = [schedule_named(name)(step, 200) for step in range(200)]
     assert factors[0] == 1.0
@@ -36,9 +36,25 @@ def test_drops_elsewhere_by_another_factor():
     assert [schedule(step, 10) for step in (2, 3, 9)] == [1.0, 0.5, 0.5]
 
 
+def test_ramps_are_the_published_ones():
+    """Up over 80 and down over 50 of 300 epochs, in the words of the published code."""
+
+    def published(epoch):
+        up = math.exp(-5 * (1 - epoch / 80) ** 2) if epoch < 80 else 1.0
+        return up * (math.exp(-(((epoch - 250) * 0.5) ** 2) / 50) if epoch >= 250 else 1.0)
+
+    schedule = schedule_named("ramps")
+    for epoch in range(300):
+        assert schedule(epoch, 300) == pytest.approx(published(epoch), rel=1e-12)
+    assert [ramp_up(step, 80) for step in (80, 200)] == [1.0, 1.0]
+    assert ramps(0.5, 0.5)(75, 100) == pytest.approx(math.exp(-12.5 / 4))
+    with pytest.raises(NescioError, match="ramps are shares of the training"):
+        ramps(80, 50)
+
+
 def test_functions_pass_and_unknown_names_are_refused():
     assert schedule_named(cosine) is cosine
     with pytest.raises(
-        NescioError, match="unknown schedule 'linear'; known: constant, cosine, drops"
+        NescioError, match="unknown schedule 'linear'; known: constant, cosine, drops, ramps"
     ):
         schedule_named("linear")

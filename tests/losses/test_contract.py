@@ -43,6 +43,16 @@ COMPOSED = {
     "virtual of adversarial": lambda: losses.virtual_adversarial(losses.adversarial(losses.nll())),
     "anchored of adversarial": lambda: losses.anchored(losses.adversarial(losses.nll())),
     "adversarial of anchored": lambda: losses.adversarial(losses.anchored(losses.nll())),
+    "pi of adversarial": lambda: losses.pi_model(losses.adversarial(losses.nll())),
+    "virtual of a mean teacher": lambda: losses.virtual_adversarial(
+        losses.mean_teacher(losses.brier()), entropy=0.1
+    ),
+    "mean teacher of pi": lambda: losses.mean_teacher(losses.pi_model(losses.nll())),
+    "pi of temporal": lambda: losses.pi_model(losses.temporal_ensembling(losses.nll())),
+    "ceda of pi": lambda: losses.ceda(losses.pi_model(losses.nll()), OOD),
+    "exclusive transformations": lambda: losses.transformation_consistency(
+        losses.ceda(losses.nll(), OOD), exclusivity=0.1
+    ),
     "decay of brier": lambda: losses.weight_decay(losses.brier()),
     "dirichlet": lambda: losses.virtual_adversarial(losses.nll(heads.dirichlet())),
     "gaussian": lambda: losses.virtual_adversarial(
@@ -103,10 +113,26 @@ def situation(loss, members, dropout=False):
     else:
         shape = (members, SAMPLES, OUTPUTS // loss.head.width)
         y = torch.randn(*shape, generator=rng, dtype=torch.float64)
-    batch = Batch(x=x, y=y, points=50, low=x.amin((0, 1)), high=x.amax((0, 1)), steps=4)
+    unlabeled = torch.rand(members, 5, FEATURES, generator=rng, dtype=torch.float64)
+    batch = Batch(
+        x=x,
+        y=y,
+        points=50,
+        low=x.amin((0, 1)),
+        high=x.amax((0, 1)),
+        index=torch.arange(SAMPLES).expand(members, -1),
+        data_points=50,
+        unlabeled=unlabeled,
+        unlabeled_index=torch.arange(5).expand(members, -1),
+        unlabeled_points=20,
+        steps=4,
+        step=6,
+        total=40,
+    )
     tensors = {name: t.requires_grad_() for name, t in stack(nets).items()}
+    averaged = {name: 0.9 * t.detach() for name, t in tensors.items()}
     step = Rng(3, tuple(range(members)), (1, 2))
-    return Forward(Stack(nets[0]), tensors, step), batch, step
+    return Forward(Stack(nets[0]), tensors, step, averaged=averaged), batch, step
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -160,18 +186,14 @@ def test_a_member_does_not_see_the_others(name, dropout):
     together = loss(forward, batch, rng)
     for member in range(3):
         own = slice(member, member + 1)
-        tensors = {key: tensor[own] for key, tensor in forward.tensors.items()}
+        tensors, averaged = (
+            {key: tensor[own] for key, tensor in group.items()}
+            for group in (forward.tensors, forward.averaged)
+        )
         step = Rng(rng.seed, (member,), rng.place)
         alone = loss(
-            Forward(forward.architecture, tensors, step),
-            Batch(
-                x=batch.x[own],
-                y=batch.y[own],
-                points=batch.points,
-                low=batch.low,
-                high=batch.high,
-                steps=batch.steps,
-            ),
+            Forward(forward.architecture, tensors, step, averaged=averaged),
+            replace(batch, memory={}).members(own),
             step,
         )
         torch.testing.assert_close(alone, together[own], rtol=1e-11, atol=1e-12)
@@ -340,6 +362,10 @@ class Mapped(Forward):
         still = super().frozen()
         return Mapped(still.architecture, still.tensors)
 
+    @property
+    def average(self):
+        return Mapped(self.architecture, self.averaged, self.rng)
+
 
 @pytest.mark.parametrize("name", LABELED)
 def test_label_maps_of_one_pixel_are_labels(name):
@@ -347,6 +373,7 @@ def test_label_maps_of_one_pixel_are_labels(name):
     loss = ALL[name]()
     forward, batch, rng = situation(loss, 2)
     expected = loss(forward, batch, rng)
-    mapped = Mapped(forward.architecture, forward.tensors, forward.rng)
+    averaged = forward.averaged
+    mapped = Mapped(forward.architecture, forward.tensors, forward.rng, averaged=averaged)
     maps = replace(batch, y=batch.y[..., None, None], memory={}, wanted=[])
     torch.testing.assert_close(loss(mapped, maps, rng), expected, rtol=1e-10, atol=1e-12)

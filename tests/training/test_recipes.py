@@ -28,6 +28,7 @@ def test_every_recipe_trains_and_predicts(name: str) -> None:
         loss=recipe.loss_for(MOONS.train[0]),
         members=recipe.members,
         epochs=2,
+        unlabeled=MOONS.validation[0],
     )
     probs = recipe.predictor(model)(MOONS.test[0]).probs
     assert torch.allclose(probs.sum(-1), torch.ones(250))

@@ -101,6 +101,7 @@ from nescio.core.saved_heads import head_from_file as head_from_file
 from nescio.core.saved_heads import head_to_file as head_to_file
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
+from nescio.core.schedules import ramp_up as ramp_up
 from nescio.core.schedules import schedule_named as schedule_named
 from nescio.core.student_t import StudentT as StudentT
 from nescio.core.student_t import evidential_slope as evidential_slope

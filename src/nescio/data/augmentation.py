@@ -1,4 +1,4 @@
-"""Random changes of training images that keep their class: crops and mirrors.
+"""Random changes of training inputs that keep their class: crops, mirrors and noise.
 
 Label maps move with their images. Each member draws from the generator of (seed, member, epoch,
 step), as everything does.
@@ -30,6 +30,7 @@ class Augment:
     least: int = 1  # pixels an image must have each way
     move_labels: MoveLabels | None = field(default=None, kw_only=True)
     fills: bool = field(default=False, kw_only=True)  # whether pixels come in at the edges
+    any_shape: bool = field(default=False, kw_only=True)  # whether inputs need not be images
 
 
 def still(labels: Tensor, _: torch.Generator, __: int) -> Tensor:
@@ -64,6 +65,23 @@ def mirrors() -> Augment:
         return torch.where(chosen.reshape(-1, *(1,) * (x.ndim - 1)), x.flip(-1), x)
 
     return Augment("mirrors()", flip, move_labels=flip)
+
+
+def noise(deviation: float = 0.15) -> Augment:
+    """Add normal noise to inputs of any shape; images of bytes are 0 to 1, rounded and clipped.
+
+    deviation: the standard deviation, in the units of the inputs.
+    """
+    if not 0 < deviation < torch.inf:
+        raise NescioError(f"deviation must be a positive number, got {deviation!r}")
+
+    def add(x: Tensor, source: torch.Generator) -> Tensor:
+        draws = deviation * torch.randn(x.shape, generator=source).to(x.device)
+        if x.dtype != torch.uint8:
+            return x + draws.to(x.dtype)
+        return (x + 255 * draws).round_().clamp_(0, 255).to(torch.uint8)
+
+    return Augment(f"noise({deviation})", add, move_labels=still, any_shape=True)
 
 
 def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
@@ -112,13 +130,14 @@ def check_augments(
     """The steps as a tuple, if they fit inputs and targets of these shapes."""
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
-        raise NescioError("augment takes crops(), mirrors(), or a list of them")
-    if chosen and len(features) != 3:
-        raise NescioError(
-            f"augmentation needs images (channels, height, width), got inputs {tuple(features)}"
-        )
+        raise NescioError("augment takes crops(), mirrors(), noise(), or a list of them")
     for step in chosen:
-        if step.least > min(features[1:]):
+        if len(features) != 3 and not step.any_shape:
+            raise NescioError(
+                f"{step.description} needs images (channels, height, width), got inputs "
+                f"{tuple(features)}; noise() changes inputs of any shape"
+            )
+        if not step.any_shape and step.least > min(features[1:]):
             raise NescioError(
                 f"{step.description} would push images of {features[1]} x {features[2]} pixels "
                 "out of sight; use a smaller one"

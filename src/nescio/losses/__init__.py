@@ -6,6 +6,11 @@ from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
 from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
+from nescio.losses.consistency import mean_teacher as mean_teacher
+from nescio.losses.consistency import pi_model as pi_model
+from nescio.losses.consistency import (
+    transformation_consistency as transformation_consistency,
+)
 from nescio.losses.described import from_description as from_description
 from nescio.losses.evidential import evidential as evidential
 from nescio.losses.evidential_regression import (
@@ -32,3 +37,4 @@ from nescio.losses.prior_networks import forward_kl as forward_kl
 from nescio.losses.prior_networks import prior_exposure as prior_exposure
 from nescio.losses.prior_networks import reverse_kl as reverse_kl
 from nescio.losses.smooth_hinge import smooth_hinge as smooth_hinge
+from nescio.losses.temporal_ensembling import temporal_ensembling as temporal_ensembling

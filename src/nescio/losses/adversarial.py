@@ -73,33 +73,54 @@ PROBE = 1e-2  # length of the first trial step, as a share of the radius' unit
 
 @losses.register
 def virtual_adversarial(
-    base: Loss, *, radius: float = 0.05, weight: float = 1.0, iterations: int = 1
+    base: Loss,
+    *,
+    radius: float = 0.05,
+    weight: float = 1.0,
+    iterations: int = 1,
+    probe: float = PROBE,
+    entropy: float = 0.0,
 ) -> Loss:
     """Add the divergence between the answers at x and at the worst point within `radius`.
 
-    Distances are measured in units of each feature's training range. Labels are never read.
+    Distances are measured in units of each feature's training range. Labels are never read: where
+    a step has unlabeled inputs, all its inputs count alike. probe: the length of the trial step
+    whose gradient is the direction. entropy: the weight of the mean entropy of the answers at x,
+    for classes; it is 0 or 1 in the paper.
     """
-    if not (radius > 0 and weight >= 0 and iterations >= 1):
-        raise NescioError("virtual_adversarial needs radius > 0, weight >= 0 and iterations >= 1")
+    if not (radius > 0 and weight >= 0 and iterations >= 1 and probe > 0 and entropy >= 0):
+        raise NescioError(
+            "virtual_adversarial needs radius > 0, weight >= 0, iterations >= 1, probe > 0 and "
+            "entropy >= 0"
+        )
+    if entropy and base.head.task != "classification":
+        raise NescioError(f"entropy is that of classes; the {base.head.name} head has none")
 
     def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        with torch.no_grad():  # the answers at x are constants
-            outputs = forward(batch.x)
+        inputs = batch.inputs
+        with torch.set_grad_enabled(entropy > 0):
+            answers = forward(inputs)
+        outputs = answers.detach()  # the answers at x are constants
 
         def gap(offset: Tensor) -> Tensor:  # mean divergence of each member, (M,)
-            moved = forward(batch.x + (batch.high - batch.low) * offset)
+            moved = forward(inputs + (batch.high - batch.low) * offset)
             return batch.mean(base.head.divergence(outputs, moved))
 
-        draw = rng.normal(batch.x.shape[1:], "virtual", like=batch.x)
+        draw = rng.normal(inputs.shape[1:], "virtual", like=inputs)
         direction = _unit(draw, draw)
         for _ in range(iterations):
-            trial = (PROBE * direction).requires_grad_()
+            trial = (probe * direction).requires_grad_()
             (slope,) = torch.autograd.grad(gap(trial).sum(), trial)
             direction = _unit(slope, direction)
-        return weight * gap(radius * direction)
+        found = weight * gap(radius * direction)
+        if not entropy:
+            return found
+        logs = base.head.center(answers)
+        return found - entropy * batch.mean((logs.exp() * logs).sum(-1))
 
-    text = f"virtual_adversarial({base.description}, {radius=}, {weight=}, {iterations=})"
-    return plus(base, text, term)
+    text = f"virtual_adversarial({base.description}, {radius=}, {weight=}, {iterations=}"
+    others = [f"{probe=}"] * (probe != PROBE) + [f"{entropy=}"] * (entropy > 0)
+    return plus(base, ", ".join([text, *others]) + ")", term)
 
 
 def _unit(direction: Tensor, otherwise: Tensor) -> Tensor:

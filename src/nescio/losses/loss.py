@@ -14,6 +14,7 @@ from nescio.core import (
     Inputs,
     NescioError,
     Rng,
+    Schedule,
     Slope,
     categorical,
     check_ignore_index,
@@ -41,7 +42,13 @@ class Batch:
     high: Tensor
     weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
     index: Tensor | None = None  # (M, B) which samples of the training set they are
+    data_points: int = 0  # size of the data that `index` counts, of all members
     unlabeled: Tensor | None = None  # (M, U, ...) inputs without labels
+    unlabeled_index: Tensor | None = None  # (M, U) which of these inputs they are
+    unlabeled_points: int = 0  # how many there are in all
+    original: Tensor | None = None  # (M, B, ...) x before the augmentation
+    unlabeled_original: Tensor | None = None
+    augment: Callable[[Tensor, Rng], Tensor] | None = None  # None: there is none
     averaged: Tensors | None = None  # (M, ...) each, the moving average of the weights
     steps: int = 1  # batches per epoch
     step: int = 0  # of the whole run, counted from 0
@@ -67,11 +74,32 @@ class Batch:
 
     def _by_member(self) -> list[str]:
         """The fields, beside x and y, that have a member axis here."""
-        optional = [
-            name for name in ("index", "weight", "unlabeled") if getattr(self, name) is not None
-        ]
+        names = "index", "weight", "unlabeled", "unlabeled_index", "original", "unlabeled_original"
+        optional = [name for name in names if getattr(self, name) is not None]
         ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
         return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
+
+    @property
+    def inputs(self) -> Tensor:
+        """All inputs, `(M, B + U, ...)`: those with labels, then those without."""
+        return self.x if self.unlabeled is None else torch.cat([self.x, self.unlabeled], 1)
+
+    def again(self, name: str, rng: Rng) -> "Batch":
+        """The same samples with other augmentations, a function of `name` too, as Forward.again.
+
+        rng: that of the step. Without augmentations it is the same batch.
+        """
+        if self.augment is None or self.original is None:
+            return self
+        if self.y.ndim == 4:
+            raise NescioError(
+                "augmentations move the pixels of label maps, so the answers of two views are not "
+                "those of the same pixels; leave augment= out here: dropout makes the passes differ"
+            )
+        draws, without = rng.again(name), self.unlabeled_original
+        if without is not None:
+            without = self.augment(without, draws.again("unlabeled"))
+        return replace(self, x=self.augment(self.original, draws), unlabeled=without)
 
     def counting(self, ignore_index: int | None) -> "Batch":
         """The same with ignored labels as class 0 of weight 0."""
@@ -92,11 +120,13 @@ class Batch:
     def mean(self, scores: Tensor) -> Tensor:
         """The weighted mean `(M,)` of scores `(M, B, ...)`, of a member without weights 0.
 
-        All losses average by it, so that samples and labels without weight count in none.
+        All losses average by it, so that samples and labels without weight count in none. Scores
+        of unlabeled inputs may follow, `(M, B + U, ...)`; each counts 1.
         """
         if self.weight is None:
             return scores.flatten(1).mean(1)
-        weights = self._spread(torch.ones_like(scores))
+        weights, labeled = torch.ones_like(scores), self.weight.shape[1]
+        weights[:, :labeled] = self._spread(weights[:, :labeled])
         scores = torch.where(weights > 0, scores, 0.0) * weights
         total = weights.flatten(1).sum(1)
         return scores.flatten(1).sum(1) / torch.where(total > 0, total, 1.0)
@@ -120,6 +150,7 @@ class Loss:
     slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
     weighted: bool = False  # a sample of weight 0 changes nothing: no loss, no statistic, no draw
     ignore_index: int | None = None  # a label that is not a class; None: all labels count
+    average: Schedule | None = None  # the decay of the moving average of weights that it reads
     decay: float | None = None  # times the sum of squares of the weights; None: other terms too
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
@@ -322,7 +353,16 @@ def in_units(units: Units, loss: Loss) -> Loss:
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         behind = replace(forward, architecture=_Behind(forward.architecture, units))
         low, high = units.shares(batch.low), units.shares(batch.high)
-        return loss(behind, replace(batch, x=units.shares(batch.x), low=low, high=high), rng)
+        draw, without = batch.augment, batch.unlabeled
+        own = replace(
+            batch,
+            x=units.shares(batch.x),
+            low=low,
+            high=high,
+            unlabeled=None if without is None else units.shares(without),
+            augment=None if draw is None else lambda x, chance: units.shares(draw(x, chance)),
+        )
+        return loss(behind, own, rng)
 
     text = f"{loss.description} in {units.description}"
     return loss.with_step(text, step, weighted=loss.weighted)

@@ -54,13 +54,13 @@ class Beside(Forward):
 
     inner: Forward = field(kw_only=True)
     others: Tensor = field(kw_only=True)  # (M, B', ...)
-    outputs: list[Tensor] = field(default_factory=list, kw_only=True)
+    outputs: list[Tensor] = field(default_factory=list, kw_only=True)  # of all in that call
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.outputs or not torch.is_grad_enabled():
             return self.inner(x)
         both = self.inner(torch.cat([x, self.others], 1))
-        self.outputs.append(both[:, x.shape[1] :])
+        self.outputs.append(both)
         return both[:, : x.shape[1]]
 
     def again(self, name: str) -> Forward:
@@ -83,8 +83,8 @@ def with_others(
         inner=forward,
         others=others,
     )
-    in_dist = base(joined, batch, rng)
-    return in_dist, joined.outputs[0] if joined.outputs else forward(others)
+    in_dist, count = base(joined, batch, rng), others.shape[1]
+    return in_dist, joined.outputs[0][:, -count:] if joined.outputs else forward(others)
 
 
 def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | None) -> Tensor:

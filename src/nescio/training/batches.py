@@ -9,12 +9,13 @@ many samples.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.core import NescioError, Rng, as_batch, as_labels, padded
-from nescio.data.augmentation import augment, augment_pairs
+from nescio.data.augmentation import augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
 
@@ -113,13 +114,12 @@ def _unlabeled_order(plan: Plan, steps: int, rng: Rng) -> Tensor | None:
     """Which inputs without labels the members see in an epoch; each once before one comes again."""
     if plan.unlabeled is None:
         return None
-    needed, total = steps * plan.unlabeled_size, len(plan.unlabeled)
-    rounds = range(-(-needed // total))
-    orders = [
-        torch.cat([torch.randperm(total, generator=source) for _ in rounds])[:needed]
-        for source in rng.generators("unlabeled")
-    ]
-    return torch.stack(orders).to(plan.unlabeled.device)
+    (epoch,), needed, total = rng.place, steps * plan.unlabeled_size, len(plan.unlabeled)
+    first, start = divmod(int(epoch) * needed, total)  # the walk goes on from epoch to epoch
+    rounds = range(first, first - (-(start + needed) // total))
+    sources = zip(*(rng.at(number).generators("unlabeled") for number in rounds), strict=True)
+    orders = [torch.cat([torch.randperm(total, generator=g) for g in own]) for own in sources]
+    return torch.stack(orders)[:, start : start + needed].to(plan.unlabeled.device)
 
 
 def _weight(
@@ -153,6 +153,7 @@ def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
     else:
         index = cohort.order[:, span]
         images, targets = x[index], y[index]
+    original = images
     rng = Rng(plan.seed, tuple(plan.members[i] for i in cohort.members), (epoch, step))
     if plan.augments:
         images, targets = augment_pairs(plan.augments, images, targets, rng, plan.loss.ignore_index)
@@ -165,7 +166,10 @@ def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
         y=plan.in_units(as_labels(targets), cohort.members),
         weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
-        unlabeled=_unlabeled_inputs(plan, cohort, step, rng),
+        data_points=len(x),
+        original=original if plan.augments else None,
+        augment=plan.augmented if plan.augments else None,
+        **_unlabeled_inputs(plan, cohort, step, rng),
         points=cohort.counts[0] if cohort.is_even else _numbers(cohort.counts, plan),
         low=low,
         high=high,
@@ -175,15 +179,21 @@ def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
     )
 
 
-def _unlabeled_inputs(plan: Plan, cohort: Cohort, step: int, rng: Rng) -> Tensor | None:
+def _unlabeled_inputs(plan: Plan, cohort: Cohort, step: int, rng: Rng) -> dict[str, Any]:
     """Inputs without labels for a step, `(A, U, ...)`, changed as the others are."""
     if plan.unlabeled is None or cohort.unlabeled is None:
-        return None
+        return {}
     size = plan.unlabeled_size
-    inputs = plan.unlabeled[cohort.unlabeled[:, step * size : (step + 1) * size]]
-    if plan.augments:
-        inputs = augment(plan.augments, inputs, rng.again("unlabeled"))
-    return as_batch(inputs, plan.dtype)
+    index = cohort.unlabeled[:, step * size : (step + 1) * size]
+    inputs = plan.unlabeled[index]
+    return {
+        "unlabeled": plan.augmented(inputs, rng.again("unlabeled"))
+        if plan.augments
+        else as_batch(inputs, plan.dtype),
+        "unlabeled_index": index,
+        "unlabeled_points": len(plan.unlabeled),
+        "unlabeled_original": inputs if plan.augments else None,
+    }
 
 
 def validation_pieces(

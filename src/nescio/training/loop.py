@@ -105,7 +105,7 @@ def _step(state: State, plan: Plan, groups: Sequence[Cohort], rng: Rng, team: Te
         losses = advance(plan, weights, optimizer, batch, rng.of(cohort.part), rate, team)
         state.sums[cohort.part] += losses * cohort.share(plan, batch)
         if plan.average is not None:
-            _average(average, weights, plan.average, batch.step)
+            _average(average, weights, plan.average(batch.step, batch.total), batch.step)
         stored.append({name: memory[name] for name in memory if name not in before})
     _remember(state, stored, len(groups))
     state.step += 1

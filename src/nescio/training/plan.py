@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nescio.core import Schedule, as_batch, padded, without_ignored
-from nescio.data.augmentation import Augment
+from nescio.core import Rng, Schedule, as_batch, padded, without_ignored
+from nescio.data.augmentation import Augment, augment
 from nescio.losses import Loss
 from nescio.nets.stack import Dense, Stack
 
@@ -41,7 +41,7 @@ class Plan:
     units: Pair | None = None  # mean and deviation of the targets of each member, (M, D)
     unlabeled: Tensor | None = None  # inputs without labels
     unlabeled_size: int = 0  # how many of them each step has
-    average: float | None = None  # the decay of the moving average of the weights; None: none
+    average: Schedule | None = None  # the decay of the moving average of the weights, by step
 
     @property
     def dtype(self) -> torch.dtype:
@@ -101,14 +101,25 @@ class Plan:
 
     @cached_property
     def ranges(self) -> Pair:
-        """The smallest and the largest value of each feature; with rows, `(M, 1, ...)`."""
-        return self._over_rows(lambda x: x.amin(0)), self._over_rows(lambda x: x.amax(0))
+        """The smallest and the largest value of each feature; with rows, `(M, 1, ...)`.
+
+        Inputs without labels are among them.
+        """
+        low, high = self._over_rows(lambda x: x.amin(0)), self._over_rows(lambda x: x.amax(0))
+        if self.unlabeled is None:
+            return low, high
+        ends = as_batch(torch.stack(self.unlabeled.aminmax(dim=0)), self.dtype)
+        return low.minimum(ends[0]), high.maximum(ends[1])
 
     def _over_rows(self, end: Callable[[Tensor], Tensor]) -> Tensor:
         x = self.data[0]
         if self.rows is None:
             return as_batch(end(x), self.dtype)
         return torch.stack([as_batch(end(x[own]), self.dtype)[None] for own in self.rows])
+
+    def augmented(self, inputs: Tensor, rng: Rng) -> Tensor:
+        """Inputs `(A, B, ...)` of some members, changed at random, as the networks read them."""
+        return as_batch(augment(self.augments, inputs, rng), self.dtype)
 
     def in_units(self, y: Tensor, members: list[int]) -> Tensor:
         """Targets `(A, B, D)` of some members in the units that their networks learn."""

@@ -7,6 +7,13 @@ from nescio.attacks import Ascent
 from nescio.core import Head, NescioError, fixed_variance, heads
 from nescio.core.registry import recipes
 from nescio.data.ranges import Units, near
+from nescio.training.little_labels import mean_teacher as mean_teacher
+from nescio.training.little_labels import pi_model as pi_model
+from nescio.training.little_labels import temporal_ensembling as temporal_ensembling
+from nescio.training.little_labels import (
+    transformation_consistency as transformation_consistency,
+)
+from nescio.training.little_labels import virtual_adversarial as virtual_adversarial
 from nescio.training.recipe import (
     BEYOND,
     Recipe,

@@ -116,8 +116,8 @@ def train(
     in a step; by default as many as batch_size.
     average: the decay, such as 0.999, of a moving average of the weights, which is validated and
     returned in place of the last weights; a loss reads the averaged networks as
-    `forward.average`. In the first steps it is the plain mean of the weights so far. The
-    statistics of BatchNorm are averaged in the same way.
+    `forward.average`, and `losses.mean_teacher` has a decay of its own. In the first steps it is
+    the plain mean of the weights so far. The statistics of BatchNorm are averaged in the same way.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
@@ -218,7 +218,7 @@ def _plan(
         units=own.units,
         unlabeled=unlabeled,
         unlabeled_size=unlabeled_size(unlabeled, config),
-        average=config.get("average"),
+        average=_averaging(config.get("average"), loss),
         **{name: config[name] for name in ("epochs", "learning_rate", "clip", "patience")},
         **{name: config[name] for name in ("seed", "bootstrap")},
     )
@@ -228,6 +228,11 @@ def _plan(
         unfit |= {"average": plan.average, "unlabeled": unlabeled is not None}
         check_full_batch(**unfit, clip=plan.clip, patience=plan.patience)
     return plan
+
+
+def _averaging(decay: float | None, loss: Loss) -> Schedule | None:
+    """The decay of averaged weights by step: as asked for, or what the loss needs."""
+    return loss.average if decay is None else lambda _, __: decay
 
 
 def _finished(folder: Path, config: Mapping[str, Any], net: nn.Module, plan: Plan) -> Model:
