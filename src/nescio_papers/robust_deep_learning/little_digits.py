@@ -7,6 +7,7 @@ from torch import nn
 
 from nescio.core import generator
 from nescio.data.augmentation import affine
+from nescio.losses.consistency import RAMP
 from nescio_papers.kit import InData, Settings, full_and_quick, size
 from nescio_papers.robust_deep_learning.little_methods import (
     PI,
@@ -31,7 +32,7 @@ class Budget:
     """The sizes of a run."""
 
     draws: int = size(5, quick=2)
-    updates: int = size(2000, quick=8)
+    updates: int = size(1600, quick=8)
     unlabeled: int | None = size(None, quick=256)  # images, None: all
     at_once: int = size(128, quick=16)  # of them
     test: int | None = size(None, quick=200)
@@ -42,11 +43,13 @@ FULL, QUICK = full_and_quick(Budget)
 METHODS = {
     PLAIN: Method(training={"augment": ()}),
     SUPERVISED: Method(),
-    PI: Method(loss=PI),
-    TEMPORAL: Method(loss=TEMPORAL),
-    TEACHER: Method(loss=TEACHER),
-    TRANSFORMATION: Method(loss=TRANSFORMATION),
-    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 2.0, "entropy": 1.0}),
+    PI: Method(loss=PI, options={"weight": 100.0}),
+    TRANSFORMATION: Method(
+        loss=TRANSFORMATION, options={"weight": 3.0, "passes": 3, "ramp": RAMP}, costs=2
+    ),
+    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2),
+    TEACHER: Method(loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}),
+    TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}),
 }
 
 
@@ -85,7 +88,7 @@ def task(settings: Settings, digits: InData) -> Task:
         training={
             "epochs": -(-sizes.updates // -(-each // BATCH)),
             "batch_size": BATCH,
-            "learning_rate": 2e-3,
+            "learning_rate": 4e-3,
             "schedule": "cosine",
             "average": 0.99,
             "augment": affine(),

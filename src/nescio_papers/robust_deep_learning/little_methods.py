@@ -34,6 +34,7 @@ class Method:
     loss: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    costs: int = 1  # passes are many: so many times fewer unlabeled inputs in an update
 
     def make(self) -> Loss:
         """The loss, on top of the negative log-likelihood of the labels."""
@@ -51,8 +52,8 @@ class Task:
     draws: int
     unlabeled: Tensor
     test: Part
+    unlabeled_size: int  # of an update
     training: Mapping[str, Any]  # options of all methods
-    unlabeled_size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,8 @@ def outcome(settings: Settings, task: Task, name: str, method: Method) -> Outcom
     """One network per draw, all in one stack, and its errors; a stopped training goes on."""
     folder = folder_of(settings, PART) / f"{task.name}-{slug(name)}"
     whole, start = not folder.exists(), time.process_time()
-    others = {"unlabeled": task.unlabeled, "unlabeled_size": task.unlabeled_size}
+    count = task.unlabeled_size // method.costs
+    others = {"unlabeled": task.unlabeled, "unlabeled_size": count} if method.loss else {}
     model = train(
         task.net,
         task.labeled,
@@ -82,8 +84,7 @@ def outcome(settings: Settings, task: Task, name: str, method: Method) -> Outcom
         seed=settings.seed,
         run=folder,
         progress=False,
-        **({} if method.loss is None else others),
-        **{**task.training, **method.training},
+        **{**others, **task.training, **method.training},
     )
     seconds = round(time.process_time() - start, 1) if whole else None
     return Outcome(

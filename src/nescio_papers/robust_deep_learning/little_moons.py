@@ -11,6 +11,7 @@ from nescio import nets
 from nescio.core import generator
 from nescio.data import half_moons
 from nescio.data.augmentation import noise
+from nescio.losses.consistency import RAMP
 from nescio_papers.kit import Settings, full_and_quick, size
 from nescio_papers.robust_deep_learning.little_methods import (
     PI,
@@ -31,8 +32,8 @@ METHODS = {
     SUPERVISED: Method(),
     PI: Method(loss=PI, options={"weight": 20.0}),
     TEMPORAL: Method(loss=TEMPORAL, options={"weight": 20.0}),
-    TEACHER: Method(loss=TEACHER, options={"weight": 20.0}),
-    TRANSFORMATION: Method(loss=TRANSFORMATION, options={"weight": 2.0}),
+    TEACHER: Method(loss=TEACHER, options={"weight": 20.0, "decay": 0.9, "early_decay": 0.9}),
+    TRANSFORMATION: Method(loss=TRANSFORMATION, options={"weight": 2.0, "ramp": RAMP}),
     VIRTUAL: Method(loss=VIRTUAL, options={"radius": 0.1}, training={"augment": ()}),
 }
 
@@ -74,7 +75,7 @@ def task(settings: Settings) -> Task:
             "batch_size": None,
             "learning_rate": 5e-3,
             "schedule": "cosine",
-            "augment": noise(0.15),
+            "augment": noise(0.12),
         },
     )
 

@@ -1,6 +1,7 @@
 """Pictures of learning from few labels: maps of half-moons, errors on MNIST, ramps."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
@@ -8,9 +9,18 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from nescio.core import ramp_up
-from nescio.core.schedules import ramps
-from nescio.report.plots.look import COLORS, GRAY, MARKERS, WIDTH, add_title, panels, per_cent
-from nescio.report.plots.look import with_look as with_look
+from nescio.core.schedules import cosine, ramps
+from nescio.report.plots.look import (
+    COLORS,
+    DASHES,
+    GRAY,
+    MARKERS,
+    WIDTH,
+    add_title,
+    panels,
+    per_cent,
+    with_look,
+)
 from nescio_papers.robust_deep_learning.little_methods import SUPERVISED, Outcome, Task
 
 SIDE = 120  # of a map
@@ -26,23 +36,23 @@ def words(name: str) -> str:
 @with_look
 def moons(task: Task, found: Mapping[str, Outcome], draw: int) -> Figure:
     """What each method answers in the plane, with the six labels of a draw."""
-    title = f"Half-moons with six labels: the probability of the second arm, draw {draw + 1}"
-    figure, axes = panels(len(found), height=2.7, title=title)
+    title = f"Half-moons with six labels, draw {draw + 1}: where each method decides, and accuracy"
+    figure, axes = panels(len(found), height=2.3, title=title)
     for axis, (name, one) in zip(axes, found.items(), strict=True):
         image = _map(axis, one, draw)
         _samples(axis, task, draw)
         right = 100 * (1 - one.errors.values[draw])
-        axis.set_title(f"{words(name)}: {right:.1f} % right", loc="left")
+        axis.set_title(f"{words(name)}: {right:.1f} %", loc="left")
     figure.colorbar(image, ax=axes, shrink=0.6, label="probability of the second arm")
     return figure
 
 
-def _map(axis: Axes, one: Outcome, draw: int) -> object:
+def _map(axis: Axes, one: Outcome, draw: int) -> Any:
     left, right, bottom, top = EDGES
     across, up = torch.linspace(left, right, SIDE), torch.linspace(bottom, top, SIDE)
     y, x = torch.meshgrid(up, across, indexing="ij")
-    prediction = one.model.choose([draw])(torch.stack([x.flatten(), y.flatten()], 1))
-    values = prediction.mean_probs[:, 1].view(SIDE, SIDE)
+    prediction: Any = one.model.choose([draw])(torch.stack([x.flatten(), y.flatten()], 1))
+    values = prediction.member_probs[0, :, 1].view(SIDE, SIDE)
     axis.contour(across, up, values, levels=[0.5], colors="black", linewidths=1)
     return axis.imshow(values, origin="lower", cmap=BETWEEN, vmin=0, vmax=1, extent=EDGES,
                        aspect="equal", interpolation="bilinear")  # fmt: skip
@@ -64,7 +74,7 @@ def _samples(axis: Axes, task: Task, draw: int) -> None:
 @with_look
 def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, float]) -> Figure:
     """The error of each draw, the mean and its interval, by method."""
-    figure = Figure(figsize=(WIDTH, 1.2 + 0.55 * len(found)), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 1.9 + 0.5 * len(found)), layout="constrained")
     axis = figure.subplots()
     for place, (name, one) in enumerate(found.items()):
         color = COLORS[7] if name.startswith(SUPERVISED) else COLORS[0]
@@ -79,7 +89,7 @@ def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, 
     axis.invert_yaxis()
     axis.set_xscale("log")
     axis.set_xlabel("test error (dots: draws; bars: 95 % interval of the mean)")
-    axis.legend(loc="lower right")
+    figure.legend(loc="outside lower center", ncols=2)
     per_cent(axis.xaxis)
     add_title(figure, "MNIST with 100 labels")
     return figure
@@ -88,16 +98,19 @@ def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, 
 @with_look
 def published_ramps() -> Figure:
     """The weight of unlabeled inputs and the learning rate over a training, as published."""
-    figure, axes = panels(2, height=2.4, title="Ramps as published, and those of the runs here")
-    steps = 300
+    figure, axes = panels(2, height=2.4, title="Ramps over a training")
+    steps, schedule = 300, ramps()
     epochs = range(steps + 1)
-    published = [0.0, *(ramp_up(epoch, 80) for epoch in epochs[1:])]
-    axes[0].plot(epochs, published, color=COLORS[0])
-    axes[0].set_ylabel("weight of the unlabeled term")
-    schedule = ramps()
-    axes[1].plot(epochs, [schedule(epoch, steps) for epoch in epochs], color=COLORS[1])
-    axes[1].set_ylabel("learning rate")
+    weights = [0.0, *(ramp_up(epoch, 80) for epoch in epochs[1:])]
+    axes[0].plot(epochs, weights, color=COLORS[0], label="as published, and here")
+    axes[0].set_title("weight of the unlabeled term", loc="left")
+    rates = {"as published": schedule, "here: half a cosine": cosine}
+    for number, (name, rate) in enumerate(rates.items()):
+        axes[1].plot(epochs, [rate(epoch, steps) for epoch in epochs], label=name,
+                     color=COLORS[number], linestyle=DASHES[number])  # fmt: skip
+    axes[1].set_title("learning rate", loc="left")
     for axis in axes:
         axis.set_xlabel("epoch of 300")
         axis.set_ylim(0, 1.05)
+        axis.legend(loc="lower center")
     return figure

@@ -7,6 +7,7 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    little_labels,
     mc_dropout,
     ood,
     shift,
@@ -19,6 +20,7 @@ PARTS = {
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
+    "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
