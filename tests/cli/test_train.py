@@ -11,7 +11,7 @@ from click.testing import Result
 
 from nescio import NescioError, data, load, nets
 from nescio.cli.demo import audit_digits
-from nescio.cli.train import remedies_named, remedy, train_remedy
+from nescio.cli.remedies import remedies_named, remedy, train_remedy
 
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"
@@ -53,6 +53,45 @@ def test_averaged_weights_and_targets_in_their_units(
     assert "decay between 0 and 1" in wrong.output
     wrong = nescio("train", "single", "--data", "digits", "--run", "third", "--standardize-targets")
     assert "for a regression" in wrong.output
+
+
+def test_few_labels_and_unlabeled_inputs(folder: Path, nescio: Callable[..., Result]) -> None:
+    words = ["train", "mean_teacher", "--data", "half_moons", "--labels", "6", "--run", "run"]
+    more = ["--epochs", "3", "--batch-size", "0", "--augment", "noise=0.1"]
+    done = nescio(*words, *more, "--unlabeled", "half_moons", "--unlabeled-size", "40")
+    assert done.exit_code == 0, done.output
+    assert "of the training part of half_moons, without their labels" in done.output
+    notes = load(folder / "run").notes
+    assert notes["loss"].startswith("mean_teacher(nll(categorical()), weight=100.0")
+    assert (notes["unlabeled_size"], notes["augment"]) == (40, ["noise(0.1)"])
+    x, y = data.half_moons().train
+    np.savez(folder / "labeled.npz", x=x.numpy(), y=y.numpy())
+    np.savez(folder / "inputs.npz", x=x.numpy())
+    refused = {
+        ("--unlabeled", "labeled.npz"): "has labels, an array y; --unlabeled takes inputs alone",
+        ("--labels", "7"): "a multiple of the 2 classes",
+        (): "mean_teacher learns from inputs without labels, and there are none",
+        ("--augment", "noise=much"): "noise or noise=DEVIATION, got 'noise=much'",
+    }
+    for option, message in refused.items():
+        wrong = nescio(*words[:-1], "other", *more, *option)
+        assert wrong.exit_code == 1, wrong.output
+        assert message in wrong.output
+    alone = nescio(*words[:-1], "third", *more, "--unlabeled", "inputs.npz")
+    assert alone.exit_code == 0, alone.output
+
+
+def test_unlabeled_rows_of_a_table(folder: Path, nescio: Callable[..., Result]) -> None:
+    rows = [f"{i % 7},{i % 5},{'ab'[i % 2]}" for i in range(60)]
+    (folder / "rows.csv").write_text("\n".join(["one,two,kind", *rows]))
+    (folder / "others.csv").write_text("\n".join(["two,one", *(r[2::-1] for r in rows)]))
+    words = ["train", "pi_model", "--data", "rows.csv", "--target", "kind", "--epochs", "2"]
+    done = nescio(*words, "--unlabeled", "others.csv", "--run", "run")
+    assert done.exit_code == 0, done.output
+    wrong = nescio(*words, "--unlabeled", "rows.csv", "--run", "other")
+    assert "has the column 'kind', which is the label" in wrong.output
+    again = nescio(*words, "--unlabeled", "rows.csv:without=kind", "--run", "third")
+    assert again.exit_code == 0, again.output
 
 
 def test_a_run_on_ones_own_network_is_used_with_net(

@@ -139,6 +139,30 @@ def test_bytes_and_floats_get_noise():
         train(small, (X, Y), augment=[noise(), crops()], epochs=1)
 
 
+def test_labels_among_unlabeled_inputs_are_refused():
+    mixed = torch.where(torch.arange(24) < 6, Y, -1)
+    with pytest.raises(NescioError, match=r"18 of 24 labels are -1.*unlabeled=x\[y < 0\]"):
+        train(small, (X, mixed), epochs=1)
+    for given in ((X, Y), [X, mixed], {"x": X, "labels": Y}):
+        with pytest.raises(NescioError, match="takes inputs alone, got inputs with labels"):
+            train(small, (X, Y), unlabeled=given, epochs=1)
+    with pytest.raises(NescioError, match=r"'half_moons' has labels.*dataset\.train\[0\]"):
+        train(small, (X, Y), unlabeled=data.half_moons(), epochs=1)
+    with pytest.raises(NescioError, match="pi_model learns from inputs without labels"):
+        train(small, (X, Y), loss=losses.pi_model(losses.nll()), epochs=2)
+    plain = lambda: nets.mlp(3, 2).double()  # noqa: E731
+    with pytest.raises(NescioError, match="are the same here, so the term would be 0"):
+        train(plain, (X, Y), loss=losses.pi_model(losses.nll()), unlabeled=U, epochs=2)
+    ignored = train(small, (X, mixed), ignore_index=-1, epochs=1)
+    assert len(ignored.history.train) == 1
+
+
+def test_scaling_reads_unlabeled_inputs_too():
+    model = train(small, (X[:6], Y[:6]), unlabeled=U, standardize=True, epochs=1)
+    mean = next(tensor for name, tensor in model.tensors.items() if name.endswith("mean"))
+    torch.testing.assert_close(mean[0], torch.cat([X[:6], U]).mean(0))
+
+
 def few(draw):
     """Three labels along each arm of the half-moons, and all inputs."""
     moons = data.half_moons(train=500, seed=draw)

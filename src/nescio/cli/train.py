@@ -15,6 +15,7 @@ from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
+from nescio.cli.unlabeled import UNLABELED, few_labels, unlabeled_inputs
 from nescio.core import (
     Head,
     NescioError,
@@ -23,7 +24,6 @@ from nescio.core import (
     make_folder,
     options_for,
     owned,
-    parse,
     setting,
     unknown,
 )
@@ -36,13 +36,15 @@ from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded
 from nescio.nets.factory import needed_by
-from nescio.training.loop import Pair
 from nescio.training.recipe import Recipe
 from nescio.training.train import train as train_model
 
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
-AUGMENTS = {"crops": augmentation.crops, "mirrors": augmentation.mirrors}
-TITLES = {"ceda": "CEDA", "acet": "ACET"}
+AUGMENTS = {
+    "crops": (augmentation.crops, int),
+    "mirrors": (augmentation.mirrors, None),
+    "noise": (augmentation.noise, float),
+}
 
 
 # fmt: off
@@ -69,10 +71,11 @@ PARAMETERS = [
     option("--learning-rate", "The step size of the optimizer.", default=1e-3),
     option("--optimizer", "The optimizer: adam, sgd, or with --batch-size 0 lbfgs, also as "
         "lbfgs,tolerance=1e-6.", default="adam"),
-    option("--schedule", "How the learning rate changes: constant, cosine or drops.",
+    option("--schedule", "How the learning rate changes: constant, cosine, drops or ramps.",
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
-        "width of 2 pixels instead of 4.  [default: none]", metavar="NAMES"),
+        "width of 2 pixels instead of 4; noise=0.1 for noise on any inputs.  [default: none]",
+        metavar="NAMES"),
     option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
     option("--patience", "Stop a member after this number of epochs without a better validation "
         "loss.  [default: never]", type=int),
@@ -84,6 +87,7 @@ PARAMETERS = [
         "standard deviation; predictions are in the units of the targets.", is_flag=True),
     option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
         "validated and saved instead of the last weights.  [default: no average]", type=float),
+    *UNLABELED,
     option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, fitted "
         "on the validation data.  [default: none]", metavar="NAME"),
     opt.DEVICE,
@@ -111,6 +115,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
     nescio train deep_ensemble --data streets.npz --ignore-index 255 --run runs/streets
+    nescio train mean_teacher --data half_moons --labels 6 --unlabeled half_moons --run runs/few \
+      --augment noise=0.1 --batch-size 0 --unlabeled-size 100 --epochs 500
 
     Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
@@ -153,15 +159,20 @@ def run_recipe(
     table: Mapping[str, Any] | None = None,
     ignore_index: int | None = None,
     seed: int = 0,
+    labels: int | None = None,
+    unlabeled: str | None = None,
     **options: Any,
 ) -> Done:
     """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder.
 
-    table: the options of the reader of a table.
+    table: the options of the reader of a table. labels: how many labeled samples to train on.
+    unlabeled: the name of inputs without labels.
     """
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
+    others = None if unlabeled is None else unlabeled_inputs(unlabeled, dataset, table or {})
+    dataset = few_labels(dataset, labels, seed)
     x = dataset.train[0]
     if not len(x):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
@@ -179,6 +190,7 @@ def run_recipe(
             members=recipe.members,
             validation=dataset.validation,
             augment=augments(augment),
+            unlabeled=others,
             ignore_index=ignore_index,
             seed=seed,
             run=run,
@@ -299,9 +311,14 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
         name, equals, value = word.strip().partition("=")
         if name not in AUGMENTS:
             raise NescioError(unknown("augmentation", name, AUGMENTS))
-        if equals and (name != "crops" or not value.isdigit()):
-            raise NescioError(f"--augment takes crops, crops=PIXELS or mirrors, got {word!r}")
-        steps.append(AUGMENTS[name](*([int(value)] if equals else [])))
+        make, number = AUGMENTS[name]
+        try:
+            steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
+        except (TypeError, ValueError):
+            raise NescioError(
+                "--augment takes crops, crops=PIXELS, mirrors, noise or noise=DEVIATION, got "
+                f"{word!r}"
+            ) from None
     return tuple(steps)
 
 
@@ -347,57 +364,3 @@ def _about(dataset: Dataset) -> str:
     if not absent:
         return f"{dataset.classes} classes"
     return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """A recipe to train beside a network, and how it is called in the report."""
-
-    title: str
-    folder: str
-    recipe: Recipe
-
-
-def remedy(text: str) -> Remedy:
-    """Read `acet`, or with options `acet,radius=0.1,steps=5`; hyphens stand for underscores."""
-    name, words = parse(text)
-    recipe = recipe_named(name, words)
-    if recipe.net is not None or recipe.dropout:
-        raise NescioError(
-            f"the recipe {name!r} needs a network of its own; train it with: nescio train {name}"
-        )
-    pairs = [f"{key}={value}" for key, value in words.items()]
-    title = ", ".join([TITLES.get(name, name.replace("_", " ")), *pairs])
-    folder = "".join(c if c.isalnum() or c in ".=-" else "_" for c in ",".join([name, *pairs]))
-    return Remedy(title, folder, recipe)
-
-
-def remedies_named(texts: Sequence[str], taken: Sequence[str] = ()) -> list[Remedy]:
-    """Read several, each once; `taken` are titles that the report has without them."""
-    remedies = [remedy(text) for text in texts]
-    titles = [*taken, *(one.title for one in remedies)]
-    for one in remedies:
-        if titles.count(one.title) > 1:
-            raise NescioError(f"--recipe takes each recipe once, got {one.title!r} again")
-    return remedies
-
-
-def train_remedy(
-    chosen: Remedy,
-    make_net: Callable[[], nn.Module],
-    data: Pair,
-    *,
-    run: str | Path | None = None,
-    **options: Any,
-) -> Predictor:
-    """Train a recipe on `data`; with `run`, in a folder that `nescio predict` takes."""
-    recipe = chosen.recipe
-    folder = None if run is None else Path(run) / chosen.folder
-    loss = recipe.loss_for(data[0])
-    made = {"loss": loss, "members": recipe.members, "run": folder, **options}
-    if folder is None:
-        return recipe.predictor(train_model(make_net, data, **made))
-    with owned(make_folder(folder)), unfinished(folder):
-        model = train_model(make_net, data, **made)
-        save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
-    return recipe.predictor(model)

@@ -99,6 +99,7 @@ from nescio.core.running import progress as progress
 from nescio.core.running import workers as workers
 from nescio.core.saved_heads import head_from_file as head_from_file
 from nescio.core.saved_heads import head_to_file as head_to_file
+from nescio.core.schedules import RAMP as RAMP
 from nescio.core.schedules import Schedule as Schedule
 from nescio.core.schedules import constant as constant
 from nescio.core.schedules import ramp_up as ramp_up

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from nescio.core.errors import NescioError
 
 Schedule = Callable[[int, int], float]
+RAMP = 80 / 300  # of the training: Laine and Aila, 2017
 
 
 def constant(step: int, steps: int) -> float:
@@ -33,7 +34,7 @@ def ramp_up(step: float, steps: float) -> float:
     return math.exp(-5 * max(0.0, 1 - step / steps) ** 2)
 
 
-def ramps(up: float = 80 / 300, down: float = 50 / 300) -> Schedule:
+def ramps(up: float = RAMP, down: float = 50 / 300) -> Schedule:
     """`ramp_up` in the first share of the training, exp(-12.5 t^2) with t from 0 to 1 in the last.
 
     The shares are those of Laine and Aila (2017): 80 and 50 of 300 epochs.

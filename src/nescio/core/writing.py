@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic, sleep
 from typing import IO, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ OWNER = ".nescio.owner"  # in a folder: who works in it
 BLOCK = 1 << 20  # bytes of a file that are digested at a time
 WHOLE = 1 << 28  # bytes up to which all of an input file is digested
 SAMPLES = 256  # blocks of a larger file that are
+PAUSE = 0.02  # seconds between two looks at a lock
 NAME = 50  # characters of a file's name in the name of what is written beside
 
 
@@ -105,18 +107,19 @@ _owned: ContextVar[frozenset[Path]] = ContextVar("owned", default=frozenset())
 
 
 @contextmanager
-def owned(path: Path) -> Iterator[None]:
+def owned(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Own a folder, or the file that will be written at `path`, while the block runs.
 
-    A second process is refused and told who the owner is. The system ends an owner's lock with the
-    owner, so a killed one leaves nothing in the way. Blocks within a block may own it again.
+    A second process waits up to `wait` seconds, is then refused and told who the owner is. The
+    system ends an owner's lock with the owner, so a killed one leaves nothing in the way. Blocks
+    within a block may own it again.
     """
     lock = path / OWNER if path.is_dir() else path.with_name(f".{path.name[:NAME]}.owner")
     lock = make_folder(lock.parent).resolve() / lock.name
     if lock in _owned.get():
         yield
         return
-    handle = _locked(lock, path)
+    handle = _locked(lock, path, monotonic() + wait)
     token = _owned.set(_owned.get() | {lock})
     try:
         since = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
@@ -130,8 +133,8 @@ def owned(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _locked(lock: Path, path: Path) -> int:
-    """The open file of a lock that is held."""
+def _locked(lock: Path, path: Path, until: float) -> int:
+    """The open file of a lock that is held; others are waited for until a time."""
     while True:
         try:
             handle = os.open(lock, SAFE | os.O_RDWR, 0o666)
@@ -142,7 +145,11 @@ def _locked(lock: Path, path: Path) -> int:
         try:
             held = _hold(handle)
         except BlockingIOError:
-            raise _in_use(path, handle, "") from None
+            if monotonic() >= until:
+                raise _in_use(path, handle, "") from None
+            os.close(handle)
+            sleep(PAUSE)
+            continue
         if not held and os.read(handle, 1):  # no locks here: whoever wrote it is the owner
             raise _in_use(path, handle, f"; if that process has ended, delete {lock}")
         with suppress(FileNotFoundError):

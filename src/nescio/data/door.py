@@ -21,8 +21,8 @@ from torch import Tensor
 
 from nescio.core import Inputs, NescioError, Shape, as_tensor, joined, refuse_maps, shape_of
 from nescio.data.encoding import Columns
+from nescio.data.forms import LABELS as LABELS
 from nescio.data.forms import (
-    LABELS,
     Raw,
     all_inputs,
     are_batches,

@@ -10,6 +10,8 @@ from nescio.guards.guard_file import described as described
 from nescio.guards.label_guards import LabelGuards as LabelGuards
 from nescio.guards.label_guards import guard_labels as guard_labels
 from nescio.guards.largest_coverage import Coverage as Coverage
+from nescio.guards.largest_coverage import check_shares as check_shares
+from nescio.guards.largest_coverage import first_rank as first_rank
 from nescio.guards.largest_coverage import largest_coverage as largest_coverage
 from nescio.guards.largest_coverage import upper_bound as upper_bound
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions

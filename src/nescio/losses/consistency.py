@@ -14,13 +14,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nescio.core import Head, NescioError, Rng, ramp_up
+from nescio.core import RAMP, Head, NescioError, Rng, ramp_up
 from nescio.core.registry import losses
 from nescio.losses.loss import Batch, Loss
 from nescio.losses.with_ood import Beside
 from nescio.nets.stack import Forward
 
-RAMP = 80 / 300  # of the training, as published
 Gap = Callable[[Tensor, Forward, Batch, Rng], Tensor]  # probabilities -> scores (M, B + U, ...)
 
 

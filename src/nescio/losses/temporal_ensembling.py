@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, Rng
+from nescio.core import RAMP, NescioError, Rng
 from nescio.core.registry import losses
-from nescio.losses.consistency import RAMP, consistent
+from nescio.losses.consistency import consistent
 from nescio.losses.loss import Batch, Loss
 from nescio.nets.stack import Forward
 

@@ -14,6 +14,7 @@ from nescio.nets.factory import Standardize as Standardize
 from nescio.nets.factory import columns_of as columns_of
 from nescio.nets.factory import encoded as encoded
 from nescio.nets.factory import named_columns as named_columns
+from nescio.nets.factory import needed_by as needed_by
 from nescio.nets.factory import network as network
 from nescio.nets.factory import standardized as standardized
 from nescio.nets.mlp import bayesian_mlp as bayesian_mlp
@@ -23,6 +24,7 @@ from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
 from nescio.nets.rbf import rbf as rbf
 from nescio.nets.reading import Output as Output
+from nescio.nets.reading import arguments as arguments
 from nescio.nets.reading import called as called
 from nescio.nets.reading import classes_last as classes_last
 from nescio.nets.reading import entering as entering

@@ -115,7 +115,7 @@ def _unlabeled_order(plan: Plan, steps: int, rng: Rng) -> Tensor | None:
     if plan.unlabeled is None:
         return None
     (epoch,), needed, total = rng.place, steps * plan.unlabeled_size, len(plan.unlabeled)
-    first, start = divmod(int(epoch) * needed, total)  # the walk goes on from epoch to epoch
+    first, start = divmod(int(epoch) * needed, total)  # the walk continues from epoch to epoch
     rounds = range(first, first - (-(start + needed) // total))
     sources = zip(*(rng.at(number).generators("unlabeled") for number in rounds), strict=True)
     orders = [torch.cat([torch.randperm(total, generator=g) for g in own]) for own in sources]

@@ -1,9 +1,8 @@
 """Recipes that learn from a few labels and many unlabeled inputs."""
 
 from nescio import losses
-from nescio.core import Head
+from nescio.core import RAMP, Head
 from nescio.core.registry import recipes
-from nescio.losses.consistency import RAMP
 from nescio.training.recipe import Recipe, decayed
 
 

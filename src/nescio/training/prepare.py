@@ -20,7 +20,7 @@ from nescio.core import (
     seeded,
     without_ignored,
 )
-from nescio.data import door, is_frame, learn_columns
+from nescio.data import Dataset, door, is_frame, learn_columns
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
 from nescio.models import as_head
@@ -58,6 +58,7 @@ def read(
     if loss is None:
         loss = nll(read or _head(nets[0], x, y, ignore_index))
     loss = as_loss(loss, read).ignoring(ignore_index)
+    _check_marked(y, loss.head.task, loss.ignore_index)
     y = _targets(y, x, loss.head, nets[0])
     test = None
     if validation is not None:
@@ -119,6 +120,7 @@ def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
     """Inputs without labels, if they are like the training inputs."""
     if inputs is None:
         return None
+    _check_inputs_alone(inputs)
     reads: dict[str, Any] = {"dtype": dtype_of(net), "columns": columns_of(net)}
     found = door.as_network_inputs(inputs, "unlabeled inputs", **reads)
     if not isinstance(found, Tensor):
@@ -129,6 +131,41 @@ def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
             f"{tuple(x.shape[1:])}; they must agree"
         )
     return found.to(x.device)
+
+
+def _check_inputs_alone(given: Any) -> None:
+    """Refuse unlabeled inputs that come with labels: nobody should wonder whether they are read."""
+    if isinstance(given, Dataset):
+        raise NescioError(
+            f"unlabeled= takes inputs alone, and {given.name!r} has labels; give the inputs of its "
+            "training part: unlabeled=dataset.train[0]"
+        )
+    labeled = isinstance(given, Mapping) and any(name in given for name in door.LABELS)
+    if labeled or (isinstance(given, (tuple, list)) and len(given) == 2 and _is_pair(*given)):
+        raise NescioError(
+            "unlabeled= takes inputs alone, got inputs with labels; give unlabeled=x. Of a mixed "
+            "set in which a label of -1 means none, train on (x[y >= 0], y[y >= 0]) with "
+            "unlabeled=x[y < 0]"
+        )
+
+
+def _is_pair(x: Any, y: Any) -> bool:
+    """Whether two arrays are inputs and their labels."""
+    shapes = [tuple(getattr(part, "shape", ())) for part in (x, y)]
+    return len(shapes[0]) > 0 and shapes[0][:1] == shapes[1][:1]
+
+
+def _check_marked(y: Tensor, task: str, ignore_index: int | None) -> None:
+    """Refuse labels of -1, by which others mark samples without a label."""
+    if task != "classification" or y.ndim != 1 or ignore_index == -1 or y.is_floating_point():
+        return
+    marked = int((y == -1).sum())
+    if marked:
+        raise NescioError(
+            f"{marked} of {len(y)} labels are -1, which is not a class; if it marks samples "
+            "without a label, train on (x[y >= 0], y[y >= 0]) with unlabeled=x[y < 0], or leave them out "
+            "by ignore_index=-1"
+        )
 
 
 def unlabeled_size(unlabeled: Tensor | None, config: Mapping[str, Any]) -> int:
@@ -158,10 +195,15 @@ def dtype_of(net: nn.Module) -> torch.dtype:
 
 
 @one_thread()
-def scaled_networks(nets: list[nn.Module], x: Tensor, rows: Rows | None) -> list[nn.Module]:
-    """The networks, each behind the scaling of its own samples."""
+def scaled_networks(
+    nets: list[nn.Module], x: Tensor, rows: Rows | None, unlabeled: Tensor | None = None
+) -> list[nn.Module]:
+    """The networks, each behind the scaling of its own samples and of inputs without labels."""
     floats = as_batch(x, dtype_of(nets[0]))
     each = (floats for _ in nets) if rows is None else (floats[own] for own in rows)
+    if unlabeled is not None:
+        others = as_batch(unlabeled, dtype_of(nets[0]))
+        each = (torch.cat([own, others]) for own in each)
     return [standardized(net, own) for net, own in zip(nets, each, strict=True)]
 
 

@@ -99,7 +99,8 @@ def train(
     a function.
     clip: the largest gradient norm of a member. patience: epochs without a better validation score
     after which a member stops; each member then has its best weights.
-    standardize: scale inputs by their training mean and deviation, as a layer of the model.
+    standardize: scale inputs by their training mean and deviation, as a layer of the model;
+    unlabeled inputs count too.
     standardize_targets: learn the targets of a regression scaled by their training mean and
     deviation; the model has both and answers in the units of the targets. The losses in its
     history are those of scaled targets.
@@ -116,10 +117,11 @@ def train(
     in a step; by default as many as batch_size.
     average: the decay, such as 0.999, of a moving average of the weights, which is validated and
     returned in place of the last weights; a loss reads the averaged networks as
-    `forward.average`, and `losses.mean_teacher` has a decay of its own. In the first steps it is
+    `forward.average`, and `losses.mean_teacher` sets the decay. In the first steps it is
     the plain mean of the weights so far. The statistics of BatchNorm are averaged in the same way.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
-    augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation.
+    augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation,
+    or `noise(0.1)` of inputs of any shape.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     """
@@ -134,7 +136,7 @@ def train(
     others = unlabeled_inputs(unlabeled, nets[0], pair[0])
     nets = [nets[index] for index in own.order]
     if standardize:
-        nets = scaled_networks(nets, pair[0], own.rows)
+        nets = scaled_networks(nets, pair[0], own.rows, others)
     nets = [net.to(pair[0].device) for net in nets]
     shapes = pair[0].shape[1:], pair[1].shape[1:]
     augments = check_augments(augment, *shapes, loss.ignore_index)

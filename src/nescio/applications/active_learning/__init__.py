@@ -12,4 +12,26 @@ from nescio.applications.active_learning.candidates import Candidates as Candida
 from nescio.applications.active_learning.candidates import because as because
 from nescio.applications.active_learning.choose import choose as choose
 from nescio.applications.active_learning.chosen import Chosen as Chosen
+from nescio.applications.active_learning.curves import Curves as Curves
+from nescio.applications.active_learning.guarantee_planning import GuaranteePlan as GuaranteePlan
+from nescio.applications.active_learning.guarantee_planning import plan_guarantee as plan_guarantee
+from nescio.applications.active_learning.label_studio import (
+    label_studio_config as label_studio_config,
+)
+from nescio.applications.active_learning.label_studio import (
+    label_studio_tasks as label_studio_tasks,
+)
+from nescio.applications.active_learning.label_studio import (
+    read_label_studio as read_label_studio,
+)
 from nescio.applications.active_learning.pick import pick as pick
+from nescio.applications.active_learning.planning import LabelPlan as LabelPlan
+from nescio.applications.active_learning.planning import plan as plan
+from nescio.applications.active_learning.pool import Pool as Pool
+from nescio.applications.active_learning.questions import Answered as Answered
+from nescio.applications.active_learning.questions import LabelQuestion as LabelQuestion
+from nescio.applications.active_learning.questions import read_answers as read_answers
+from nescio.applications.active_learning.questions import write_questions as write_questions
+from nescio.applications.active_learning.simulate import simulate as simulate
+from nescio.applications.active_learning.thumbnails import data_url as data_url
+from nescio.applications.active_learning.thumbnails import thumbnail as thumbnail

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nescio.applications.influence.influence_words import examined_words, test_words
 from nescio.applications.influence.minimum import LIMIT, Minimum, Refit, fit
 from nescio.applications.influence.quantities import Quantity
 from nescio.applications.influence.solvers import MEMORY
@@ -58,6 +59,14 @@ class Influence:
         """The most harmful training samples of each test sample, `(T, count)`, worst first."""
         return _top(-self.help, count)
 
+    def words(self, count: int = 3) -> list[str]:
+        """A paragraph for each test sample: its quantity, and who helps and who harms."""
+        return [test_words(self, index, count) for index in range(len(self.values))]
+
+    def examined(self) -> str:
+        """What was examined, and how precisely, in words."""
+        return examined_words(self)
+
 
 def _top(values: Tensor, count: int) -> Tensor:
     samples = values.shape[1]
@@ -84,6 +93,7 @@ def influence(
     output: Output = None,
     tolerance: float = 1e-8,
     iterations: int = 1000,
+    batch_size: int = 256,
     memory: int = MEMORY,
 ) -> Influence:
     """What the removal of each training sample would change about test samples, `(T, N)`.
@@ -105,7 +115,8 @@ def influence(
     then about that layer, and `Influence.refit` says how far predictions moved. By default it is,
     and a weight decay of 1e-4 is taken if the training had none. False: a network whose gradient
     norm is above `limit` is refused.
-    head, output: of a module, as for `nescio.observe`. memory: bytes that the Hessian may take.
+    head, output: of a module, as for `nescio.observe`. batch_size: samples at a time where all
+    parameters are examined. memory: bytes that the Hessian and its factor may take.
     """
     options = dict(locals())
     for name in ("source", "train", "test", "on", "target"):
@@ -118,23 +129,23 @@ def at_minimum(
     minimum: Minimum, test: Any, *, on: Quantity = "loss", target: Any = None
 ) -> Influence:
     """The influence on test samples, of a network that was fitted before."""
-    tested = minimum.tested(test, on, target)
+    tested = minimum.problem.tested(test, on, target)
     solutions = minimum.solve(tested.gradients)
     residual = _residual(minimum, solutions, tested.gradients)
-    classes = minimum.head.task == "classification"
-    outputs = tested.outputs
+    head, outputs = minimum.problem.head, tested.outputs
+    classes = head.task == "classification"
     return Influence(
         values=minimum.removal(solutions),
         on=tested.asked.name,
         value=tested.value,
         target=tested.asked.target,
-        predicted=minimum.head.logits(outputs).argmax(-1) if classes else outputs,
+        predicted=head.logits(outputs).argmax(-1) if classes else outputs,
         test_labels=tested.asked.labels,
-        labels=minimum.labels,
+        labels=minimum.problem.targets,
         residual=residual,
         gradient_norm=minimum.gradient_norm,
         damping=minimum.damping,
-        objective=minimum.objective.description,
+        objective=minimum.problem.objective.description,
         parameters=minimum.parameters,
         refit=minimum.refit,
     )

@@ -6,12 +6,17 @@ With outputs z = W h + b, the gradient of a score is (ds/dz) x h and its Hessian
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nescio.applications.influence.head_reading import HeadReading
 from nescio.applications.influence.objective import Objective
+from nescio.applications.influence.quantities import Quantity, Tested, asked_for
+from nescio.applications.influence.samples import read
+from nescio.core import Head, Inputs
 
 NUMBERS = 1 << 22  # float64 numbers of a block of samples
 
@@ -25,6 +30,12 @@ class LinearHead:
     weight: Tensor  # (O, F) or (O, F + 1) float64
     has_bias: bool
     objective: Objective
+    reading: HeadReading
+
+    @property
+    def head(self) -> Head:
+        """How the outputs are read."""
+        return self.reading.head
 
     @property
     def samples(self) -> int:
@@ -124,6 +135,44 @@ class LinearHead:
             _, slopes = self.slopes(features, targets)
             found[:, rows] = torch.einsum("bf,tof,bo->tb", features, shaped, slopes)
         return found
+
+    def gradients(self, rows: Tensor) -> Tensor:
+        """The gradients `(K, P)` of the scores of some samples, by index."""
+        features = self.extended(self.features[rows])
+        _, slopes = self.slopes(features, self.targets[rows])
+        return (slopes[:, :, None] * features[:, None]).flatten(1)
+
+    def named(self, vectors: Tensor) -> dict[str, Tensor]:
+        """Vectors `(..., P)` as weight and bias of the layer, by their names in the network."""
+        shaped = vectors.reshape(*vectors.shape[:-1], *self.weight.shape)
+        name = self.reading.parameter
+        if not self.has_bias:
+            return {f"{name}weight": shaped}
+        return {f"{name}weight": shaped[..., :-1], f"{name}bias": shaped[..., -1]}
+
+    def tested(self, data: Any, on: Quantity, target: object) -> Tested:
+        """What is asked about test data at the present weights."""
+        features, labels = self.reading.seen(data, labels=False)
+        wide = self.extended(features)
+        outputs = wide @ self.weight.T
+        asked = asked_for(
+            on, outputs, labels, head=self.head, objective=self.objective, target=target
+        )
+        value, slopes = asked.slopes(outputs)
+        gradients = (slopes[:, :, None] * wide[:, None]).flatten(1)
+        return Tested(asked=asked, outputs=outputs, value=value, gradients=gradients)
+
+    def read(self, data: Any, *, labels: bool) -> tuple[Inputs, Tensor | None]:
+        """Inputs, and labels or targets, of data of any form."""
+        return read(self.reading.member.net, self.head, data, labels=labels)
+
+    def rise(self, vector: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
+        """A vector `(P,)` times the summed gradients of scores, with gradients in the inputs."""
+        wide = self.extended(self.reading.entering(inputs))
+        outputs = wide @ self.weight.T
+        scores = self.objective.scores(outputs, targets)
+        (slopes,) = torch.autograd.grad(scores.sum(), outputs, create_graph=True)
+        return ((wide @ vector.view_as(self.weight).T) * slopes).sum()
 
 
 def _derivative(value: Tensor, outputs: Tensor) -> Tensor:

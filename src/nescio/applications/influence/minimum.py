@@ -1,16 +1,14 @@
 """Fit: what influence on any test sample needs of a network and its training data, once."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from nescio.applications.influence.head_reading import Tested, head_reading, observed
+from nescio.applications.influence.head_reading import head_reading, observed, only_member
 from nescio.applications.influence.linear_head import LinearHead
 from nescio.applications.influence.newton import refitted
-from nescio.applications.influence.objective import Objective, objective_of
-from nescio.applications.influence.quantities import Quantity
+from nescio.applications.influence.objective import objective_of
 from nescio.applications.influence.solvers import (
     MEMORY,
     ConjugateGradients,
@@ -19,14 +17,16 @@ from nescio.applications.influence.solvers import (
     check_memory,
     factored,
 )
+from nescio.applications.influence.whole_network import whole_network
 from nescio.core import Head, NescioError, unknown
+from nescio.detectors import Activations
+from nescio.detectors.observe.network import head_of
 from nescio.losses import Loss
 from nescio.models import with_head
 from nescio.nets import Output
 
 PARAMETERS, SOLVERS = ("last", "all"), ("exact", "cg")
 LIMIT = 1e-6  # of the gradient norm
-Test = Callable[[Any, Any, Quantity, object], Tested]  # problem, data, on, target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,25 +44,17 @@ class Minimum:
     """A network at the minimum of its objective, with its Hessian to solve with."""
 
     problem: Problem
-    objective: Objective
-    head: Head
-    parameters: str
+    parameters: str  # last or all
     solve: Exact | ConjugateGradients
     damping: float
     gradient_norm: float
     refit: Refit | None
-    test: Test
-    labels: Tensor  # of the training samples, (N,) or targets (N, D)
 
     def __repr__(self) -> str:
         return (
             f"Minimum({self.problem.size} parameters ({self.parameters}), "
             f"{self.problem.samples} samples, gradient norm {self.gradient_norm:.2g})"
         )
-
-    def tested(self, data: Any, on: Quantity, target: object = None) -> Tested:
-        """What is asked about test samples."""
-        return self.test(self.problem, data, on, target)
 
     def removal(self, vectors: Tensor) -> Tensor:
         """Solutions `(T, P)` times the effect of removing each sample, `(T, N)`.
@@ -89,55 +81,61 @@ def fit(
     output: Output = None,
     tolerance: float = 1e-8,
     iterations: int = 1000,
+    batch_size: int = 256,
     memory: int = MEMORY,
 ) -> Minimum:
     """What influence on any test samples needs; options as those of `influence`."""
-    for kind, name, known in (
-        ("parameters", parameters, PARAMETERS),
-        ("solver", solver, SOLVERS),
-    ):
-        if name not in known:
-            raise NescioError(unknown(kind, name, known))
+    _check_names(parameters, solver, refit)
     if not damping >= 0 or not limit > 0:
         raise NescioError(f"damping is 0 or more, limit above 0, got {damping} and {limit}")
+    if isinstance(train, Activations):
+        head = head or head_of(train.about)
     source = with_head(source, train, head=head, output=output)
-    again = parameters == "last" if refit is None else refit
-    options: dict[str, Any] = {"loss": loss, "weight_decay": weight_decay, "refit": again}
-    problem, found, moved, test = _last(source, train, limit, options)
+    said: dict[str, Any] = {"loss": loss, "weight_decay": weight_decay}
+    problem: Problem
+    if parameters == "last":
+        problem, moved = _last_layer(source, train, limit, refit=refit is not False, **said)
+    else:
+        member, moved = only_member(source), None
+        objective = objective_of(source, member.head, refit=False, **said)
+        problem = whole_network(member, train, objective, batch_size=batch_size)
     norm = float(problem.value_and_gradient()[1].norm())
     _check_converged(norm, limit, parameters)
     if solver == "exact":
         check_memory(problem.size, memory)
-    solve = (
-        Exact(factored(problem.hessian(), damping))
-        if solver == "exact"
-        else ConjugateGradients(
+        solve: Exact | ConjugateGradients = Exact(factored(problem.hessian(), damping))
+    else:
+        solve = ConjugateGradients(
             product=problem.hessian_product,
             damping=damping,
             tolerance=tolerance,
             iterations=iterations,
         )
-    )
-    return Minimum(
-        problem=problem,
-        objective=problem.objective,
-        head=found,
-        parameters=parameters,
-        solve=solve,
-        damping=damping,
-        gradient_norm=norm,
-        refit=moved,
-        test=test,
-        labels=problem.targets,
-    )
+    made = {"parameters": parameters, "damping": damping, "gradient_norm": norm, "refit": moved}
+    return Minimum(problem=problem, solve=solve, **made)  # type: ignore[arg-type]
 
 
-def _last(
-    source: Any, train: Any, limit: float, options: dict[str, Any]
-) -> tuple[LinearHead, Head, Refit | None, Test]:
+def _check_names(parameters: str, solver: str, refit: bool | None) -> None:
+    if parameters not in PARAMETERS:
+        raise NescioError(unknown("parameters", parameters, PARAMETERS))
+    if solver not in SOLVERS:
+        raise NescioError(unknown("solver", solver, SOLVERS))
+    if refit and parameters == "all":
+        raise NescioError("only a last layer is fitted again; leave refit out, or train further")
+
+
+def _last_layer(
+    source: Any,
+    train: Any,
+    limit: float,
+    *,
+    refit: bool,
+    loss: Loss | None,
+    weight_decay: float | None,
+) -> tuple[LinearHead, Refit | None]:
     seen = observed(source, train)
     reading = head_reading(source, seen)
-    objective = objective_of(source, reading.head, **options)
+    objective = objective_of(source, reading.head, loss, weight_decay, refit=refit)
     features, targets = reading.seen(seen, labels=True)
     assert targets is not None
     problem = LinearHead(
@@ -146,25 +144,25 @@ def _last(
         weight=reading.weight,
         has_bias=reading.layer.bias is not None,
         objective=objective,
+        reading=reading,
     )
-    if not options["refit"]:
-        return problem, reading.head, None, reading.tested
+    if not refit:
+        return problem, None
     before = float(problem.value_and_gradient()[1].norm())
     there, steps = refitted(problem, limit)
-    changed, shift = _movement(problem, there, reading.head)
-    moved = Refit(steps=steps, gradient_norm=before, changed=changed, shift=shift)
-    return there, reading.head, moved, reading.tested
+    changed, shift = _movement(problem, there)
+    return there, Refit(steps=steps, gradient_norm=before, changed=changed, shift=shift)
 
 
-def _movement(before: LinearHead, after: LinearHead, head: Head) -> tuple[float, float]:
+def _movement(before: LinearHead, after: LinearHead) -> tuple[float, float]:
     """The share of samples whose class changed, and the mean of their largest changes."""
     if before is after:
         return 0.0, 0.0
     changed = shift = 0.0
     for _, features, _ in before.blocks():
         old, new = (features @ one.weight.T for one in (before, after))
-        if head.task == "classification":
-            old, new = (head.logits(z).softmax(-1) for z in (old, new))
+        if before.head.task == "classification":
+            old, new = (before.head.logits(z).softmax(-1) for z in (old, new))
             changed += float((old.argmax(-1) != new.argmax(-1)).sum())
         shift += float((old - new).abs().amax(-1).sum())
     return changed / before.samples, shift / before.samples

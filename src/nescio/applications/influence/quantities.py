@@ -22,6 +22,24 @@ class Asked:
     target: Tensor | None  # (T,) the class whose logit, confidence or margin it is
     labels: Tensor | None  # (T,), or targets (T, D)
 
+    def slopes(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The quantity `(T,)` and its derivatives in the outputs `(T, O)`."""
+        outputs = outputs.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self.of(outputs)
+            (slopes,) = torch.autograd.grad(value.sum(), outputs)
+        return value.detach(), slopes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tested:
+    """What is asked about test samples, and its gradients in the parameters."""
+
+    asked: Asked
+    outputs: Tensor  # (T, O)
+    value: Tensor  # (T,)
+    gradients: Tensor  # (T, P)
+
 
 def asked_for(
     on: Quantity,

@@ -1,0 +1,102 @@
+"""What people are asked, as a table that they fill in, and their answers read back."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nescio.core import NescioError, write_atomically
+from nescio.data import readers
+from nescio.guards import table_text
+
+OWN = ("id", "label", "guess", "confidence", "why")  # columns before those of the item
+SHOWN = 5  # ids in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelQuestion:
+    """An item that people are asked to label, and what the model thinks of it."""
+
+    id: str
+    guess: str | None = None  # the class that the model predicts
+    confidence: float | None = None
+    why: str = ""  # it was chosen
+    label: str | None = None  # the answer
+    picture: str | None = None  # its file, as the table names it
+    row: Mapping[str, str] = field(default_factory=dict)  # of a table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """Answers as a file has them."""
+
+    pairs: tuple[tuple[str, str], ...]  # id and label, in the order of the file
+    blank: tuple[str, ...]  # ids without an answer so far
+    pool: str | None  # the pool that the file names
+
+
+def write_questions(
+    path: str | Path, questions: Sequence[LabelQuestion], *, pool: str, guesses: bool = True
+) -> None:
+    """Write a CSV file with an empty column `label` to fill in; `pool` says where it belongs.
+
+    guesses: whether it shows what the model thinks, which sways people.
+    """
+    own = OWN if guesses else ("id", "label")
+    pictures = any(question.picture is not None for question in questions)
+    rows = list(dict.fromkeys(name for question in questions for name in question.row))
+    taken = (*own, "image", "pool")
+    named = [f"{name} (row)" if name in taken else name for name in rows]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        [*own, *(["image"] if pictures else []), *map(table_text.harmless, named), "pool"]
+    )
+    for question in questions:
+        confidence = "" if question.confidence is None else f"{question.confidence:.3f}"
+        known = {"id": question.id, "label": question.label or "", "guess": question.guess or ""}
+        known |= {"confidence": confidence, "why": question.why}
+        cells = [known[name] for name in own]
+        cells += [question.picture or ""] if pictures else []
+        cells += [question.row.get(name, "") for name in rows]
+        writer.writerow([*map(table_text.harmless, cells), pool])
+    write_atomically(Path(path), text.getvalue())
+
+
+def read_answers(path: str | Path, ids: Iterable[str] | None = None) -> Answered:
+    """The answers of a CSV file with columns `id` and `label`; a blank label is not an answer yet.
+
+    ids: those of the pool, to undo what keeps a spreadsheet from running an id.
+    """
+    words = readers.csv_words(path, header=True)
+    for name in ("id", "label"):
+        if name not in words:
+            raise NescioError(
+                f"{path} has no column {name!r}; expected `id` and `label`, as in the file that "
+                f"`nescio label next` writes; its columns: {', '.join(words)}"
+            )
+    known = None if ids is None else frozenset(ids)
+    names = [_name(text.strip(), known) for text in words["id"]]
+    labels = [text.strip() for text in words["label"]]
+    if lost := [label for name, label in zip(names, labels, strict=True) if label and not name]:
+        raise NescioError(f"{len(lost)} row(s) of {path} have a label and no id; fill in the id")
+    pools = [text.strip() for text in words.get("pool", ()) if text.strip()]
+    if len(set(pools)) > 1:
+        raise NescioError(
+            f"{path} has rows of {len(set(pools))} pools ({', '.join(sorted(set(pools))[:SHOWN])});"
+            " give a file for each"
+        )
+    pairs = [(name, label) for name, label in zip(names, labels, strict=True) if name]
+    return Answered(
+        pairs=tuple((name, label) for name, label in pairs if label),
+        blank=tuple(name for name, label in pairs if not label),
+        pool=pools[0] if pools else None,
+    )
+
+
+def _name(text: str, known: frozenset[str] | None) -> str:
+    """An id without the apostrophe that `harmless` puts before what a spreadsheet would run."""
+    if text.startswith("'") and known is not None and text not in known and text[1:] in known:
+        return text[1:]
+    return text
