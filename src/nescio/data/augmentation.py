@@ -69,7 +69,7 @@ def mirrors() -> Augment:
 
 
 def affine(
-    *, degrees: float = 20.0, shift: float = 2.0, scale: float = 0.1, shear: float = 0.15
+    degrees: float = 20.0, *, shift: float = 2.0, scale: float = 0.1, shear: float = 0.15
 ) -> Augment:
     """Rotate, shear, scale and shift each image, each uniformly up to its limit, around its middle.
 

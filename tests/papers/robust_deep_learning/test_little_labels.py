@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from nescio.data import half_moons
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.kit.experiment import numbers_of
 from nescio_papers.kit.samples import sample
@@ -95,8 +94,6 @@ def test_six_labels_lie_along_the_arms():
         assert y[draw].tolist() == [0, 0, 0, 1, 1, 1]
         assert little_moons.third(x[draw], y[draw]).tolist() == [0, 1, 2, 0, 1, 2]
     assert len(task.unlabeled) == little_moons.QUICK.samples
-    everything = half_moons(seed=0, train=100, validation=0, test=200, noise=0.1)
-    assert torch.equal(task.unlabeled, everything.train[0])
 
 
 def test_verdicts_follow_the_paired_intervals():
