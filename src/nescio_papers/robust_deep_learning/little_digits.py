@@ -85,8 +85,8 @@ def task(settings: Settings, digits: InData) -> Task:
         unlabeled=x[: sizes.unlabeled],
         unlabeled_size=sizes.at_once,
         test=(digits.test[0][: sizes.test], digits.test[1][: sizes.test]),
+        epochs=-(-sizes.updates // -(-each // BATCH)),
         training={
-            "epochs": -(-sizes.updates // -(-each // BATCH)),
             "batch_size": BATCH,
             "learning_rate": 4e-3,
             "schedule": "cosine",

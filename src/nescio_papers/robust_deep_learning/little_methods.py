@@ -34,7 +34,8 @@ class Method:
     loss: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    costs: int = 1  # passes are many: so many times fewer unlabeled inputs in an update
+    costs: int = 1  # of many passes: so many times fewer unlabeled inputs in an update
+    length: float = 1.0  # of the training, as a share of the others'
 
     def make(self) -> Loss:
         """The loss, on top of the negative log-likelihood of the labels."""
@@ -53,6 +54,7 @@ class Task:
     unlabeled: Tensor
     test: Part
     unlabeled_size: int  # of an update
+    epochs: int
     training: Mapping[str, Any]  # options of all methods
 
 
@@ -85,6 +87,7 @@ def outcome(settings: Settings, task: Task, name: str, method: Method) -> Outcom
         run=folder,
         progress=False,
         **{**others, **task.training, **method.training},
+        epochs=round(method.length * task.epochs),
     )
     seconds = round(time.process_time() - start, 1) if whole else None
     return Outcome(

@@ -70,8 +70,8 @@ def task(settings: Settings) -> Task:
         unlabeled=x,
         unlabeled_size=min(200, len(x)),
         test=moons.test,
+        epochs=sizes.updates,
         training={
-            "epochs": sizes.updates,
             "batch_size": None,
             "learning_rate": 5e-3,
             "schedule": "cosine",
