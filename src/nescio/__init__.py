@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nescio.core import heads as heads
     from nescio.core import load as load
     from nescio.core import measures as measures
-    from nescio.detectors.activations import Activations as Activations
+    from nescio.detectors import Activations as Activations
     from nescio.detectors.observe import scorer as scorer
     from nescio.detectors.observe.observe import observe as observe
     from nescio.evaluation import LabelAudit as LabelAudit

@@ -181,12 +181,3 @@ def test_an_unknown_detector_of_the_result(parts):
     found = leave_classes_out(make, **parts, **HOW, splits=np.array([4]))
     with pytest.raises(NescioError, match="unknown subject 'msq'; did you mean 'msp'"):
         found.value("msq", "mean over splits", "auroc")
-
-
-def test_equal_gaps_of_few_splits_prove_little():
-    from nescio.evaluation.leave_classes_out import _paired
-
-    assert _paired(np.full(2, 0.1)) == 0.5  # the chance of two equal signs
-    assert _paired(np.array([0.1, 0.3]) - np.array([0.0, 0.2])) == 0.5
-    assert _paired(np.full(5, 1e-17)) == 1
-    assert _paired(np.array([0.1, 0.2, 0.3])) == pytest.approx(0.0742, abs=1e-4)

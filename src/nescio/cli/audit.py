@@ -24,7 +24,7 @@ from nescio.cli.data_names import (
 )
 from nescio.cli.networks import factory_named, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
-from nescio.cli.remedies import Remedy, remedies_named, train_remedy
+from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
 from nescio.evaluation import Audit, audit_labels

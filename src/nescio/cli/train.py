@@ -7,38 +7,36 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nescio.calibration import map_of
 from nescio.cli import options as opt
 from nescio.cli.data_names import dataset_named, named, outliers
 from nescio.cli.networks import factory_named
 from nescio.cli.options import data_option, option
+from nescio.cli.trained import Done, report
 from nescio.cli.unlabeled import UNLABELED, few_labels, unlabeled_inputs
 from nescio.core import (
     Head,
     NescioError,
-    Regression,
     heads,
     make_folder,
     options_for,
     owned,
+    parse,
     setting,
     unknown,
 )
 from nescio.core.registry import calibrators, nets, recipes
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
-from nescio.evaluation.answers import maps_quality, quality, see
-from nescio.metrics import mixture_nll, rmse
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
-from nescio.nets import encoded
-from nescio.nets.factory import needed_by
+from nescio.nets import encoded, needed_by
 from nescio.training.recipe import Recipe
 from nescio.training.train import train as train_model
 
+TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
 AUGMENTS = {
     "crops": (augmentation.crops, int),
@@ -137,15 +135,6 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     new = f"new{Path(named(data_name).source).suffix}" if named(data_name).table else "new.npz"
     out = "predictions.csv" if done.dataset.train[1].ndim < 3 else "predictions.npz"
     click.echo(f"saved; use it with: nescio predict {run}{net} --data {new} --out {out}")
-
-
-@dataclass(frozen=True, eq=False)
-class Done:
-    """A finished run."""
-
-    dataset: Dataset
-    predictor: Predictor
-    epochs: tuple[int, ...]  # trained, by member
 
 
 def run_recipe(
@@ -331,39 +320,55 @@ def recipe_named(name: str, words: Mapping[str, str], head: Head | None = None) 
     return recipe
 
 
-def report(done: Done) -> str:
-    """A few lines on how the predictor does on the test part."""
-    part, name = (done.dataset.test, "test") if done.dataset.test else (done.dataset.train, "train")
-    assert part is not None
-    if done.dataset.task == "classification" and part[1].ndim > 1:
-        members, numbers = maps_quality(done.predictor, part, done.dataset.ignore_index)
-    elif done.dataset.task == "classification":
-        predictions = see(done.predictor, part[0])
-        members, numbers = predictions.members, quality(predictions, part[1])
-    else:
-        prediction, target = done.predictor(part[0]).to(torch.float64), part[1].double()
-        assert isinstance(prediction, Regression)
-        members, mean = prediction.members, prediction.mixture_mean
-        numbers = {"nll": mixture_nll(prediction, target), "rmse": rmse(mean, target)}
-        if target.shape[1] > 1:
-            columns = zip(mean.T, target.T, strict=True)
-            numbers |= {f"rmse, target {i}": rmse(*pair) for i, pair in enumerate(columns)}
-    lines = [f"{key:>22}  {value:.4f}" for key, value in numbers.items()]
-    least, most = min(done.epochs, default=0), max(done.epochs, default=0)
-    trained = str(least) if least == most else f"{least} to {most}"
-    epochs = f"{members} member(s), epochs trained: {trained}"
-    about = f"{done.dataset.name}: {_about(done.dataset)}; {len(part[0])} {name} samples; {epochs}"
-    return "\n".join([about, *lines])
+@dataclass(frozen=True)
+class Remedy:
+    """A recipe to train beside a network, and how it is called in the report."""
+
+    title: str
+    folder: str
+    recipe: Recipe
 
 
-def _about(dataset: Dataset) -> str:
-    """What the targets were taken for, and which classes never occur."""
-    y = dataset.train[1]
-    if dataset.classes is None:
-        return f"regression, {y.shape[1]} target(s)"
-    absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
-    if y.ndim > 1:
-        return f"{dataset.classes} classes, label maps {tuple(y.shape[1:])}"
-    if not absent:
-        return f"{dataset.classes} classes"
-    return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
+def remedy(text: str) -> Remedy:
+    """Read `acet`, or with options `acet,radius=0.1,steps=5`; hyphens stand for underscores."""
+    name, words = parse(text)
+    recipe = recipe_named(name, words)
+    if recipe.net is not None or recipe.dropout:
+        raise NescioError(
+            f"the recipe {name!r} needs a network of its own; train it with: nescio train {name}"
+        )
+    pairs = [f"{key}={value}" for key, value in words.items()]
+    title = ", ".join([TITLES.get(name, name.replace("_", " ")), *pairs])
+    folder = "".join(c if c.isalnum() or c in ".=-" else "_" for c in ",".join([name, *pairs]))
+    return Remedy(title, folder, recipe)
+
+
+def remedies_named(texts: Sequence[str], taken: Sequence[str] = ()) -> list[Remedy]:
+    """Read several, each once; `taken` are titles that the report has without them."""
+    remedies = [remedy(text) for text in texts]
+    titles = [*taken, *(one.title for one in remedies)]
+    for one in remedies:
+        if titles.count(one.title) > 1:
+            raise NescioError(f"--recipe takes each recipe once, got {one.title!r} again")
+    return remedies
+
+
+def train_remedy(
+    chosen: Remedy,
+    make_net: Callable[[], nn.Module],
+    data: tuple[Tensor, Tensor],
+    *,
+    run: str | Path | None = None,
+    **options: Any,
+) -> Predictor:
+    """Train a recipe on `data`; with `run`, in a folder that `nescio predict` takes."""
+    recipe = chosen.recipe
+    folder = None if run is None else Path(run) / chosen.folder
+    loss = recipe.loss_for(data[0])
+    made = {"loss": loss, "members": recipe.members, "run": folder, **options}
+    if folder is None:
+        return recipe.predictor(train_model(make_net, data, **made))
+    with owned(make_folder(folder)), unfinished(folder):
+        model = train_model(make_net, data, **made)
+        save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
+    return recipe.predictor(model)

@@ -13,7 +13,6 @@ from nescio.cli.data_names import inputs_named, labeled, named
 from nescio.cli.options import note, option
 from nescio.core import NescioError, generator
 from nescio.data import Dataset, readers
-from nescio.data.readers.stream import listed
 
 # fmt: off
 UNLABELED = [
@@ -37,7 +36,7 @@ def unlabeled_inputs(text: str, dataset: Dataset, table: Mapping[str, Any]) -> T
     if given.table:
         target = table.get("target")
         known = readers.columns_of(Path(given.source), **given.header) or ()
-        if target in known and target not in listed(given.options.get("without")):
+        if target in known and target not in given.options.get("without", "").split(","):
             raise NescioError(
                 f"{given.source} has the column {target!r}, which is the label; --unlabeled takes "
                 f"inputs alone: leave the column out, {text}:without={target}, or give the rows "

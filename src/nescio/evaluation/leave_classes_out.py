@@ -1,7 +1,6 @@
 """Unknown classes without a second data set: train on some, the others are near OOD data."""
 
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +25,12 @@ from nescio.core import progress as bar
 from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
 from nescio.evaluation.compare.compare import compare
+from nescio.metrics import t_interval, t_test
 from nescio.training.loop import Pair
 from nescio.training.train import train
 from nescio.version import VERSION
 
 UNKNOWN, KNOWN = "classes left out", "known classes"
-ROUNDING = 1e-12  # gaps that differ by less are equal
 METRICS = ("auroc", "aupr", "fpr_at_95_tpr")
 MEAN, NETWORK = "mean over splits", "network"
 
@@ -267,7 +266,7 @@ def _means(found: Sequence[Mapping[str, Any]], names: Sequence[str], level: floa
         for key in METRICS
     }
     areas = table["auroc"]  # (K, S)
-    p, first = first_places(areas.mean(1), lambda i, j: _paired(areas[i] - areas[j]), level)
+    p, first = first_places(areas.mean(1), lambda i, j: t_test(areas[i], areas[j]).p, level)
     for k in np.argsort(-areas.mean(1), kind="stable"):
         for key, values in table.items():
             note = "best" if key == "auroc" and first[k] else ""
@@ -299,22 +298,7 @@ def _notes(
 
 def _interval(values: Floats, level: float) -> dict[str, float | None]:
     """The mean over splits with Student's interval, cut to [0, 1]."""
-    from scipy.stats import t
-
-    mean, count = float(values.mean()), len(values)
-    if count < 2:
-        return {"value": mean, "low": None, "high": None}
-    half = float(t.ppf((1 + level) / 2, count - 1) * values.std(ddof=1) / math.sqrt(count))
-    return {"value": mean, "low": max(0.0, mean - half), "high": min(1.0, mean + half)}
-
-
-def _paired(gaps: Floats) -> float:
-    """Two-sided p-value of Student's paired test; of equal gaps, that of their signs."""
-    from scipy.stats import t
-
-    if len(gaps) < 2 or np.abs(gaps).max() <= ROUNDING:
-        return 1.0
-    spread = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
-    if spread <= ROUNDING:
-        return float(2.0 ** (1 - len(gaps)))
-    return float(2 * t.sf(abs(gaps.mean()) / spread, len(gaps) - 1))
+    ends = t_interval(values, level=level)
+    if len(values) < 2:
+        return {"value": ends.value, "low": None, "high": None}
+    return {"value": ends.value, "low": max(0.0, ends.low), "high": min(1.0, ends.high)}

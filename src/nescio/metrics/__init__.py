@@ -48,6 +48,8 @@ from nescio.metrics.regression import mixture_nll as mixture_nll
 from nescio.metrics.regression import moment_matched_nll as moment_matched_nll
 from nescio.metrics.regression import rmse as rmse
 from nescio.metrics.regression import sharpness as sharpness
+from nescio.metrics.repeats import t_interval as t_interval
+from nescio.metrics.repeats import t_test as t_test
 from nescio.metrics.resampled_regression import bootstrap_regression as bootstrap_regression
 from nescio.metrics.resampling import Interval as Interval
 from nescio.metrics.resampling import bootstrap_mean as bootstrap_mean

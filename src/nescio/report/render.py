@@ -128,6 +128,9 @@ def screen_width() -> int:
     return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else WIDTH
 
 
+COUNTED, LESS = "labels to", " less "  # metrics of whole numbers begin so; differences have it
+
+
 def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -> Grid:
     """Rows of results as a table; by default metrics, else data sets, are the columns."""
     varies = [what for what in FIELDS if len(results.names(what)) > 1]
@@ -140,7 +143,8 @@ def pivot(results: Results, rows: str | Sequence[str] = (), columns: str = "") -
     cells: dict[tuple[str, ...], dict[str, Cell]] = {}
     for row in results.rows:
         key = tuple(getattr(row, what) for what in chosen)
-        cells.setdefault(key, {})[getattr(row, columns)] = cell_of(row)
+        digits, sign = 0 if row.metric.startswith(COUNTED) else 3, "+" if LESS in row.metric else ""
+        cells.setdefault(key, {})[getattr(row, columns)] = cell_of(row, digits=digits, sign=sign)
     return Grid(
         corner=", ".join(chosen),
         head=[METRICS.get(one, one) if columns == "metric" else one for one in heads],

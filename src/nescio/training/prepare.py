@@ -28,13 +28,13 @@ from nescio.nets import (
     columns_of,
     encoded,
     named_columns,
+    needed_by,
     reads_tokens,
     refusing_shapes,
     selected,
     sharing,
     standardized,
 )
-from nescio.nets.factory import needed_by
 from nescio.nets.stack import stack
 from nescio.training.plan import Pair, Rows
 
@@ -163,8 +163,8 @@ def _check_marked(y: Tensor, task: str, ignore_index: int | None) -> None:
     if marked:
         raise NescioError(
             f"{marked} of {len(y)} labels are -1, which is not a class; if it marks samples "
-            "without a label, train on (x[y >= 0], y[y >= 0]) with unlabeled=x[y < 0], or leave them out "
-            "by ignore_index=-1"
+            "without a label, train on (x[y >= 0], y[y >= 0]) with unlabeled=x[y < 0], or leave "
+            "them out by ignore_index=-1"
         )
 
 

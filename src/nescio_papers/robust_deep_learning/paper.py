@@ -3,6 +3,7 @@
 from nescio.core.registry import experiments
 from nescio_papers.kit import Experiment, Part
 from nescio_papers.robust_deep_learning import (
+    active_digits,
     all_detectors,
     calibrating,
     dirichlet,
@@ -20,6 +21,7 @@ PARTS = {
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
+    "active-learning": ("Active learning: which images to label", active_digits.run),
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
@@ -33,7 +35,7 @@ def robust_deep_learning() -> Experiment:
         title="Robust deep learning: calibration, failure prediction, what a network does not know",
         source="Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang "
         "et al. (2018), Gal and Ghahramani (2016), Hendrycks et al. (2019), Malinin and Gales "
-        "(2018) and Sensoy et al. (2018)",
+        "(2018), Sensoy et al. (2018), Gal et al. (2017) and Kirsch et al. (2019)",
         needs="data sets: see `nescio data list`; what is absent is left out",
         minutes=(4, 170),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),

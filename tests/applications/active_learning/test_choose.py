@@ -1,5 +1,7 @@
 """Choosing from a pool with a predictor: candidates, guards, members, refusals."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -98,3 +100,54 @@ def test_several_tensors_and_bytes(pool):
     chosen = choose(net, images, 4, "entropy", candidates=10)
     expected = choose(net, images.float() / 255, 4, "entropy", candidates=10)
     assert torch.equal(chosen.index, expected.index)
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """Two classes, a network for them and a guard; what is far away is OOD."""
+
+    def blobs(count, name):
+        y = torch.arange(count) % 2
+        return draws(count, 2, name=name) + 4.0 * y[:, None], y
+
+    make = partial(nets.mlp, 2, 2, widths=(16,), dropout=0.2)
+    model = nescio.train(make, blobs(300, "train"), epochs=5, learning_rate=0.01)
+    return model, nescio.guard(model, blobs(500, "calibration"), train=blobs(300, "train"))
+
+
+@pytest.mark.parametrize("name", acquisitions)
+def test_what_the_guard_calls_ood_is_never_chosen(name, guarded):
+    model, guard = guarded
+    near = draws(100, 2, name="near") + 2.0
+    far = 40 * torch.nn.functional.normalize(draws(100, 2, name="far"), dim=1)
+    mixed = torch.stack([near, far], 1).flatten(0, 1)  # every second one is far
+    with nescio.core.quiet():
+        ood = guard(mixed).decision == nescio.guards.DECISIONS.index("ood")
+    assert ood[1::2].all()
+    sampled = models.mc_dropout(model, passes=6)
+    chosen = choose(sampled, mixed, 40, name, guard=guard, labeled=near[:3])
+    assert not ood[chosen.index].any()
+    assert chosen.left_out == int(ood.sum()) >= 100
+    assert "left out as OOD" in repr(chosen)
+    alone = choose(sampled, mixed[~ood], 40, name, labeled=near[:3])
+    assert torch.equal((~ood).nonzero()[:, 0][alone.index], chosen.index)
+    free = choose(sampled, mixed, 40, "core_set", labeled=near[:3])
+    assert ood[free.index].any()
+
+
+def test_a_guard_that_leaves_too_few(guarded):
+    model, guard = guarded
+    far = 40 * torch.nn.functional.normalize(draws(30, 2, name="far"), dim=1)
+    with pytest.raises(NescioError, match="the guard calls 30 of 30 samples OOD"):
+        choose(model, far, 1, guard=guard)
+    with pytest.raises(NescioError, match="guard= takes a nescio.Guard of classes"):
+        choose(model, far, 1, guard=lambda x: x)
+
+
+def test_inputs_that_are_not_finite_are_left_out_by_a_guard(guarded):
+    model, guard = guarded
+    x = draws(50, 2, name="near") + 2.0
+    x[7] = torch.nan
+    chosen = choose(model, x, 10, "entropy", guard=guard)
+    assert 7 not in chosen.index
+    assert chosen.left_out >= 1

@@ -1,5 +1,6 @@
 """Active learning: which samples of a pool to label next, and what labels buy."""
 
+from nescio.applications.active_learning.batchbald import batchbald as batchbald
 from nescio.applications.active_learning.by_uncertainty import bald as bald
 from nescio.applications.active_learning.by_uncertainty import entropy as entropy
 from nescio.applications.active_learning.by_uncertainty import least_confidence as least_confidence
@@ -12,7 +13,11 @@ from nescio.applications.active_learning.candidates import Candidates as Candida
 from nescio.applications.active_learning.candidates import because as because
 from nescio.applications.active_learning.choose import choose as choose
 from nescio.applications.active_learning.chosen import Chosen as Chosen
+from nescio.applications.active_learning.compared import compared as compared
+from nescio.applications.active_learning.core_set import core_set as core_set
+from nescio.applications.active_learning.curves import Band as Band
 from nescio.applications.active_learning.curves import Curves as Curves
+from nescio.applications.active_learning.curves import LabelsTo as LabelsTo
 from nescio.applications.active_learning.guarantee_planning import GuaranteePlan as GuaranteePlan
 from nescio.applications.active_learning.guarantee_planning import plan_guarantee as plan_guarantee
 from nescio.applications.active_learning.label_studio import (

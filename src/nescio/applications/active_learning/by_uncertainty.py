@@ -4,7 +4,7 @@ Entropy, variation ratio, mean standard deviation and BALD as in Gal et al. (201
 Houlsby et al. (2011). Of a label map, `(M, N, H, W, C)`, a score is the mean over its pixels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from nescio.applications.active_learning.candidates import Candidates, because
 from nescio.core import Classification, measures
 from nescio.core.registry import acquisitions
 
-NUMBERS = 1 << 22  # of a prediction that are worked on at a time
+NUMBERS = 1 << 20  # of a prediction that are worked on at a time
 
 
 @acquisitions.register
@@ -73,8 +73,12 @@ def bald(candidates: Candidates) -> Tensor:
 
 def each(measure: Callable[[Classification], Tensor], prediction: Classification) -> Tensor:
     """A measure of every sample, `(N,)`, a part of the samples at a time."""
+    values = torch.cat([measure(part) for part in parts_of(prediction)])
+    return values if values.ndim == 1 else measures.mean_per_sample(values)
+
+
+def parts_of(prediction: Classification) -> Iterator[Classification]:
+    """The prediction of some samples after the other, so that what is computed stays small."""
     numbers = prediction.members * prediction.batch_shape[1:].numel() * prediction.classes
     step = max(1, NUMBERS // numbers)
-    starts = range(0, len(prediction), step)
-    values = torch.cat([measure(prediction[start : start + step]) for start in starts])
-    return values if values.ndim == 1 else measures.mean_per_sample(values)
+    return (prediction[start : start + step] for start in range(0, len(prediction), step))

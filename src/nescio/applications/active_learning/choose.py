@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nescio.applications.active_learning.candidates import Acquisition, Candidates
 from nescio.applications.active_learning.chosen import Chosen
 from nescio.applications.active_learning.pick import as_acquisition, check_size, picked
-from nescio.core import Inputs, NescioError, generator
+from nescio.core import Inputs, NescioError, generator, quiet
 from nescio.data import door
 from nescio.detectors import observe
 from nescio.guards import DECISIONS, Decisions
@@ -85,7 +85,8 @@ def _without_ood(guard: Any, pool: Inputs, index: Tensor, size: int) -> tuple[Te
     if guard is None:
         check_size(size, len(index))
         return index, 0
-    decisions = guard(pool[index])
+    with quiet():  # what it would warn about is left out, and counted
+        decisions = guard(pool[index])
     if not isinstance(decisions, Decisions):
         raise NescioError(
             f"guard= takes a nescio.Guard of classes, got a {type(guard).__name__}; make one with "

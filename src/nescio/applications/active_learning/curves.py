@@ -3,21 +3,47 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from nescio.core import (
     Counts,
     Floats,
+    NescioError,
+    check_level,
     from_json,
+    generator,
     load_manifest,
     save_manifest,
     to_json,
+    unknown,
 )
+from nescio.metrics import t_interval
 
 KIND, FILE = "learning curves", "curves.json"
 WORK = ("train", "evaluate", "score")  # what the seconds of a step are of
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A number for each step with its interval, all (S,)."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelsTo:
+    """How many labels an accuracy takes: infinite where it was not reached."""
+
+    accuracy: float
+    by_seed: Floats  # (R,)
+    median: float
+    low: float  # of the median over the seeds, by the bootstrap
+    high: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -45,6 +71,54 @@ class Curves:
     def error(self) -> Floats:
         """Error rates (R, S)."""
         return 1 - self.accuracy
+
+    def error_at(self, labels: int) -> Floats:
+        """The error rate of each seed (R,) at a number of labels that is a step."""
+        at = np.flatnonzero(self.labels == labels)
+        if not len(at):
+            raise NescioError(f"no step has {labels} labels; there are {self._steps}")
+        return np.asarray(self.error[:, at[0]])
+
+    @property
+    def _steps(self) -> str:
+        shown = ", ".join(map(str, self.labels[:3]))
+        return f"{shown}, ..., {self.labels[-1]}" if len(self.labels) > 3 else shown
+
+    def interval(
+        self, *, level: float = 0.95, method: Literal["t", "bootstrap"] = "t", resamples: int = 1000
+    ) -> Band:
+        """The mean accuracy of each step with its interval over the seeds.
+
+        method: Student's t, which takes the means of seeds for normal, or percentiles of means over
+        seeds that were drawn again, which with few seeds are too narrow. One seed has no interval.
+        """
+        if method == "bootstrap":
+            mean, again = self.accuracy.mean(0), self.accuracy[_drawn(self.seeds, resamples)]
+            return Band(mean, *_percentiles(again.mean(1), level))
+        if method != "t":
+            raise NescioError(unknown("method", method, ("t", "bootstrap")))
+        steps = [t_interval(column, level=level) for column in self.accuracy.T]
+        value, low, high = np.array([[one.value, one.low, one.high] for one in steps]).T
+        return Band(value, np.maximum(0.0, low), np.minimum(1.0, high))
+
+    def labels_to(
+        self, accuracy: float = 0.95, *, level: float = 0.95, resamples: int = 1000
+    ) -> LabelsTo:
+        """How many labels each seed has in the first step with this accuracy or more."""
+        if not 0 < accuracy <= 1:
+            raise NescioError(f"accuracy must be a share above 0 and up to 1, got {accuracy}")
+        check_level(level)
+        reached = self.accuracy >= accuracy
+        needed = np.where(reached.any(1), self.labels[reached.argmax(1)], np.inf)
+        medians = np.median(needed[_drawn(self.seeds, resamples)], axis=1)
+        low, high = _percentiles(medians, level)
+        return LabelsTo(
+            accuracy=accuracy,
+            by_seed=needed,
+            median=float(np.median(needed)),
+            low=float(low),
+            high=float(high),
+        )
 
     def after(self, accuracy: Floats, index: Counts, scores: Floats, seconds: Floats) -> "Curves":
         """One more step: the accuracy (R,) with what was acquired, and what is acquired next."""
@@ -79,6 +153,20 @@ class Curves:
     def load(cls, path: str | Path) -> "Curves":
         """Read what `save` wrote, or what is there of a run: a file or its folder."""
         return from_json(cls, load_manifest(_file(path), KIND), str(path))
+
+
+def _drawn(seeds: tuple[int, ...], resamples: int) -> Counts:
+    """Seeds drawn again with replacement, indices (B, R)."""
+    count = len(seeds)
+    draws = torch.randint(count, (resamples, count), generator=generator(0, "curves"))
+    return np.asarray(draws.numpy())
+
+
+def _percentiles(resampled: Floats, level: float) -> Floats:
+    """The bounds that hold a share of the resamples (B, ...); each is one of them, (2, ...)."""
+    check_level(level)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    return np.asarray(np.quantile(resampled, ends, axis=0, method="nearest"))
 
 
 def _file(path: str | Path) -> Path:

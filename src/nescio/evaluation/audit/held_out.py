@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_batch, generator
-from nescio.detectors.activations import hash_inputs
+from nescio.core import NescioError, as_batch, generator, hash_inputs
 from nescio.evaluation.audit.findings import RangeFindings
 from nescio.guards.watching import learn_range
 from nescio.training.loop import Pair

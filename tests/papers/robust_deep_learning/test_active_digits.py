@@ -1,0 +1,144 @@
+"""Active learning on digits: the fixed features, the methods, and what is said of their curves."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from nescio.applications.active_learning import Curves
+from nescio_papers import Settings, named, run_experiment
+from nescio_papers.robust_deep_learning import active_runs, active_verdicts
+from nescio_papers.robust_deep_learning.active_features import edges
+from nescio_papers.robust_deep_learning.active_runs import (
+    BALD,
+    BATCH,
+    DELTA_BALD,
+    METHODS,
+    MNIST,
+    ON_COPIES,
+    RANDOM,
+    REPEATED,
+)
+
+TINY = replace(
+    active_runs.QUICK, train=60, test=20, labels=30, few=30, updates=3, passes=3, some=20
+)
+FIGURES = {
+    f"active-learning-{name}.png"
+    for name in ("errors", "posteriors", "repeated", "asked", "copies")
+}
+
+
+@pytest.fixture(scope="module")
+def run(image_files, tmp_path_factory):
+    data = image_files(tmp_path_factory.mktemp("data"), train=60, test=20, letters=26)
+    folder = tmp_path_factory.mktemp("active")
+    experiment, quickly = named("robust-deep-learning"), Settings(quick=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_DATA", str(data))
+        patch.setattr(active_runs, "QUICK", TINY)
+        page = run_experiment(
+            experiment, folder, settings=quickly, only=["active-learning"], show=False
+        )
+        yield folder, page.read_text()
+
+
+def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(run):
+    folder, text = run
+    assert {path.name for path in folder.iterdir()} >= FIGURES
+    table = text[text.index("## What the source says") :]
+    assert table.count("| open |") >= 15
+    assert all(f"| {word} |" not in table for word in ("holds", "does not hold", "holds in part"))
+
+
+def test_under_a_delta_posterior_bald_is_zero_and_asks_for_what_random_asks_for(run):
+    folder, _ = run
+    delta, chance = (
+        Curves.load(folder / "active-learning" / name)
+        for name in ("mnist-bald-delta", "mnist-random")
+    )
+    assert not delta.scores[:, 20:].any()
+    assert np.array_equal(delta.acquired, chance.acquired)
+    assert np.array_equal(delta.accuracy, chance.accuracy)
+
+
+def test_every_method_has_a_curve_from_the_same_start(run):
+    folder, _ = run
+    numbers = json.loads((folder / "active-learning.json").read_text())["numbers"]
+    assert set(numbers[MNIST]) == set(METHODS)
+    assert set(numbers[REPEATED]) == set(ON_COPIES)
+    starts = [Curves.load(path).acquired[:, :20].tolist() for path in
+              (folder / "active-learning").glob("mnist-*")]  # fmt: skip
+    assert all(start == starts[0] for start in starts)
+
+
+def bars(angle):
+    """Dark and bright bars across a direction."""
+    y, x = torch.meshgrid(torch.arange(28.0), torch.arange(28.0), indexing="ij")
+    wave = torch.cos(0.75 * np.pi * (x * np.cos(angle) + y * np.sin(angle)))
+    return (0.5 + 0.5 * wave)[None, None]
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_the_features_tell_directions_apart(number):
+    found = edges(bars(np.pi * number / 8)).reshape(17, 7, 7)[:8, 2:5, 2:5].mean((1, 2))
+    assert found.argmax() == number
+
+
+def test_the_filters_do_not_see_brightness_alone():
+    flat = edges(torch.full((1, 1, 28, 28), 0.7)).reshape(17, 7, 7)[:, 2:5, 2:5]
+    assert flat[:16].abs().max() < 1e-6
+    assert torch.allclose(flat[16], torch.tensor(0.7), atol=1e-5)
+
+
+def test_copies_differ_by_small_noise():
+    x = torch.rand(5, 1, 28, 28)
+    first, second = active_runs.noisy(x, 0), active_runs.noisy(x, 1)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, active_runs.noisy(x, 0))
+    assert (first - x).std().item() == pytest.approx(active_runs.NOISE, rel=0.1)
+
+
+@pytest.mark.parametrize(("labels", "epochs"), [(20, 300), (64, 300), (65, 150), (1010, 19)])
+def test_a_step_has_about_as_many_updates_for_any_number_of_labels(labels, epochs):
+    assert active_runs.epochs(labels, 300, 64) == epochs
+
+
+def curve(*accuracies, acquired=None, scores=0.0):
+    accuracy = np.array(accuracies, float)
+    seeds, steps = accuracy.shape
+    count = 20 + 10 * (steps - 1)
+    return Curves(
+        labels=np.arange(20, count + 1, 10),
+        accuracy=accuracy,
+        acquired=np.tile(np.arange(count), (seeds, 1)) if acquired is None else acquired,
+        scores=np.full((seeds, count), scores),
+        seconds=np.zeros((steps, 3)),
+        seeds=tuple(range(seeds)),
+        settings={},
+    )
+
+
+def test_copies_of_an_image_count_once():
+    acquired = np.array([[0, 100, 200, 1], [0, 1, 2, 3]])
+    found = curve([0.5], [0.5], acquired=acquired)
+    assert active_verdicts.distinct(found, 100) == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("batch", "bald", "verdict"),
+    [(0.96, 0.94, "holds"), (0.96, 0.96, "partly"), (0.94, 0.96, "fails")],
+)
+def test_bald_must_fail_on_copies_where_batchbald_does_not(batch, bald, verdict):
+    rows = {BATCH: curve([0.5, batch], [0.5, batch]), BALD: curve([0.5, bald], [0.5, bald])}
+    rows[RANDOM] = rows[BALD]
+    assert active_verdicts._fails_on_copies(rows).verdict == verdict
+
+
+def test_a_score_other_than_zero_refutes_the_claim_on_delta_posteriors():
+    plain = curve([0.5, 0.6], [0.5, 0.6])
+    assert active_verdicts._zero_under_delta({RANDOM: plain, DELTA_BALD: plain}).verdict == "holds"
+    other = curve([0.5, 0.6], [0.5, 0.6], scores=1e-6)
+    assert active_verdicts._zero_under_delta({RANDOM: plain, DELTA_BALD: other}).verdict == "partly"
