@@ -25,6 +25,7 @@ from nescio_papers.robust_deep_learning.little_methods import (
 
 PER_CLASS, BATCH = 10, 25
 PLAIN = f"{SUPERVISED}, no augmentation"
+SHORT = 0.75  # of the updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +45,17 @@ METHODS = {
     PLAIN: Method(training={"augment": ()}),
     SUPERVISED: Method(),
     PI: Method(loss=PI, options={"weight": 100.0}),
-    TRANSFORMATION: Method(
-        loss=TRANSFORMATION, options={"weight": 3.0, "passes": 3, "ramp": RAMP}, costs=2
+    TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}, length=SHORT),
+    TEACHER: Method(
+        loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}, length=SHORT
     ),
-    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2),
-    TEACHER: Method(loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}),
-    TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}),
+    TRANSFORMATION: Method(
+        loss=TRANSFORMATION,
+        options={"weight": 3.0, "passes": 3, "ramp": RAMP},
+        costs=2,
+        length=SHORT,
+    ),
+    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2, length=SHORT),
 }
 
 

@@ -58,24 +58,26 @@ class Task:
     training: Mapping[str, Any]  # options of all methods
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
     """The networks of a method, one per draw, and what they cost and get wrong."""
 
     model: Model
     errors: Sample  # shares of the test samples
+    updates: int
     cpu_seconds: float | None  # None: the training was resumed
 
     def numbers(self) -> dict[str, Any]:
         """As plain numbers, for JSON."""
-        return {"error": self.errors.numbers(), "cpu_seconds": self.cpu_seconds}
+        own = {"updates": self.updates, "cpu_seconds": self.cpu_seconds}
+        return {"error": self.errors.numbers(), **own}
 
 
 def outcome(settings: Settings, task: Task, name: str, method: Method) -> Outcome:
     """One network per draw, all in one stack, and its errors; a stopped training goes on."""
     folder = folder_of(settings, PART) / f"{task.name}-{slug(name)}"
     whole, start = not folder.exists(), time.process_time()
-    count = task.unlabeled_size // method.costs
+    count, epochs = task.unlabeled_size // method.costs, round(method.length * task.epochs)
     others = {"unlabeled": task.unlabeled, "unlabeled_size": count} if method.loss else {}
     model = train(
         task.net,
@@ -87,11 +89,16 @@ def outcome(settings: Settings, task: Task, name: str, method: Method) -> Outcom
         run=folder,
         progress=False,
         **{**others, **task.training, **method.training},
-        epochs=round(method.length * task.epochs),
+        epochs=epochs,
     )
     seconds = round(time.process_time() - start, 1) if whole else None
+    batch = task.training["batch_size"]
+    each = len(task.labeled[0]) // task.draws
     return Outcome(
-        model, _errors(model, *task.test), kept(folder / "cpu-seconds.json", {}, lambda: seconds)
+        model=model,
+        errors=_errors(model, *task.test),
+        updates=epochs * (1 if batch is None else -(-each // batch)),
+        cpu_seconds=kept(folder / "cpu-seconds.json", {}, lambda: seconds),
     )
 
 

@@ -101,7 +101,7 @@ def compared(found: Outcomes) -> list[Comparison]:
 
 
 def errors_table(found: Outcomes) -> str:
-    """Errors of each method by draw, the paired gain and the CPU seconds."""
+    """Errors of each method by draw, the paired gain, the updates and the CPU seconds."""
     plain = found[SUPERVISED].errors
     rows = [
         [
@@ -109,9 +109,10 @@ def errors_table(found: Outcomes) -> str:
             points(one.errors),
             "–" if name == SUPERVISED else points(plain - one.errors),
             listed(one.errors),
+            f"{one.updates:,}",
             "–" if one.cpu_seconds is None else f"{one.cpu_seconds:.0f}",
         ]
         for name, one in found.items()
     ]
-    header = ["method", "error", f"less than {SUPERVISED}, paired", "by draw, %", "CPU seconds"]
-    return table(header, rows)
+    gain = f"less than {SUPERVISED}, paired"
+    return table(["method", "error", gain, "by draw, %", "updates", "CPU seconds"], rows)

@@ -28,7 +28,7 @@ QUICKLY = Settings(quick=True)
 
 
 def outcome(*errors):
-    return Outcome(None, sample(errors), None)
+    return Outcome(model=None, errors=sample(errors), updates=1, cpu_seconds=None)
 
 
 @pytest.fixture(scope="module")
