@@ -19,11 +19,12 @@ MAPS, ERRORS, RAMPS = (f"little-labels-{name}.png" for name in ("moons", "mnist"
 DRAW = 0  # shown as maps
 INTRODUCTION = (
     "A network that should answer alike under other dropout masks, under noise, under small "
-    "changes of an image, or in the worst direction nearby learns from inputs without labels too. "
-    "All methods train on the same draws of labels, with the same network and learning rates, "
-    "each draw as a member of one stack; `supervised` is the same without the unlabeled inputs. Options were chosen with draws and samples that are not among these; how "
-    "many labels that took is said below. Intervals are those of the mean over draws (95 %, "
-    "Student's t), and differences are paired."
+    "changes of an image, or in the worst direction nearby learns from inputs without labels too."
+    " All methods train on the same draws of labels, with the same network and learning rates, "
+    "each draw as a member of one stack; `supervised` is the same without the unlabeled inputs. "
+    "Options were chosen with draws and samples that are not among these; how many labels that "
+    "took is said below. Intervals are those of the mean over draws (95 %, Student's t), and "
+    "differences are paired."
 )
 MOONS = (
     "Half-moons (1,000 training samples, noise 0.1), six labels: one drawn in each third of each "
@@ -33,13 +34,13 @@ MOONS = (
 DIGITS = (
     "MNIST with 100 labels, ten of each digit, 5 draws; all 60,000 training images come without "
     "labels. Small rotations (20 degrees), shifts (2 pixels), scalings (10 %) and shears (0.15) "
-    "of all images, labeled and unlabeled, for every method and for `supervised`; `supervised, no "
-    "augmentation` is without. A network of three strided convolutions with BatchNorm and dropout "
-    "0.5, averaged weights (0.99; mean teacher 0.97); 128 unlabeled images in an update, 64 for the "
-    "two methods that take more passes. The options were chosen by about 20 short runs with one "
-    "other draw of 100 labels and 5,000 labeled training images for validation, and nothing was "
-    "chosen on the test images. Nobody with only 100 labels could choose like that, so expect "
-    "somewhat larger errors there."
+    "of all images, labeled and unlabeled, for every method and for `supervised`; `supervised, no"
+    " augmentation` is without. A network of three strided convolutions with BatchNorm and "
+    "dropout 0.5, averaged weights (0.99; mean teacher 0.97); 128 unlabeled images in an update, "
+    "64 for the two methods that take more passes. The options were chosen by about 20 short runs"
+    " with one other draw of 100 labels and 5,000 labeled training images for validation, and "
+    "nothing was chosen on the test images. Nobody with only 100 labels could choose like that, "
+    "so expect somewhat larger errors there."
 )
 
 
