@@ -23,6 +23,7 @@ COMMANDS = {  # the file, and the first sentence of the help
     "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
     "score": ("score", "Answer or abstain for every input of a file."),
     "monitor": ("monitor", "Raise an alarm when inputs drift from the calibration data."),
+    "label": ("label", "Label a pool with people: what to ask next, and what the answers buy."),
     "reproduce": ("reproduce", "Reproduce every figure and table of a paper."),
     "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
     "data": ("data", "List, download and check data sets that are not part of nescio."),
@@ -101,6 +102,7 @@ def main() -> None:
     nescio guard runs/digits --calibration calibration.npz    decisions with a guarantee
     nescio score guard.safetensors new.npz --out decisions.csv
     nescio monitor guard.safetensors decisions.csv --state drift.safetensors
+    nescio label start pool photos --class-names cat,dog      which samples to label next
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...
     """

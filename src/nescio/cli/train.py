@@ -144,8 +144,6 @@ def run_recipe(
     run: str | Path,
     words: Mapping[str, str] | None = None,
     *,
-    calibrate: str | None = None,
-    augment: str | None = None,
     head: str | None = None,
     table: Mapping[str, Any] | None = None,
     ignore_index: int | None = None,
@@ -154,7 +152,7 @@ def run_recipe(
     unlabeled: str | None = None,
     **options: Any,
 ) -> Done:
-    """Train a recipe on a data set, calibrate it if asked to, and save it in the run folder.
+    """Train a recipe on a data set that is named; see `fit_recipe` for the other options.
 
     table: the options of the reader of a table. labels: how many labeled samples to train on.
     unlabeled: the name of inputs without labels.
@@ -164,15 +162,33 @@ def run_recipe(
         dataset = _on_device(dataset_named(data_name, **reading))
     others = None if unlabeled is None else unlabeled_inputs(unlabeled, dataset, table or {})
     dataset = few_labels(dataset, labels, seed)
-    x = dataset.train[0]
-    if not len(x):
+    if not len(dataset.train[0]):
         raise NescioError(f"{data_name} has no training part; it is there to test on")
     recipe = recipe_named(name, words or {}, _head(head, net_name, dataset))
-    loss = recipe.loss_for(x)
+    own: dict[str, Any] = {"ignore_index": ignore_index, "unlabeled": others, "seed": seed}
+    return fit_recipe(recipe, dataset, net_name, run, **own, **options)
+
+
+def fit_recipe(
+    recipe: Recipe,
+    dataset: Dataset,
+    net_name: str | None,
+    run: str | Path,
+    *,
+    calibrate: str | None = None,
+    augment: str | None = None,
+    ignore_index: int | None = None,
+    **options: Any,
+) -> Done:
+    """Train a recipe on a data set in memory, and save it in the run folder, calibrated if asked.
+
+    options: of `nescio.train`.
+    """
+    loss = recipe.loss_for(dataset.train[0])
     if calibrate is not None:
         calibrators[calibrate]
         if dataset.validation is None:
-            raise NescioError(f"--calibrate needs validation data; {data_name} has none")
+            raise NescioError(f"--calibrate needs validation data; {dataset.name} has none")
     with owned(make_folder(Path(run))), unfinished(run):
         model = train_model(
             _factory(net_name, dataset, recipe, loss.head),
@@ -181,9 +197,7 @@ def run_recipe(
             members=recipe.members,
             validation=dataset.validation,
             augment=augments(augment),
-            unlabeled=others,
             ignore_index=ignore_index,
-            seed=seed,
             run=run,
             **options,
         )

@@ -13,6 +13,7 @@ import torch
 from nescio import NescioError, data, nets
 from nescio.applications.active_learning import Curves, simulate
 from nescio.core import DamagedError
+from nescio.core.registry import acquisitions
 
 MOONS = data.half_moons(train=300)
 OPTIONS = {
@@ -138,6 +139,47 @@ def test_ensembles_and_delta_posteriors_and_validation(tmp_path):
     assert held.labels.tolist() == [4, 7]
     assert run(**few, test_passes=0).accuracy.shape == (2, 2)
     assert run(**few, epochs=lambda labels: 40 // labels).settings["epochs"][0] == 4
+
+
+@pytest.mark.parametrize("name", sorted(acquisitions))
+def test_every_acquisition_runs_in_the_loop(name):
+    found = run(acquisition=name, labels=7, seeds=2)
+    assert found.acquisition == name
+    assert all(len(set(row)) == 7 for row in found.acquired.tolist())
+
+
+def test_bald_is_0_under_a_delta_posterior():
+    found = run(acquisition="bald", passes=0, labels=7)
+    assert (found.scores[:, 4:] == 0).all()
+    assert (run(acquisition="bald", labels=7).scores[:, 4:] > 0).all()
+
+
+def test_a_function_chooses_and_is_known_by_its_code(tmp_path):
+    def last(candidates):
+        return torch.arange(len(candidates.prediction)).float()
+
+    found = run(acquisition=last, labels=7, candidates=None, run=tmp_path)
+    assert found.acquisition == "last"
+    for row in found.acquired:
+        free = [number for number in range(300) if number not in row[:4]]
+        assert sorted(row[4:]) == free[-3:]
+    first = lambda candidates: -torch.arange(len(candidates.prediction)).float()  # noqa: E731
+    first.__name__ = "last"
+    with pytest.raises(NescioError, match="acquisition_code"):
+        run(acquisition=first, labels=7, candidates=None, run=tmp_path)
+
+
+def test_a_delta_posterior_is_asked_for_where_there_is_no_dropout():
+    with pytest.raises(NescioError, match="no dropout layer"):
+        simulate(lambda: nets.mlp(2, 2, widths=(4,)), MOONS.train, **OPTIONS)
+
+
+def test_a_bar_shows_how_far_it_is(capfd):
+    run(labels=7, seeds=2, progress=True)
+    shown = capfd.readouterr().err
+    assert "entropy" in shown
+    assert "2/2" in shown
+    assert "7 labels, accuracy" in " ".join(shown.split())
 
 
 def test_validation_samples_are_never_acquired():

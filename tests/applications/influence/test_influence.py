@@ -281,6 +281,14 @@ def test_what_cannot_be_answered(options, words):
         influence(network(), (X, Y), TEST, **options)
 
 
+def test_a_loss_with_kinks_is_refused():
+    with pytest.raises(NescioError, match="has no curvature"):
+        influence(
+            network(1), (X, TARGETS), (X[:T], TARGETS[:T]), loss=losses.absolute_error(),
+            head="fixed_variance",
+        )  # fmt: skip
+
+
 def test_data_without_labels_and_several_members():
     with pytest.raises(NescioError, match="must have labels"):
         influence(network(), X, TEST)
@@ -304,3 +312,24 @@ def test_the_step_of_a_loss_with_decay_is_the_objective():
     squares = sum(p.square().sum() for p in net.parameters())
     mean = nn.functional.cross_entropy(net(X), Y)
     torch.testing.assert_close(whole[0], mean + loss.decay * squares)
+
+
+def test_many_outputs_have_the_same_products(monkeypatch):
+    """Beyond some outputs no matrix of second derivatives is held for a sample."""
+    problem = fitted("softmax").problem
+    vectors = torch.randn(3, problem.size, dtype=torch.float64)
+    few = problem.hessian_product(vectors)
+    monkeypatch.setattr("nescio.applications.influence.linear_head.FEW_OUTPUTS", 2)
+    torch.testing.assert_close(problem.hessian_product(vectors), few, rtol=1e-12, atol=1e-14)
+
+
+def test_steps_from_some_of_the_samples_lead_to_the_same_minimum(monkeypatch):
+    whole = answers("softmax", limit=1e-10)
+    monkeypatch.setattr("nescio.applications.influence.newton.SOME", 10)
+    some = answers("softmax", limit=1e-10)
+    torch.testing.assert_close(some.values, whole.values, rtol=1e-7, atol=1e-11)
+    by_products = answers("softmax", limit=1e-10, solver="cg", tolerance=1e-12)
+    torch.testing.assert_close(by_products.values, whole.values, rtol=1e-8, atol=1e-12)
+    monkeypatch.setattr("nescio.applications.influence.newton.DIRECT", 1)
+    without = answers("softmax", limit=1e-10)
+    torch.testing.assert_close(without.values, whole.values, rtol=1e-7, atol=1e-11)

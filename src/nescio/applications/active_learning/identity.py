@@ -17,9 +17,10 @@ def settings_of(simulation: Simulation) -> dict[str, Any]:
     """All that the result depends on, but for where it ends."""
     with seeded(simulation.seed, "description"):
         net = str(simulation.make_net())
-    epochs = simulation.epochs
+    epochs, acquisition = simulation.epochs, simulation.acquisition
     said = {
-        "acquisition": described(simulation.acquisition),
+        "acquisition": getattr(acquisition, "__name__", str(acquisition)),
+        "acquisition_code": None if isinstance(acquisition, str) else described(acquisition),
         "size": simulation.size,
         "start": digest(simulation.start),
         "validation": digest(simulation.validation),

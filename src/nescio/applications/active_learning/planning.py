@@ -24,7 +24,7 @@ class LabelPlan:
 
     target: float
     labels: int  # at the last point
-    needed: float  # labels in all, the median of the draws; infinity: by no number of them
+    needed: float  # labels in all, of the fitted curve; infinity: most draws stay above
     low: float  # `confidence` of the draws need at least `low` and at most `high` labels
     high: float
     confidence: float
@@ -110,10 +110,12 @@ def plan(
     needed[needed > FARTHEST * count[-1]] = math.inf
     edge = (1 - confidence) / 2
     low, middle, high = np.quantile(needed, [edge, 0.5, 1 - edge], method="higher").tolist()
+    own_curve = float(_needed(*fitted, target)[0])
+    best = math.inf if math.isinf(middle) else min(max(own_curve, low), high)
     return LabelPlan(
         target=target,
         labels=int(count[-1]),
-        needed=math.inf if math.isinf(middle) else math.ceil(middle),
+        needed=best if math.isinf(best) else math.ceil(best),
         low=low if math.isinf(low) else math.floor(low),
         high=high if math.isinf(high) else math.ceil(high),
         confidence=confidence,

@@ -27,6 +27,7 @@ from nescio.applications.active_learning.simulation import (
     check_counts,
     drawn_labels,
     first_labels,
+    is_count,
     read_pairs,
 )
 from nescio.core import (
@@ -92,7 +93,7 @@ def simulate(
     test_passes = passes if test_passes is None else test_passes
     check_counts(pool[0], locals(), options)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    if not numbers or len(set(numbers)) < len(numbers):
+    if not numbers or len(set(numbers)) < len(numbers) or not all(map(is_count, numbers)):
         raise NescioError("seeds must be positive: a number, or different numbers of seeds")
     first = first_labels(pool[1], start, numbers, goal=labels, balanced=balanced, seed=seed)
     simulation = Simulation(

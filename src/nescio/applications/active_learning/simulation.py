@@ -162,13 +162,18 @@ def _given_start(start: Any, samples: int, seeds: int) -> Tensor:
     return given.long()
 
 
+def is_count(value: Any) -> bool:
+    """Whether it is a whole number from 0 up."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def check_counts(x: Inputs, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Refuse numbers that do not fit the pool, and options that the loop sets itself."""
     for name in ("size", "labels", "members"):
-        if not isinstance(given[name], int) or given[name] < 1:
+        if not is_count(given[name]) or not given[name]:
             raise NescioError(f"{name} must be a whole number from 1 up, got {given[name]!r}")
     for name in ("passes", "test_passes", "validation_labels"):
-        if not isinstance(given[name], int) or given[name] < 0:
+        if not is_count(given[name]):
             raise NescioError(f"{name} must be a whole number from 0 up, got {given[name]!r}")
     if given["labels"] + given["validation_labels"] > len(x):
         raise NescioError(

@@ -19,6 +19,7 @@ from nescio.applications.influence.samples import read
 from nescio.core import Head, Inputs
 
 NUMBERS = 1 << 22  # float64 numbers of a block of samples
+FEW_OUTPUTS = 32  # up to which the second derivatives in the outputs are a matrix for each sample
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,12 +101,11 @@ class LinearHead:
         """The Hessian of the objective, `(P, P)`."""
         outputs, width = self.weight.shape
         total = self.weight.new_zeros(outputs, width, outputs, width)
-        for _, features, targets in self.blocks(outputs**2):
-            curvatures = self.curvatures(features, targets)
-            for one in range(outputs):
-                for other in range(one, outputs):
-                    weighted = features * curvatures[:, one, other, None]
-                    total[one, :, other] += features.T @ weighted
+        for _, features, targets in self.blocks(max(self.size, outputs**2)):
+            curvatures, turned = self.curvatures(features, targets), features.T.contiguous()
+            for one in range(outputs):  # a product for each row of blocks, right of the diagonal
+                rest = (curvatures[:, one, one:, None] * features[:, None]).flatten(1)
+                total[one, :, one:] += (turned @ rest).view(width, -1, width)
         for one in range(outputs):
             for other in range(one):
                 total[one, :, other] = total[other, :, one].T
@@ -113,19 +113,33 @@ class LinearHead:
         matrix.diagonal().add_(2 * self.objective.decay)
         return matrix
 
+    def thinned(self, samples: int) -> "LinearHead":
+        """The same with about this number of samples, evenly spaced, or all of fewer."""
+        step = max(1, self.samples // samples)
+        return replace(self, features=self.features[::step], targets=self.targets[::step])
+
     def hessian_product(self, vectors: Tensor) -> Tensor:
         """The Hessian times vectors `(T, P)`, without the matrix."""
         shaped = vectors.view(len(vectors), *self.weight.shape)
-        total = torch.zeros_like(shaped)
-        for _, features, targets in self.blocks(shaped[..., 0].numel()):
-            outputs = (features @ self.weight.T).requires_grad_()
-            along = torch.einsum("bf,tof->tbo", features, shaped)
-            with torch.enable_grad():
-                scores = self.objective.scores(outputs, targets)
-                (slopes,) = torch.autograd.grad(scores.sum(), outputs, create_graph=True)
-                for index, one in enumerate(along):
-                    total[index] += _derivative((slopes * one).sum(), outputs).T @ features
+        total, outputs = torch.zeros_like(shaped), len(self.weight)
+        few = outputs**2 if outputs <= FEW_OUTPUTS else outputs
+        for _, features, targets in self.blocks(max(shaped[..., 0].numel(), few)):
+            along = torch.einsum("bf,tof->bot", features, shaped)
+            images = self._curved(features, targets, along)
+            total += torch.einsum("bot,bf->tof", images, features)
         return total.view_as(vectors) / self.samples + 2 * self.objective.decay * vectors
+
+    def _curved(self, features: Tensor, targets: Tensor, along: Tensor) -> Tensor:
+        """Second derivatives of the scores times directions of the outputs, `(B, O, T)`."""
+        _, count, vectors = along.shape
+        if count <= min(vectors, FEW_OUTPUTS):  # a derivative for each output, not each vector
+            return self.curvatures(features, targets) @ along
+        outputs = (features @ self.weight.T).requires_grad_()
+        with torch.enable_grad():
+            scores = self.objective.scores(outputs, targets)
+            (slopes,) = torch.autograd.grad(scores.sum(), outputs, create_graph=True)
+            images = [_derivative((slopes * one).sum(), outputs) for one in along.unbind(-1)]
+        return torch.stack(images, -1)
 
     def products(self, vectors: Tensor) -> Tensor:
         """Vectors `(T, P)` times the gradient of the score of each sample, `(T, N)`."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nescio.applications.influence.head_reading import head_reading, observed, only_member
 from nescio.applications.influence.linear_head import LinearHead
-from nescio.applications.influence.newton import refitted
+from nescio.applications.influence.newton import preconditioner, refitted
 from nescio.applications.influence.objective import objective_of
 from nescio.applications.influence.solvers import (
     MEMORY,
@@ -110,6 +110,7 @@ def fit(
             damping=damping,
             tolerance=tolerance,
             iterations=iterations,
+            precondition=preconditioner(problem, damping),
         )
     made = {"parameters": parameters, "damping": damping, "gradient_norm": norm, "refit": moved}
     return Minimum(problem=problem, solve=solve, **made)  # type: ignore[arg-type]
@@ -146,12 +147,23 @@ def _last_layer(
         objective=objective,
         reading=reading,
     )
+    _check_curved(problem)
     if not refit:
         return problem, None
     before = float(problem.value_and_gradient()[1].norm())
     there, steps = refitted(problem, limit)
     changed, shift = _movement(problem, there)
     return there, Refit(steps=steps, gradient_norm=before, changed=changed, shift=shift)
+
+
+def _check_curved(problem: LinearHead) -> None:
+    """Refuse a loss whose second derivatives are zero: it has kinks in their place."""
+    few = problem.thinned(64)
+    if not few.curvatures(few.extended(few.features), few.targets).any():
+        raise NescioError(
+            f"{problem.objective.loss.description} has no curvature, so its Hessian says nothing "
+            "about its minimum; use losses.squared_error() or losses.smooth_hinge(), which have"
+        )
 
 
 def _movement(before: LinearHead, after: LinearHead) -> tuple[float, float]:

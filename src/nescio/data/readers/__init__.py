@@ -8,3 +8,5 @@ from nescio.data.readers.open_stream import open_stream as open_stream
 from nescio.data.readers.open_stream import row_of as row_of
 from nescio.data.readers.stream import Stream as Stream
 from nescio.data.readers.stream import array_stream as array_stream
+from nescio.data.readers.stream import chosen_columns as chosen_columns
+from nescio.data.readers.stream import listed as listed

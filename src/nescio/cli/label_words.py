@@ -1,0 +1,131 @@
+"""What `nescio label` says: questions, what answers bought, the state of a pool."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nescio.applications import active_learning as al
+from nescio.cli.label_pool import Project
+from nescio.conformal import binomial_interval
+from nescio.core import NescioError, unknown
+
+SHOWN = 10  # classes in a line
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many there are."""
+    more = f", ... ({len(names)})" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def questions(project: Project, index: Sequence[int]) -> list[al.LabelQuestion]:
+    """Items as they are asked, with their answers, where there are some."""
+    guesses, answers = project.guesses, project.pool.answers
+
+    def one(at: int) -> al.LabelQuestion:
+        name = project.pool.ids[at]
+        said = guesses.get(name, {})
+        return al.LabelQuestion(
+            id=name,
+            guess=said.get("guess"),
+            confidence=said.get("confidence"),
+            why=said.get("why", ""),
+            label=answers.get(name),
+            row={} if project.items.pictures else project.row(at),
+        )
+
+    return [one(at) for at in index]
+
+
+def check_pairs(project: Project, given: al.Answered) -> None:
+    """Refuse labels of unknown classes and items before these are noted as asked."""
+    for name, label in given.pairs:
+        if name not in project.pool.ids:
+            raise NescioError(f"the pool has no item {name!r}; are these labels of another pool?")
+        if label not in project.pool.classes:
+            raise NescioError(
+                f"the label of {name!r}: {unknown('class', label, project.pool.classes)}"
+            )
+
+
+def taken(given: al.Answered, new: int, guesses: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many answers there are, and how many the model did not expect."""
+    lines = [f"{len(given.pairs)} answers, {new} of them new"]
+    if given.blank:
+        lines[0] += f"; {len(given.blank)} items have no answer yet"
+    guessed = {name: said["guess"] for name, said in guesses.items() if said.get("guess")}
+    compared = [(name, label) for name, label in given.pairs if name in guessed]
+    if compared:
+        differ = sum(label != guessed[name] for name, label in compared)
+        lines.append(
+            f"{differ} of {len(compared)} answers differ from the model's guess; it asks for what "
+            "is hard, so its error rate elsewhere is lower"
+        )
+    return "\n".join(lines)
+
+
+def progress(project: Project) -> str:
+    """How many labels there are, by class, and what is open."""
+    pool = project.pool
+    index, labels = project.trained_on
+    counts = Counter(pool.classes[at] for at in labels.tolist())
+    by_class = ", ".join(f"{name} {counts[name]}" for name in pool.classes[:SHOWN])
+    tested = len(pool.labeled[0]) - len(index)
+    lines = [f"{len(index)} labels to train on ({by_class}) of {len(pool)} items"]
+    if project.about["test_index"]:
+        lines.append(f"{tested} of {len(project.about['test_index'])} labels to test on")
+    if waiting := len(pool.waiting):
+        lines.append(f"{waiting} items were asked and have no answer yet")
+    return "\n".join(lines)
+
+
+def errors(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """The error rate before and after, and the change, each with a 95 % interval."""
+    if not now["tested"]:
+        return "no test samples: the error rate is not known"
+    after = f"test error {_rate(now)} with {now['labels']} labels, on {now['tested']} samples"
+    if before is None or before["tested"] != now["tested"] or before["model"] == now["model"]:
+        return after
+    change, low, high = paired_change(before["wrong"], now["wrong"], now["tested"])
+    return (
+        f"{after}; before {_rate(before)} with {before['labels']}\n"
+        f"change of the test error {change:+.4f}, 95 % interval {low:+.4f} to {high:+.4f}"
+    )
+
+
+def _rate(step: Mapping[str, Any]) -> str:
+    found = binomial_interval(len(step["wrong"]), step["tested"])
+    return f"{len(step['wrong']) / step['tested']:.4f} [{found.low:.4f}, {found.high:.4f}]"
+
+
+def paired_change(
+    before: Sequence[int], after: Sequence[int], tested: int
+) -> tuple[float, float, float]:
+    """The change of an error rate on the same samples, and its 95 % interval.
+
+    Only samples that one of the two gets wrong tell the two apart; among these, the number that
+    became wrong is binomial, and its exact interval gives that of the change.
+    """
+    worse, better = len(set(after) - set(before)), len(set(before) - set(after))
+    either = worse + better
+    if not either:
+        return 0.0, 0.0, 0.0
+    share = binomial_interval(worse, either)
+    low, high = (either * (2 * end - 1) / tested for end in (share.low, share.high))
+    return (worse - better) / tested, low, high
+
+
+def points(curve: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:
+    """The learning curve of the samples that are tested on now; of equal labels the last step."""
+    last = curve[-1]["tested"] if curve else 0
+    steps = {step["labels"]: step for step in curve if step["tested"] == last}
+    labels = sorted(steps)
+    return labels, [len(steps[count]["wrong"]) / last for count in labels]
+
+
+def table(curve: Sequence[Mapping[str, Any]]) -> str:
+    """The learning curve, a line for each step."""
+    if not curve:
+        return "no model yet"
+    lines = [f"{one['labels']:>6}  {_rate(one) if one['tested'] else '-'}" for one in curve]
+    return "\n".join(["labels  test error [95 % interval]", *lines])
