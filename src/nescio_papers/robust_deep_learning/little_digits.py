@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from nescio.core import generator
+from nescio.core import RAMP, generator
 from nescio.data.augmentation import affine
-from nescio.losses.consistency import RAMP
 from nescio_papers.kit import InData, Settings, full_and_quick, size
 from nescio_papers.robust_deep_learning.little_methods import (
     PI,

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from nescio import nets
-from nescio.core import generator
+from nescio.core import RAMP, generator
 from nescio.data import half_moons
 from nescio.data.augmentation import noise
-from nescio.losses.consistency import RAMP
 from nescio_papers.kit import Settings, full_and_quick, size
 from nescio_papers.robust_deep_learning.little_methods import (
     PI,

@@ -60,11 +60,13 @@ def _map(axis: Axes, one: Outcome, draw: int) -> Any:
 
 def _samples(axis: Axes, task: Task, draw: int) -> None:
     """Inputs without labels as dots, those of the draw as large marks of their class."""
-    axis.scatter(*task.unlabeled[::3].T, s=2, color=GRAY, alpha=0.5, linewidths=0)
+    others = task.unlabeled[::3]
+    axis.scatter(others[:, 0], others[:, 1], s=2, color=GRAY, alpha=0.5, linewidths=0)
     labels = task.labeled[1].view(task.draws, -1)[draw]
     inputs = task.labeled[0].view(task.draws, len(labels), -1)[draw]
     for label in range(2):
-        axis.scatter(*inputs[labels == label].T, s=70, marker=MARKERS[label], color=COLORS[label],
+        own = inputs[labels == label]
+        axis.scatter(own[:, 0], own[:, 1], s=70, marker=MARKERS[label], color=COLORS[label],
                      edgecolors="black", linewidths=1.2, zorder=3)  # fmt: skip
     axis.grid(visible=False)
     axis.set_xticks([])
