@@ -13,7 +13,9 @@ import torch
 
 import nescio
 from nescio import NescioError, detectors, nets, score
+from nescio.applications.active_learning import read_answers
 from nescio.calibration import Calibrated
+from nescio.cli.label_pool import Project
 from nescio.cli.train import run_recipe
 from nescio.core import writing
 from nescio.core.files import MODEL, PREDICTOR
@@ -123,3 +125,34 @@ def test_a_run_in_use_says_who_holds_it(tmp_path):
         pytest.raises(NescioError, match=f"in use by process {os.getpid()}"),
     ):
         Context().run(train)  # another owner than this context's, as another process is
+
+
+def test_answers_survive_a_kill_at_any_write(tmp_path):
+    """`nescio label add`, killed around each of its renames: the answers stay, the curve is one."""
+    np.savez(tmp_path / "pool.npz", x=X.numpy())
+    np.savez(tmp_path / "test.npz", x=X.numpy(), y=(X[:, 0] > 0).long().numpy())
+    rows = [f"{number},{int(X[number, 0] > 0)}" for number in range(12)]
+    (tmp_path / "answers.csv").write_text("\n".join(["id,label", *rows]) + "\n")
+    settings = {"classes": ["0", "1"], "test": str(tmp_path / "test.npz"), "test_size": 0}
+    settings |= {"recipe": "single", "options": {}, "net": "mlp", "updates": 2, "seed": 0}
+    settings |= {"target": None, "learning_rate": 1e-3, "standardize": False}
+
+    def opened(folder):
+        pool = folder / "pool"
+        if not pool.exists():
+            made = Project.start(str(pool), str(tmp_path / "pool.npz"), settings)
+            made.pool.ask(range(12))
+        return Project.open(pool)
+
+    def work(folder):
+        project = opened(folder)
+        project.pool.answer(read_answers(tmp_path / "answers.csv").pairs)
+        project.step()
+
+    (tmp_path / "whole").mkdir()
+    work(tmp_path / "whole")
+    wanted = Project.open(tmp_path / "whole" / "pool").curve
+    for folder in every_kill(work, tmp_path):
+        if (folder / "pool" / "journal.jsonl").exists():
+            work(folder)
+            assert Project.open(folder / "pool").curve == wanted

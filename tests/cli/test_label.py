@@ -286,3 +286,21 @@ def test_the_interval_of_a_change_covers_it() -> None:
         covered += low <= 0.16 - 0.2 <= high
     assert covered >= 0.9 * 400
     assert paired_change([1], [1], 10) == (0.0, 0.0, 0.0)
+
+
+def test_a_guard_keeps_ood_items_out(here: Path, nescio: Callable[..., Result]) -> None:
+    x = np.load("pool.npz")["x"]
+    far = np.arange(60) % 3 == 0
+    np.savez("pool.npz", x=np.where(far[:, None], x + 100, x))
+    started(nescio)
+    table = [{"id": str(n), "label": str(int(x[n, 0] > 0))} for n in np.flatnonzero(~far)[:10]]
+    write("seen.csv", table)
+    ok(nescio("label", "import", "pool", "seen.csv"))
+    (model,) = (here / "pool" / "models").iterdir()
+    words = ["--calibration", "test.npz", "--risk", "0.5", "--false-alarm", "0.05"]
+    ok(nescio("guard", str(model), *words))
+    said = ok(nescio("label", "next", "pool", "--guard", "guard.safetensors", "--size", "20"))
+    asked = [int(row["id"]) for row in rows("ask.csv")]
+    assert len(asked) == 20
+    assert not far[asked].any()
+    assert "the guard calls them OOD" in said
