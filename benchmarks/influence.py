@@ -38,19 +38,19 @@ def shortest(calls: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]
     return {name: min(found) for name, found in times.items()}
 
 
-def of_the_last_layer(samples: int, runs: int) -> None:
-    """The last layer (1,290 parameters) of a small convolutional network, after one epoch."""
+def of_the_last_layer(name: str, samples: int, runs: int) -> None:
+    """The last layer of a convolutional network for MNIST, after one epoch."""
     mnist = data.load("mnist")
     x, y = (part[:samples] for part in mnist.train)
     test = tuple(part[:1] for part in mnist.test or ())
     loss = losses.weight_decay(losses.nll(), strength=DECAY)
-    model = nescio.train(nets.small_cnn, (x, y), loss=loss, epochs=1)
+    model = nescio.train(lambda: getattr(nets, name)((1, 28, 28)), (x, y), loss=loss, epochs=1)
     net = model.member(0)
     minimum = fit(net, (x, y), weight_decay=DECAY)
     there = minimum.problem.named(minimum.problem.weight.flatten())  # type: ignore[attr-defined]
     with torch.no_grad():
-        for name, weight in there.items():
-            net.get_parameter(name).copy_(weight)
+        for parameter, weight in there.items():
+            net.get_parameter(parameter).copy_(weight)
 
     def forward() -> None:
         with torch.inference_mode():
@@ -74,9 +74,9 @@ def of_the_last_layer(samples: int, runs: int) -> None:
         runs,
     )
     unit = found["one forward pass"]
-    print(f"{len(x):,} images, {minimum.problem.size:,} parameters; refit {minimum.refit}")
-    for name, spent in found.items():
-        print(f"{name:46} {spent:8.2f} s  {spent / unit:6.2f} forward passes")
+    print(f"{name}, {len(x):,} images, {minimum.problem.size:,} parameters; refit {minimum.refit}")
+    for what, spent in found.items():
+        print(f"{what:46} {spent:8.2f} s  {spent / unit:6.2f} forward passes")
 
 
 def of_logistic_regression(samples: int) -> None:
@@ -103,10 +103,11 @@ def of_logistic_regression(samples: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logistic", action="store_true")
+    parser.add_argument("--net", default="small_cnn", choices=("small_cnn", "lenet", "digit_cnn"))
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
     if given.logistic:
         of_logistic_regression(given.samples)
     else:
-        of_the_last_layer(given.samples, given.runs)
+        of_the_last_layer(given.net, given.samples, given.runs)

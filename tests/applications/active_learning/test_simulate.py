@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import nescio
 from nescio import NescioError, data, nets
 from nescio.applications.active_learning import Curves, simulate
 from nescio.core import DamagedError
@@ -167,6 +168,26 @@ def test_a_function_chooses_and_is_known_by_its_code(tmp_path):
     first.__name__ = "last"
     with pytest.raises(NescioError, match="acquisition_code"):
         run(acquisition=first, labels=7, candidates=None, run=tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::nescio.core.RangeWarning")
+def test_what_a_guard_calls_ood_is_never_asked(tmp_path):
+    x, y = MOONS.train
+    far = torch.cat([x, x[:100] + 50]), torch.cat([y, y[:100]])
+    net = nescio.train(lambda: nets.mlp(2, 2), MOONS.train, epochs=20)
+    guard = nescio.guard(net, MOONS.validation, train=MOONS.train)
+    options = {**OPTIONS, "guard": guard, "candidates": None, "acquisition": "core_set"}
+    found = simulate(make, far, **options, validation_labels=5, patience=2, run=tmp_path)
+    assert (found.acquired < 300).all()
+    assert found.settings["left_out_as_ood"] >= 100
+    assert (run(candidates=None).acquired < 300).all()
+    without = simulate(make, far, **{**options, "guard": None})
+    assert (without.acquired >= 300).any()
+    with pytest.raises(NescioError, match="inside|left_out_as_ood"):
+        simulate(make, far, **{**options, "guard": None}, validation_labels=5, patience=2,
+                 run=tmp_path)  # fmt: skip
+    with pytest.raises(NescioError, match="that the guard does not call OOD"):
+        simulate(make, far, **{**options, "labels": 350})
 
 
 def test_a_delta_posterior_is_asked_for_where_there_is_no_dropout():

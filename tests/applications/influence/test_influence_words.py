@@ -42,7 +42,9 @@ def test_what_was_examined_is_said(net):
     found = influence(net, (X, Y), TEST, weight_decay=0.01)
     text = found.examined()
     assert text.startswith("Examined: the last linear layer (gradient norm ")
-    assert "nll(categorical()), the likelihood, with a weight decay of 0.01 in all" in text
+    assert "nll(categorical()), the likelihood; weight decay 0.01, as it was given." in text
+    default = influence(net, (X, Y), TEST).examined()
+    assert "weight decay 0.0001, by default, as the loss has none." in default
     assert f"fitted to its minimum in {found.refit.steps} Newton steps" in text
     assert f"{found.refit.changed:.2%} of the training predictions changed" in text
     still = influence(net, (X, Y), TEST, refit=False, loss=losses.nll(), limit=9, damping=1)

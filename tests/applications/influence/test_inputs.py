@@ -74,6 +74,8 @@ def test_loaders_are_read_in_order():
     loader = DataLoader(TensorDataset(x, Y), batch_size=7)
     plain = influence(net, (x, Y), (x[:2], Y[:2]))
     torch.testing.assert_close(influence(net, loader, (x[:2], Y[:2])).values, plain.values)
+    with pytest.raises(NescioError, match="shuffle=False"):
+        influence(net, DataLoader(TensorDataset(x, Y), shuffle=True), (x[:2], Y[:2]))
     seen = nescio.observe(net, (x, Y))
     torch.testing.assert_close(influence(net, seen, (x[:2], Y[:2])).values, plain.values)
 

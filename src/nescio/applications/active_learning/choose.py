@@ -86,13 +86,7 @@ def _without_ood(guard: Any, pool: Inputs, index: Tensor, size: int) -> tuple[Te
         check_size(size, len(index))
         return index, 0
     with quiet():  # what it would warn about is left out, and counted
-        decisions = guard(pool[index])
-    if not isinstance(decisions, Decisions):
-        raise NescioError(
-            f"guard= takes a nescio.Guard of classes, got a {type(guard).__name__}; make one with "
-            "nescio.guard(net, calibration)"
-        )
-    inside = (decisions.decision != DECISIONS.index("ood")).cpu()
+        inside = not_ood(guard, pool[index])
     left_out = int((~inside).sum())
     if size > len(index) - left_out:
         raise NescioError(
@@ -100,6 +94,17 @@ def _without_ood(guard: Any, pool: Inputs, index: Tensor, size: int) -> tuple[Te
             "choose; ask for fewer, raise candidates=, or make a guard with a lower false_alarm"
         )
     return index[inside], left_out
+
+
+def not_ood(guard: Any, inputs: Inputs) -> Tensor:
+    """Whether a guard calls each input in-distribution, `(N,)`."""
+    decisions = guard(inputs)
+    if not isinstance(decisions, Decisions):
+        raise NescioError(
+            f"guard= takes a nescio.Guard of classes, got a {type(guard).__name__}; make one with "
+            "nescio.guard(net, calibration)"
+        )
+    return (decisions.decision != DECISIONS.index("ood")).cpu()
 
 
 def _features(predictor: Any, x: Inputs) -> Tensor:

@@ -36,6 +36,8 @@ def settings_of(simulation: Simulation) -> dict[str, Any]:
         "pool_size": len(simulation.pool[1]),
         "test": digest(*simulation.test),
     }
+    if (left_out := len(simulation.pool[1]) - len(simulation.inside)) > 0:
+        said |= {"inside": digest(simulation.inside), "left_out_as_ood": left_out}
     return said | {name: described(value) for name, value in simulation.options.items()}
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import nescio
 from nescio.applications.active_learning.candidates import Acquisition
-from nescio.applications.active_learning.choose import choose
+from nescio.applications.active_learning.choose import choose, not_ood
 from nescio.applications.active_learning.curves import FILE, WORK, Curves
 from nescio.applications.active_learning.identity import settings_of
 from nescio.applications.active_learning.pick import as_acquisition
@@ -41,7 +41,7 @@ from nescio.core import (
 from nescio.core import progress as progress_bar
 from nescio.models import Model, Predictor
 
-CHUNK = 2048  # test samples at a time
+CHUNK = 2048  # samples at a time
 
 
 def simulate(
@@ -59,6 +59,7 @@ def simulate(
     passes: int = 100,
     test_passes: int | None = None,
     candidates: int | None = 2000,
+    guard: Any = None,
     validation_labels: int = 0,
     epochs: Epochs = 100,
     seed: int = 0,
@@ -81,6 +82,7 @@ def simulate(
     of the posterior; 0: none, the networks as they are (a delta posterior where members is 1).
     test_passes: those of the test accuracy, of the mean prediction; as many as `passes` by default.
     candidates: how many samples without labels are drawn and scored in a step; None: all.
+    guard: a guard; what it calls OOD is never asked for, at the start neither.
     validation_labels: labels of each seed beside `labels`, drawn at the start and never trained on,
     for `patience`.
     epochs: a number, or a function of the number of labels, for equally many updates in each step:
@@ -91,18 +93,21 @@ def simulate(
     as_acquisition(acquisition)  # a wrong name is said before anything is trained
     make_net, pool, tested = read_pairs(make_net, data, test)
     test_passes = passes if test_passes is None else test_passes
-    check_counts(pool[0], locals(), options)
+    inside = _inside(guard, pool[0])
+    check_counts(inside, locals(), options)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers or len(set(numbers)) < len(numbers) or not all(map(is_count, numbers)):
         raise NescioError("seeds must be positive: a number, or different numbers of seeds")
-    first = first_labels(pool[1], start, numbers, goal=labels, balanced=balanced, seed=seed)
+    how: dict[str, Any] = {"goal": labels, "balanced": balanced, "seed": seed}
+    first = first_labels(pool[1], inside, start, numbers, **how)
     simulation = Simulation(
         make_net=make_net,
         pool=pool,
         test=tested,
         acquisition=acquisition,
+        inside=inside,
         start=first,
-        validation=_validation(pool[1], first, validation_labels, numbers, seed),
+        validation=_validation(pool[1], inside, first, validation_labels, numbers, seed),
         size=size,
         labels=labels,
         seeds=numbers,
@@ -119,12 +124,21 @@ def simulate(
         return _run(simulation, folder, progress)
 
 
+def _inside(guard: Any, x: Tensor) -> Tensor:
+    """The indices that may be asked; a guard looks at the pool once."""
+    if guard is None:
+        return torch.arange(len(x))
+    parts = [not_ood(guard, part) for part in x.split(CHUNK)]
+    return torch.cat(parts).nonzero()[:, 0]
+
+
 def _validation(
-    labels: Tensor, start: Tensor, count: int, seeds: Sequence[int], seed: int
+    labels: Tensor, inside: Tensor, start: Tensor, count: int, seeds: Sequence[int], seed: int
 ) -> Tensor:
     """Samples that are labeled for validation only, `(R, count)`, none of them at the start."""
     how: dict[str, Any] = {"balanced": True, "seed": seed, "purpose": "validation"}
-    more = drawn_labels(labels, count + start.shape[1], seeds, **how) if count else start[:, :0]
+    wanted = count + start.shape[1]
+    more = drawn_labels(labels, inside, wanted, seeds, **how) if count else start[:, :0]
     own = zip(more, start, strict=True)
     return torch.stack([drawn[~torch.isin(drawn, first)][:count] for drawn, first in own])
 

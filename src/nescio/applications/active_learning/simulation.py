@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from nescio.applications.active_learning.candidates import Acquisition
 from nescio.core import (
-    Inputs,
     NescioError,
     as_targets,
     as_tensor,
@@ -37,6 +36,7 @@ class Simulation:
     pool: Pair  # inputs (N, ...) and labels (N,)
     test: Pair
     acquisition: str | Acquisition
+    inside: Tensor  # (K,) indices that may be asked: all, or what a guard does not call OOD
     start: Tensor  # (R, n) indices
     validation: Tensor  # (R, v) indices; v may be 0
     size: int
@@ -60,7 +60,8 @@ class Simulation:
 
     def drawn_candidates(self, row: int, acquired: Tensor) -> Tensor:
         """What a seed scores: some of what has no label, in the order of the pool."""
-        free = torch.ones(len(self.pool[1]), dtype=torch.bool)
+        free = torch.zeros(len(self.pool[1]), dtype=torch.bool)
+        free[self.inside] = True
         free[acquired] = False
         free[self.validation[row]] = False
         left = free.nonzero()[:, 0]
@@ -107,9 +108,16 @@ def _read(data: Any, name: str) -> Pair:
 
 
 def first_labels(
-    labels: Tensor, start: Any, seeds: Sequence[int], *, goal: int, balanced: bool, seed: int
+    labels: Tensor,
+    inside: Tensor,
+    start: Any,
+    seeds: Sequence[int],
+    *,
+    goal: int,
+    balanced: bool,
+    seed: int,
 ) -> Tensor:
-    """The labels that each seed starts with, `(R, n)`: given, or drawn by seed.
+    """The labels that each seed starts with, `(R, n)`: given, or drawn by seed from `inside`.
 
     balanced: equally many of each class, as far as `start` can be divided.
     """
@@ -119,17 +127,25 @@ def first_labels(
         raise NescioError(f"start must be in 2..{goal}, the number of labels at the end")
     if given is not None:
         return given
-    return drawn_labels(labels, start, seeds, balanced=balanced, seed=seed, purpose="start")
+    how: dict[str, Any] = {"balanced": balanced, "seed": seed, "purpose": "start"}
+    return drawn_labels(labels, inside, start, seeds, **how)
 
 
 def drawn_labels(
-    labels: Tensor, count: int, seeds: Sequence[int], *, balanced: bool, seed: int, purpose: str
+    labels: Tensor,
+    inside: Tensor,
+    count: int,
+    seeds: Sequence[int],
+    *,
+    balanced: bool,
+    seed: int,
+    purpose: str,
 ) -> Tensor:
-    """Indices that each seed draws, `(R, count)`."""
+    """Indices that each seed draws from `inside`, `(R, count)`."""
     rows = []
     for number in seeds:
         draws = generator(seed, purpose, number)
-        order = torch.randperm(len(labels), generator=draws)
+        order = inside[torch.randperm(len(inside), generator=draws)]
         rows.append(_by_turns(labels[order], order, draws)[:count] if balanced else order[:count])
     return torch.stack(rows)
 
@@ -167,7 +183,7 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def check_counts(x: Inputs, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def check_counts(inside: Tensor, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Refuse numbers that do not fit the pool, and options that the loop sets itself."""
     for name in ("size", "labels", "members"):
         if not is_count(given[name]) or not given[name]:
@@ -175,10 +191,11 @@ def check_counts(x: Inputs, given: Mapping[str, Any], options: Mapping[str, Any]
     for name in ("passes", "test_passes", "validation_labels"):
         if not is_count(given[name]):
             raise NescioError(f"{name} must be a whole number from 0 up, got {given[name]!r}")
-    if given["labels"] + given["validation_labels"] > len(x):
+    if given["labels"] + given["validation_labels"] > len(inside):
+        kept = "" if given["guard"] is None else " that the guard does not call OOD"
         raise NescioError(
             f"labels={given['labels']} and {given['validation_labels']} for validation, but the "
-            f"pool has {len(x)} samples; give fewer labels, or a larger pool"
+            f"pool has {len(inside)} samples{kept}; give fewer labels, or a larger pool"
         )
     few = given["candidates"]
     if few is not None and few < given["size"]:

@@ -16,9 +16,10 @@ from nescio.applications.influence.head_reading import HeadReading
 from nescio.applications.influence.objective import Objective
 from nescio.applications.influence.quantities import Quantity, Tested, asked_for
 from nescio.applications.influence.samples import read
-from nescio.core import Head, Inputs
+from nescio.core import Head, Inputs, progress
 
 NUMBERS = 1 << 22  # float64 numbers of a block of samples
+LONG = 4000  # parameters from which the Hessian takes long enough to show progress
 FEW_OUTPUTS = 32  # up to which the second derivatives in the outputs are a matrix for each sample
 
 
@@ -101,11 +102,14 @@ class LinearHead:
         """The Hessian of the objective, `(P, P)`."""
         outputs, width = self.weight.shape
         total = self.weight.new_zeros(outputs, width, outputs, width)
-        for _, features, targets in self.blocks(max(self.size, outputs**2)):
-            curvatures, turned = self.curvatures(features, targets), features.T.contiguous()
-            for one in range(outputs):  # a product for each row of blocks, right of the diagonal
-                rest = (curvatures[:, one, one:, None] * features[:, None]).flatten(1)
-                total[one, :, one:] += (turned @ rest).view(width, -1, width)
+        label = f"Hessian of {self.size:,} parameters, {2 * total.nbytes:,} bytes with its factor"
+        with progress(self.samples, label, show=None if self.size >= LONG else False) as advance:
+            for _, features, targets in self.blocks(max(self.size, outputs**2)):
+                curvatures, turned = self.curvatures(features, targets), features.T.contiguous()
+                for one in range(outputs):  # a product for each row of blocks, from the diagonal on
+                    rest = (curvatures[:, one, one:, None] * features[:, None]).flatten(1)
+                    total[one, :, one:] += (turned @ rest).view(width, -1, width)
+                advance(len(features), str)
         for one in range(outputs):
             for other in range(one):
                 total[one, :, other] = total[other, :, one].T

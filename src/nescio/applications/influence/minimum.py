@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+from torch.utils.data import RandomSampler
 
 from nescio.applications.influence.head_reading import head_reading, observed, only_member
 from nescio.applications.influence.linear_head import LinearHead
@@ -88,6 +89,7 @@ def fit(
     _check_names(parameters, solver, refit)
     if not damping >= 0 or not limit > 0:
         raise NescioError(f"damping is 0 or more, limit above 0, got {damping} and {limit}")
+    _check_order(train)
     if isinstance(train, Activations):
         head = head or head_of(train.about)
     source = with_head(source, train, head=head, output=output)
@@ -114,6 +116,15 @@ def fit(
         )
     made = {"parameters": parameters, "damping": damping, "gradient_norm": norm, "refit": moved}
     return Minimum(problem=problem, solve=solve, **made)  # type: ignore[arg-type]
+
+
+def _check_order(train: Any) -> None:
+    """Refuse a loader with a random order: its positions would name no samples."""
+    if isinstance(getattr(train, "sampler", None), RandomSampler):
+        raise NescioError(
+            "the training data come in a random order, so the index of a sample would mean "
+            "nothing; give a DataLoader with shuffle=False, or (x, y)"
+        )
 
 
 def _check_names(parameters: str, solver: str, refit: bool | None) -> None:

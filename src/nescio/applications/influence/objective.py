@@ -18,14 +18,14 @@ class Objective:
 
     loss: Loss
     decay: float
-    known: str  # where both come from, in words
+    known: str  # where the loss comes from, in words
+    decay_known: str  # and the weight decay
 
     @property
     def description(self) -> str:
         """The loss and the weight decay, in words."""
-        return (
-            f"{self.loss.description}, {self.known}, with a weight decay of {self.decay:g} in all"
-        )
+        decay = f"weight decay {self.decay:g}, {self.decay_known}"
+        return f"{self.loss.description}, {self.known}; {decay}"
 
     def scores(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The score of each sample `(N,)` of outputs `(N, O)`."""
@@ -54,12 +54,14 @@ def objective_of(
             "as losses.weight_decay(losses.nll(), strength=1e-4), or refit=True"
         )
     _check(chosen, head)
-    decay = weight_decay
-    if decay is None:
-        decay = chosen.decay or (DECAY if refit else 0.0)
-    elif not decay >= 0:
+    if weight_decay is not None and not weight_decay >= 0:
         raise NescioError(f"weight_decay must not be negative, got {weight_decay}")
-    return Objective(loss=chosen, decay=float(decay), known=known)
+    decay, decay_known = chosen.decay or 0.0, "that of the loss"
+    if weight_decay is not None:
+        decay, decay_known = float(weight_decay), "as it was given"
+    elif not decay and refit:
+        decay, decay_known = DECAY, "by default, as the loss has none"
+    return Objective(loss=chosen, decay=decay, known=known, decay_known=decay_known)
 
 
 def _check(loss: Loss, head: Head) -> None:
