@@ -8,6 +8,7 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    little_labels,
     mc_dropout,
     ood,
     shift,
@@ -21,6 +22,7 @@ PARTS = {
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
     "active-learning": ("Active learning: which images to label", active_digits.run),
+    "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
