@@ -73,7 +73,7 @@ def compared(x: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def left_out(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Changes of the weights `(N, F + 1)` and Cook's distances `(N,)`, by least squares anew."""
+    """Changes of the weights `(N, F + 1)` and Cook's distances `(N,)`, by least squares again."""
     wide = torch.cat([x, torch.ones_like(x[:, :1])], 1)
     full = torch.linalg.lstsq(wide, y).solution
     every = torch.arange(len(x))
