@@ -122,6 +122,7 @@ def convolutional(images: InData, sizes: Budget) -> Task:
         loss=losses.weight_decay(losses.nll(), strength=DECAY[CONVOLUTIONAL] / 2),
         iterations=sizes.iterations,
         optimizer="lbfgs,memory=100,tolerance=1e-6",
+        again="lbfgs,memory=100,tolerance=1e-4",
         solve={"parameters": "all", "solver": "cg", "damping": DAMPING, "limit": sizes.limit},
     )
 
