@@ -264,6 +264,10 @@ def test_label_studio_there_and_back(here: Path, nescio: Callable[..., Result]) 
     (prediction,) = json.loads(Path("tasks.json").read_text())[0]["predictions"]
     assert prediction["model_version"] == "nescio, 3 labels"
     assert 0.5 <= prediction["score"] <= 1
+    said = ok(nescio("label", "next", "pool", "--out", "blind.json", "--again", "--no-guess"))
+    assert "with blind.xml as the labeling interface" in said
+    blind = json.loads(Path("blind.json").read_text())
+    assert all(task["predictions"] == [] and not task["data"]["why"] for task in blind)
     ok(nescio("label", "export", "pool", "--format", "label-studio", "--out", "all.json"))
     ok(nescio("label", "start", "twin", "pool.npz", "--test", "test.npz", *QUICK))
     ok(nescio("label", "import", "twin", "all.json"))
@@ -275,7 +279,7 @@ def test_label_studio_there_and_back(here: Path, nescio: Callable[..., Result]) 
 
 
 def test_the_interval_of_a_change_covers_it() -> None:
-    """Of 2,000 draws of 400 samples; the exact interval covers at least 95 %."""
+    """In 400 draws of 400 samples, and at its ends the score is that of 95 %."""
     draw = np.random.default_rng(0)
     covered = 0
     for _ in range(400):
@@ -285,7 +289,17 @@ def test_the_interval_of_a_change_covers_it() -> None:
         assert low <= change <= high
         covered += low <= 0.16 - 0.2 <= high
     assert covered >= 0.9 * 400
-    assert paired_change([1], [1], 10) == (0.0, 0.0, 0.0)
+    change, *ends = paired_change([20, 21], list(range(12)), 50)
+    for end in ends:  # where the score is 1.96, with the most likely shares by brute force
+        right = np.linspace(1e-6, (1 - end) / 2 - 1e-6, 200_001)
+        wrong = right + end
+        best = (12 * np.log(wrong) + 2 * np.log(right) + 36 * np.log(1 - wrong - right)).argmax()
+        variance = wrong[best] + right[best] - end**2
+        assert abs(change - end) / np.sqrt(variance / 50) == pytest.approx(1.96, abs=1e-3)
+    change, low, high = paired_change([1], [1], 60)  # no sample tells the two apart
+    assert (change, -low) == pytest.approx((0.0, high))
+    assert high == pytest.approx(1.96**2 / (60 + 1.96**2), abs=1e-3)
+    assert paired_change([], list(range(10)), 10)[2] == pytest.approx(1.0)
 
 
 def test_a_guard_keeps_ood_items_out(here: Path, nescio: Callable[..., Result]) -> None:

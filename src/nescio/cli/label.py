@@ -172,7 +172,7 @@ def next_(folder: str, out: str, again: bool, no_guess: bool, **options: Any) ->
     questions = words.questions(project, index.tolist())
     for path in write_ask(Path(out), project, index.tolist(), questions, guesses=not no_guess):
         click.echo(f"written: {path}")
-    click.echo(f"{len(questions)} to label; then: nescio label add {out}")
+    click.echo(words.then(project, index.tolist(), out))
 
 
 def _ask(
@@ -397,6 +397,10 @@ def import_(folder: str, labels: str, correct: bool) -> None:
     LABELS is a .csv file with columns `id` and `label`, or JSON of Label Studio. Ids are those of
     the pool: the path of an image within its folder, the number of a row from 0 on, or the column
     of keep=. Training follows, as for `add`.
+
+    \b
+    nescio label import pool labels.csv
+    nescio label import pool export.json
     """
     opt.resumable()
     project = Project.open(folder)

@@ -28,6 +28,8 @@ def write_ask(
 ) -> list[Path]:
     """The table, or tasks of Label Studio, with the images beside it; what was written."""
     if out.suffix == ".json":
+        if not guesses:
+            questions = [replace(one, guess=None, confidence=None, why="") for one in questions]
         return _write_tasks(out, project, index, questions, None)
     pool, written = str(project.pool.folder.resolve()), []
     if project.items.pictures:

@@ -1,5 +1,6 @@
 """What `nescio label` says: questions, what answers bought, the state of a pool."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from nescio.conformal import binomial_interval
 from nescio.core import NescioError, unknown
 
 SHOWN = 10  # classes in a line
+QUANTILE = 1.959964  # of the normal distribution, for 95 %
 
 
 def few(names: Sequence[str]) -> str:
@@ -35,6 +37,19 @@ def questions(project: Project, index: Sequence[int]) -> list[al.LabelQuestion]:
         )
 
     return [one(at) for at in index]
+
+
+def then(project: Project, index: Sequence[int], out: str) -> str:
+    """How many are to be labeled, and what to do with the file."""
+    tested = len(set(index) & set(project.about["test_index"]))
+    count = f"{len(index)} to label" + (f", {tested} of them to test on" if tested else "")
+    if out.endswith(".json"):
+        interface = f"{out.removesuffix('.json')}.xml"
+        return (
+            f"{count}; import {out} in Label Studio, with {interface} as the labeling interface, "
+            "and export as JSON; then: nescio label add EXPORT.json"
+        )
+    return f"{count}: fill in the column label; then: nescio label add {out}"
 
 
 def check_pairs(project: Project, given: al.Answered) -> None:
@@ -101,18 +116,39 @@ def _rate(step: Mapping[str, Any]) -> str:
 def paired_change(
     before: Sequence[int], after: Sequence[int], tested: int
 ) -> tuple[float, float, float]:
-    """The change of an error rate on the same samples, and its 95 % interval.
+    """The change of an error rate on the same samples, and its 95 % score interval (Tango, 1998).
 
-    Only samples that one of the two gets wrong tell the two apart; among these, the number that
-    became wrong is binomial, and its exact interval gives that of the change.
+    Two models that agree on all of `tested` samples may still differ on others: the interval is
+    never a single point.
     """
     worse, better = len(set(after) - set(before)), len(set(before) - set(after))
-    either = worse + better
-    if not either:
-        return 0.0, 0.0, 0.0
-    share = binomial_interval(worse, either)
-    low, high = (either * (2 * end - 1) / tested for end in (share.low, share.high))
+    low, high = (_where(worse, better, tested, z) for z in (QUANTILE, -QUANTILE))
     return (worse - better) / tested, low, high
+
+
+def _where(worse: int, better: int, tested: int, score: float) -> float:
+    """The true change at which the counts have this score, which falls with the change."""
+    low, high = -1.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _score(worse, better, tested, middle) > score:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _score(worse: int, better: int, tested: int, change: float) -> float:
+    """How many standard deviations the counts are above what a true change explains."""
+    spread = change * (1 - change)
+    linear = (2 * tested - worse + better) * change - worse - better
+    root = math.sqrt(max(0.0, linear**2 + 8 * tested * better * spread))
+    share = (root - linear) / (4 * tested)  # that became right, the most likely one
+    variance = tested * (2 * share + spread)
+    difference = worse - better - tested * change
+    if difference == 0:
+        return 0.0
+    return difference / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, difference)
 
 
 def points(curve: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:

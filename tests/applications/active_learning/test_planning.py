@@ -72,7 +72,7 @@ def test_a_target_below_the_floor_is_reached_by_no_number_of_labels():
 def test_what_is_reached_already_needs_no_more_labels():
     found = plan(LABELS, curve(LABELS), target=0.2, tested=100_000)
     assert found.more == 0
-    assert "is reached with 240 labels" in str(found)
+    assert "is reached with the 240 labels so far; 90% interval" in str(found)
 
 
 def test_a_far_target_is_said_to_be_a_guess_and_noise_widens_the_interval():

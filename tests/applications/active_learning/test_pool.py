@@ -103,6 +103,9 @@ def test_it_chooses_from_what_was_not_asked(pool):
     pool.ask([0, 1, 2])
     pool.answer({"image-0": "cat"})
     first = pool.choose(net, X, 4, "entropy")
+    assert all(
+        f"class {pool.classes[k]} is" in w for k, w in zip(first.predicted, first.why, strict=True)
+    )
     assert pool.waiting.tolist() == sorted([1, 2, *first.index.tolist()])
     second = pool.choose(net, X, 3, "margin")
     assert sorted([*first.index.tolist(), *second.index.tolist()]) == list(range(3, 10))

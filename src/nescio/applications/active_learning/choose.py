@@ -1,5 +1,6 @@
 """Choose the samples of a pool that are to be labeled next."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ def choose(
     guard: Any = None,
     candidates: int | None = None,
     seed: int = 0,
+    class_names: Sequence[str] | None = None,
 ) -> Chosen:
     """The `size` inputs of a pool whose labels an acquisition wants most.
 
@@ -37,6 +39,7 @@ def choose(
     guard: a guard; inputs that it calls OOD are never chosen.
     candidates: how many inputs of the pool, drawn by the seed, are looked at; all by default.
     seed: of this draw, and of the choice among inputs with equal scores.
+    class_names: the names of the classes in `why`, in the order of the outputs.
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is computed
     reads = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
@@ -51,6 +54,7 @@ def choose(
             prediction=source(part),  # type: ignore[arg-type]  # checked where it is read
             size=size,
             seed=seed,
+            class_names=class_names,
             read_features=lambda: _features(predictor, part),
             read_labeled=lambda: (
                 None

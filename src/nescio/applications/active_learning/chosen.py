@@ -40,23 +40,26 @@ def described(
     if confidence.ndim > 1:
         confidence = measures.mean_per_sample(confidence)
     reasons = _reasons(candidates, acquisition, score.tolist(), ties.tolist())
+    names = candidates.class_names
+    fits = names is not None and len(names) == prediction.classes
+    answers = _answers(prediction.labels, confidence, names if fits else None)
     return Chosen(
         index=index,
         score=score,
         predicted=prediction.labels,
         confidence=confidence,
-        why=tuple(
-            f"{reason}; {answer}."
-            for reason, answer in zip(reasons, _answers(prediction.labels, confidence), strict=True)
-        ),
+        why=tuple(f"{reason}; {answer}." for reason, answer in zip(reasons, answers, strict=True)),
     )
 
 
-def _answers(labels: Tensor, confidence: Tensor) -> list[str]:
+def _answers(labels: Tensor, confidence: Tensor, names: Sequence[str] | None) -> list[str]:
     if labels.ndim > 1:
         return [f"the mean confidence is {c:.2f}" for c in confidence.tolist()]
     pairs = zip(labels.tolist(), confidence.tolist(), strict=True)
-    return [f"class {label} is predicted with confidence {c:.2f}" for label, c in pairs]
+    return [
+        f"class {label if names is None else names[label]} is predicted with confidence {c:.2f}"
+        for label, c in pairs
+    ]
 
 
 def _reasons(

@@ -52,7 +52,7 @@ def _check_asked(taken: Iterable[str], known: frozenset[str], asked: frozenset[s
     if early:
         raise NescioError(
             f"{len(early)} answer(s) are for ids that were not asked ({', '.join(early[:SHOWN])}); "
-            "ask for them first: pool.ask(index)"
+            "labels that exist already are taken by `nescio label import`, or after pool.ask(index)"
         )
 
 

@@ -53,7 +53,8 @@ class LabelPlan:
             )
         if self.more == 0:
             return (
-                f"an error rate of {self.target:g} is reached with {self.labels} labels ({curve})"
+                f"an error rate of {self.target:g} is reached with the {self.labels} labels so "
+                f"far; {self.confidence:.0%} interval {self._interval()} labels ({curve})"
             )
         lines = [
             f"an error rate of {self.target:g} takes about {self.more:.0f} more labels, "
@@ -134,7 +135,7 @@ def _points(labels: Numbers, errors: Numbers, target: float, tested: int) -> tup
     if len(count) < LEAST:
         raise NescioError(
             f"a learning curve of {len(count)} point(s) cannot tell what comes next; it takes at "
-            f"least {LEAST}: label some more, train, and measure again"
+            f"least {LEAST}: label {LEAST - len(count)} more batch(es), train and test after each"
         )
     if not (count > 0).all() or not (np.diff(count) > 0).all():
         raise NescioError("labels must be positive and rise from point to point")

@@ -208,8 +208,9 @@ class Pool:
                     "without an answer yet"
                 )
             rows = _rows(inputs)
-            labeled = {"labeled": rows(known)} if len(known) else {}
-            found = choose(predictor, rows(free), size, acquisition, **{**labeled, **options})
+            own: dict[str, Any] = {"labeled": rows(known)} if len(known) else {}
+            own |= {"class_names": self.given_classes}
+            found = choose(predictor, rows(free), size, acquisition, **{**own, **options})
             chosen = replace(found, index=free.to(found.index.device)[found.index])
             self.ask(chosen)
         return chosen
