@@ -51,7 +51,7 @@ METHODS = {
         loss=TRANSFORMATION,
         options={"weight": 3.0, "passes": 3, "exclusivity": 0.5, "ramp": RAMP},
         costs=2,
-        length=1.25,
+        length=0.5,
     ),
     VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2, length=0.5),
 }
