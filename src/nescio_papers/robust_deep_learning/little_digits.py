@@ -23,7 +23,6 @@ from nescio_papers.robust_deep_learning.little_methods import (
 )
 
 PER_CLASS, BATCH = 10, 25
-PLAIN = f"{SUPERVISED}, no augmentation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,6 @@ class Budget:
 
 FULL, QUICK = full_and_quick(Budget)
 METHODS = {
-    PLAIN: Method(training={"augment": ()}),
     SUPERVISED: Method(),
     PI: Method(loss=PI, options={"weight": 100.0}),
     TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}, length=0.5),

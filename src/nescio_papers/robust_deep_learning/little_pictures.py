@@ -79,7 +79,7 @@ def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, 
     figure = Figure(figsize=(WIDTH, 1.9 + 0.5 * len(found)), layout="constrained")
     axis = figure.subplots()
     for place, (name, one) in enumerate(found.items()):
-        color = COLORS[7] if name.startswith(SUPERVISED) else COLORS[0]
+        color = COLORS[7] if name == SUPERVISED else COLORS[0]
         axis.errorbar(one.errors.mean, place, xerr=one.errors.half, color=color, fmt="D",
                       markersize=7, capsize=4, linewidth=2)  # fmt: skip
         axis.scatter(one.errors.values, [place] * len(one.errors.values), s=16, color="black",

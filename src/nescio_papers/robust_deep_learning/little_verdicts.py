@@ -22,7 +22,7 @@ def helps(found: Outcomes, where: str) -> list[Claim]:
     plain = found[SUPERVISED].errors
     claims = []
     for name, one in found.items():
-        if name.startswith(SUPERVISED):
+        if name == SUPERVISED:
             continue
         gain = plain - one.errors
         wins = sum(value > 0 for value in gain.values)
