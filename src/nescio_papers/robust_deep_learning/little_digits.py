@@ -30,7 +30,7 @@ class Budget:
     """The sizes of a run."""
 
     draws: int = size(5, quick=2)
-    updates: int = size(1600, quick=8)
+    updates: int = size(1600, quick=16)
     unlabeled: int | None = size(None, quick=256)  # images, None: all
     at_once: int = size(128, quick=16)  # of them
     test: int | None = size(None, quick=200)
