@@ -52,7 +52,7 @@ class Budget:
     small: int = size(300, quick=100)  # images of the convolutional network
     test: int = size(10_000, quick=500)
     removed: int = size(50, quick=6)  # images left out of logistic regression
-    fewer: int = size(20, quick=4)  # and of the convolutional network
+    fewer: int = size(50, quick=4)  # and of the convolutional network
     iterations: int = size(5000, quick=200)  # of L-BFGS, at most
     limit: float = size(1e-6, quick=1.0)  # the largest gradient norm
 
@@ -122,7 +122,7 @@ def convolutional(images: InData, sizes: Budget) -> Task:
         loss=losses.weight_decay(losses.nll(), strength=DECAY[CONVOLUTIONAL] / 2),
         iterations=sizes.iterations,
         optimizer="lbfgs,memory=100,tolerance=1e-6",
-        again="lbfgs,memory=100,tolerance=1e-4",
+        again="lbfgs,memory=100,tolerance=1e-5",
         solve={"parameters": "all", "solver": "cg", "damping": DAMPING, "limit": sizes.limit},
     )
 

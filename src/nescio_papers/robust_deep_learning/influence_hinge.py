@@ -57,7 +57,7 @@ ONE, SEVEN = 1, 7
 class Budget:
     """The sizes of a run."""
 
-    images: int = size(2500, quick=1000)  # of all digits, of which about a fifth is 1 or 7
+    images: int = size(10_000, quick=1000)  # of all digits, of which about a fifth is 1 or 7
     test: int = size(10_000, quick=1000)
     removed: int = size(50, quick=6)
     iterations: int = size(5000, quick=200)
