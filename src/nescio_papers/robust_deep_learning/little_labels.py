@@ -16,7 +16,7 @@ from nescio_papers.robust_deep_learning.little_verdicts import (
 )
 
 MAPS, ERRORS, RAMPS = (f"little-labels-{name}.png" for name in ("moons", "mnist", "ramps"))
-DRAW = 0  # shown as maps
+DRAW = 6  # shown as maps: the hardest for the labels alone
 INTRODUCTION = (
     "A network that should answer alike under other dropout masks, under noise, under small "
     "changes of an image, or in the worst direction nearby learns from inputs without labels too."
