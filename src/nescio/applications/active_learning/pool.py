@@ -106,6 +106,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def key(self) -> str:
+        """A word that pools of other items, or of other ids, do not have."""
+        return digest("\n".join(self.ids), self.hashes)[:8]
+
     def __repr__(self) -> str:
         labeled, waiting = len(self.labeled[0]), len(self.waiting)
         return f"Pool({len(self)} items, {labeled} labeled, {waiting} asked and not answered)"
@@ -300,7 +305,7 @@ def _classes(given: Sequence[Any] | int) -> tuple[str, ...]:
 
 
 def _sorting(name: str) -> tuple[bool, int, str]:
-    return (False, int(name), "") if name.isdecimal() else (True, 0, name)
+    return (False, int(name), name) if name.isdecimal() else (True, 0, name)
 
 
 def _hex(hashes: Tensor) -> list[str]:
