@@ -311,8 +311,12 @@ def _test_data(
         at = torch.tensor([list(classes).index(name) for name in folders])
         return torch.cat([x for x, _ in parts]), at[torch.cat([y for _, y in parts])]
     x, y = labeled(text, target=target, names=list(classes), columns=encoding)
-    if y.is_floating_point() or y.ndim != 1 or int(y.max()) >= len(classes):
+    if y.is_floating_point() or y.ndim != 1 or not _within(y, len(classes)):
         raise NescioError(
             f"the labels of --test must be classes 0 to {len(classes) - 1}, one for each sample"
         )
     return x, y
+
+
+def _within(y: Tensor, classes: int) -> bool:
+    return bool(((y >= 0) & (y < classes)).all())

@@ -73,6 +73,7 @@ def test_what_is_reached_already_needs_no_more_labels():
     found = plan(LABELS, curve(LABELS), target=0.2, tested=100_000)
     assert found.more == 0
     assert "is reached with 240 labels" in str(found)
+    assert f"90% interval of the labels that it takes: {found.low:.0f} to" in str(found)
 
 
 def test_a_far_target_is_said_to_be_a_guess_and_noise_widens_the_interval():

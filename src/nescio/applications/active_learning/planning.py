@@ -53,7 +53,8 @@ class LabelPlan:
             )
         if self.more == 0:
             return (
-                f"an error rate of {self.target:g} is reached with {self.labels} labels ({curve})"
+                f"an error rate of {self.target:g} is reached with {self.labels} labels ({curve}); "
+                f"{self.confidence:.0%} interval of the labels that it takes: {self._interval()}"
             )
         lines = [
             f"an error rate of {self.target:g} takes about {self.more:.0f} more labels, "

@@ -213,8 +213,9 @@ class Pool:
                     "without an answer yet"
                 )
             rows = _rows(inputs)
-            labeled = {"labeled": rows(known)} if len(known) else {}
-            found = choose(predictor, rows(free), size, acquisition, **{**labeled, **options})
+            own: dict[str, Any] = {"labeled": rows(known)} if len(known) else {}
+            own |= {} if self.given_classes is None else {"classes": self.given_classes}
+            found = choose(predictor, rows(free), size, acquisition, **{**own, **options})
             chosen = replace(found, index=free.to(found.index.device)[found.index])
             self.ask(chosen)
         return chosen
