@@ -23,7 +23,9 @@ def read_file(path: Path, pool: al.Pool | None = None) -> al.Answered:
 
 def address(named: str | None) -> tuple[str, str]:
     """The folder of the pool that a file names, and its key; both may be empty."""
-    folder, key = re.fullmatch(r"(.*?)(?:#([0-9a-f]{8}))?", named or "", re.DOTALL).groups("")
+    folder, key = named or "", ""
+    if re.search(r"#[0-9a-f]{8}$", folder):
+        folder, _, key = folder.rpartition("#")
     return folder, key
 
 

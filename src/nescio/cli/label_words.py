@@ -111,8 +111,8 @@ def paired_change(
     exactly one of the two gets wrong tell the two apart, and how many these are is uncertain too.
     """
     worse, better = len(set(after) - set(before)), len(set(before) - set(after))
-    change = (worse - better) / tested
-    return change, *(_last_plausible(worse, better, tested, end) for end in (-1.0, 1.0))
+    low, high = (_last_plausible(worse, better, tested, end) for end in (-1.0, 1.0))
+    return (worse - better) / tested, low, high
 
 
 def _last_plausible(worse: int, better: int, tested: int, end: float) -> float:
