@@ -32,6 +32,7 @@ class Task:
     iterations: int  # of L-BFGS, at most
     solve: Mapping[str, Any]  # options of `applications.influence.fit`
     optimizer: str = "lbfgs,memory=30"  # ends at a gradient norm of 1e-8
+    again: str | None = None  # the optimizer without a sample, where it is another
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,14 +107,15 @@ def first_wrong(logits: Tensor, labels: Tensor) -> int:
 
 def trained(settings: Settings, task: Task) -> Model:
     """The network of all training samples, at a minimum."""
-    return _minimum(settings, task, f"{task.name}--full", task.make)
+    return _minimum(settings, task, f"{task.name}--full", task.make, optimizer=task.optimizer)
 
 
 def without(settings: Settings, task: Task, full: Model, removed: Tensor) -> Model:
     """A member without each of the samples; all start at the minimum of all samples."""
     every = torch.arange(len(task.train[0]))
     rows = torch.stack([every[every != index] for index in removed])
-    options = {"members": len(removed), "rows": rows}
+    way = task.again or task.optimizer
+    options: dict[str, Any] = {"members": len(removed), "rows": rows, "optimizer": way}
     return _minimum(settings, task, f"{task.name}--without", _copies(full), **options)
 
 
@@ -123,13 +125,19 @@ def _copies(full: Model) -> Callable[[], nn.Module]:
 
 
 def _minimum(
-    settings: Settings, task: Task, name: str, make: Callable[[], nn.Module], **options: Any
+    settings: Settings,
+    task: Task,
+    name: str,
+    make: Callable[[], nn.Module],
+    *,
+    optimizer: str,
+    **options: Any,
 ) -> Model:
     return train(
         make,
         task.train,
         loss=task.loss,
-        optimizer=task.optimizer,
+        optimizer=optimizer,
         batch_size=None,
         epochs=task.iterations,
         seed=settings.seed,

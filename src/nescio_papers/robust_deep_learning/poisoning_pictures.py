@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
+from nescio.report.plots.look import COLORS, MARKERS, add_title, with_look
 from nescio_papers.kit import percent
 
 
@@ -52,7 +52,7 @@ def _show(axis: Axes, image: Tensor, title: str) -> None:
 @with_look
 def shares_figure(rows: Mapping[str, Mapping[int, Any]], published: Mapping[str, float]) -> Figure:
     """The share of flipped predictions by radius, with exact intervals."""
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
     axis = figure.subplots()
     for index, (name, row) in enumerate(rows.items()):
         radii = list(row)
@@ -70,8 +70,6 @@ def shares_figure(rows: Mapping[str, Mapping[int, Any]], published: Mapping[str,
     axis.minorticks_off()
     axis.set(xlabel="linf radius of the change", ylabel="share of flipped predictions")
     axis.set_ylim(-0.03, 1.03)
-    axis.legend(fontsize=9, loc="upper left")
-    axis.text(1.0, -0.2, "dotted: Koh and Liang", transform=axis.transAxes, ha="right",
-              fontsize=8, color=GRAY)  # fmt: skip
+    figure.legend(fontsize=9, loc="outside lower left", title="dotted: Koh and Liang")
     add_title(figure, "Test predictions flipped by one changed training image")
     return figure

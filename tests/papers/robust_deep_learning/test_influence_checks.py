@@ -126,7 +126,7 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(image_files, tmp
     data.mkdir()
     image_files(data, train=400, test=100, letters=26)
     monkeypatch.setenv("NESCIO_DATA", str(data))
-    small = {"train": 100, "small": 60, "test": 60, "removed": 4, "iterations": 60}
+    small = {"train": 100, "small": 60, "test": 60, "removed": 4, "fewer": 4, "iterations": 60}
     monkeypatch.setattr(influence_digits, "QUICK", replace(influence_digits.QUICK, **small))
     page = run_experiment(
         named("robust-deep-learning"),
