@@ -93,7 +93,7 @@ METHODS: Mapping[str, Method] = {
     BATCH_OF_5: Method(acquisition=JOINT, batch=5, short=True),
     DELTA_BALD: Method(acquisition="bald", passes=None, short=True),
     DELTA_CONFIDENCE: Method(acquisition="least_confidence", passes=None),
-    DELTA_ENTROPY: Method(acquisition="entropy", passes=None),
+    DELTA_ENTROPY: Method(acquisition="entropy", passes=None, short=True),
 }
 ON_COPIES: Mapping[str, Method] = {
     name: replace(METHODS[name], pool=REPEATED, short=True) for name in (BATCH, BALD, RANDOM)
