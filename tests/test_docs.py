@@ -43,3 +43,8 @@ def test_every_loss_and_head_stands_in_the_docs(kind: str) -> None:
     text = (ROOT / "docs" / "training.md").read_text()
     for name in getattr(registry, kind):
         assert f"{name}" in text
+
+
+@pytest.mark.parametrize("name", registry.acquisitions)
+def test_every_acquisition_stands_in_the_table(name: str) -> None:
+    assert f"| `{name}` |" in (ROOT / "docs" / "active-learning.md").read_text()

@@ -1,13 +1,16 @@
 """Crops and mirrors: a loop as oracle, members apart, bytes stay bytes."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.ndimage import affine_transform
 from torch import nn
 
 from nescio import NescioError, train
 from nescio.core import Rng
 from nescio.data.augmentation import (
     Augment,
+    affine,
     augment,
     augment_pairs,
     check_augments,
@@ -188,3 +191,48 @@ def test_maps_that_cannot_move_along_are_refused(step, targets, index, said):
     with pytest.raises(NescioError, match=said):
         check_augments(step, (1, 5, 5), targets, index)
     assert check_augments(mirrors(), (1, 5, 5), (5, 5))
+
+
+@pytest.mark.parametrize("size", [(9, 9), (8, 13)])
+def test_affine_maps_are_those_of_scipy(size):
+    x = torch.rand(6, 2, *size, dtype=torch.float64)
+    limits = {"degrees": 30.0, "shift": 2.0, "scale": 0.2, "shear": 0.3}
+    moved = affine(**limits).change(x, torch.Generator().manual_seed(3))
+    draws = (2 * torch.rand(5, 6, generator=torch.Generator().manual_seed(3)) - 1).double()
+    middle = (np.array(size) - 1) / 2
+    for image, own, (turn, zoom, lean, right, down) in zip(x, moved, draws.T.numpy(), strict=True):
+        angle = np.deg2rad(30 * turn)
+        rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = rotation @ np.array([[1, 0.3 * lean], [0, 1]]) / (1 + 0.2 * zoom)
+        flipped = matrix[::-1, ::-1]  # scipy has rows first
+        offset = middle + 2 * np.array([down, right]) - flipped @ middle
+        wide = [np.pad(channel, 30) for channel in image.numpy()]  # zeros come in smoothly
+        offset = offset + 30 - flipped @ np.full(2, 30.0)
+        wanted = [affine_transform(channel, flipped, offset, order=1) for channel in wide]
+        wanted = np.stack(wanted)[:, 30 : 30 + size[0], 30 : 30 + size[1]]
+        np.testing.assert_allclose(own, wanted, atol=1e-5)
+
+
+def test_affine_maps_without_limits_change_nothing():
+    still_standing = affine(degrees=0, shift=0, scale=0, shear=0)
+    for x in (bytes_or_floats(torch.uint8), bytes_or_floats(torch.float32)):
+        torch.testing.assert_close(still_standing.change(x, torch.Generator()), x)
+
+
+def test_affine_maps_move_label_maps_along_with_the_images():
+    labels = torch.randint(0, 5, (20, 12, 10))
+    step = affine(degrees=40, shift=3)
+    moved = step.move_labels(labels, torch.Generator().manual_seed(1), 255)
+    assert set(moved.unique().tolist()) == {0, 1, 2, 3, 4, 255}
+    whole = step.change(torch.ones(20, 1, 12, 10), torch.Generator().manual_seed(1))[:, 0]
+    assert (moved[whole < 0.2] == 255).all()  # from outside the image
+    assert (moved[whole > 0.999] < 5).all()
+    flat = step.move_labels(torch.full_like(labels, 3), torch.Generator().manual_seed(1), 3)
+    assert (flat == 3).all()
+
+
+def test_affine_maps_refuse_limits_that_are_none():
+    with pytest.raises(NescioError, match="degrees must be a number from 0 up"):
+        affine(degrees=-1)
+    with pytest.raises(NescioError, match="scale"):
+        affine(scale=1.0)

@@ -173,7 +173,7 @@ def few(draw):
 
 
 @pytest.mark.parametrize("name", ["mean_teacher", "virtual_adversarial"])
-def test_half_moons_with_six_labels_gain_from_unlabeled_inputs(name):
+def test_half_moons_with_six_labels_are_learned(name):
     recipe = recipes.virtual_adversarial(radius=0.1, weight=3.0, entropy=0.3)
     if name == "mean_teacher":
         recipe = recipes.mean_teacher(weight=20.0, decay=0.98, early_decay=0.9, dropout=0.0)

@@ -76,6 +76,8 @@ PARAMETERS = [
     option("--thorough", "Read all samples in every part of the audit, where for a large network "
         "some are drawn.", is_flag=True),
     opt.REPEATS,
+    option("--influence", "Also say which samples of --train the most confident errors rest on.",
+        is_flag=True),
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
@@ -160,10 +162,11 @@ def audit(
 
 def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:
     """A section for each label; data are .npz files with y (samples, labels)."""
-    if data_name is None or any(options.pop(name, None) for name in ("recipe", "passes", "epochs")):
+    others = [options.pop(name, None) for name in ("recipe", "passes", "epochs", "influence")]
+    if data_name is None or any(others):
         raise NescioError(
             "several labels are audited on --data test.npz, with y (samples, labels) of 0 and 1, "
-            "and without --recipe, --passes and --epochs"
+            "and without --recipe, --passes, --epochs and --influence"
         )
     test = labeled(data_name)
     shape = tuple(test[0].shape[1:])

@@ -20,7 +20,7 @@ from torch import Tensor
 from nescio.applications import active_learning as al
 from nescio.cli.data_names import dataset_named, inputs_named, labeled, named, stream_named
 from nescio.cli.networks import factory_named, on_device
-from nescio.cli.options import note
+from nescio.cli.options import note, warnings_as_notes
 from nescio.cli.table_rows import ALL
 from nescio.cli.train import fit_recipe, recipe_named
 from nescio.core import (
@@ -47,8 +47,9 @@ class Items:
 
     x: Tensor  # (N, ...) what networks read
     ids: Sequence[str] | None  # None: their numbers
-    table: Table | None = None  # rows that people read
+    table: Table | None = None  # rows that the network reads
     encoding: Encoding | None = None  # of these rows
+    shown: Table | None = None  # rows with all their columns, for people
 
     @property
     def hashed(self) -> Any:
@@ -91,10 +92,11 @@ def _read_rows(text: str, encoding: Encoding | None) -> Items:
     names = (options.get("columns"), options.get("without"), ids)
     chosen = readers.chosen_columns(Path(given.source), table.names, *names)
     if encoding is None:
-        encoding = learn_columns(table.only(*(table.names[at] for at in chosen)))
+        with warnings_as_notes():
+            encoding = learn_columns(table.only(*(table.names[at] for at in chosen)))
     rows = table.only(*encoding.names)
     words = None if not ids else [_cell(value) for value in table[ids[0]]]
-    return Items(x=encoding.encode(rows).x, ids=words, table=rows, encoding=encoding)
+    return Items(x=encoding.encode(rows).x, ids=words, table=rows, encoding=encoding, shown=table)
 
 
 def _cell(value: Any) -> str:
@@ -248,8 +250,7 @@ class Project:
 
     def row(self, index: int) -> dict[str, str]:
         """The row of an item, of a table or of a short vector, as people read it."""
-        if self.items.table is not None:
-            table = self.items.table
+        if (table := self.items.shown) is not None:
             return {name: _cell(table[name][index]) for name in table.names}
         x = self.items.x[index]
         return {f"x{at}": f"{v:.6g}" for at, v in enumerate(x.tolist())} if x.ndim == 1 else {}

@@ -18,6 +18,7 @@ COMMANDS = {  # the file, and the first sentence of the help
     "audit": ("audit", "Measure how far a network can be trusted."),
     "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
     "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
+    "explain": ("explain", "Say which training samples a network's answers rest on."),
     "train": ("train", "Train a recipe and save it in a folder."),
     "predict": ("predict", "Write labels, probabilities and every measure for each sample."),
     "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
@@ -102,6 +103,7 @@ def main() -> None:
     nescio guard runs/digits --calibration calibration.npz    decisions with a guarantee
     nescio score guard.safetensors new.npz --out decisions.csv
     nescio monitor guard.safetensors decisions.csv --state drift.safetensors
+    nescio explain runs/digits --train digits --data digits    what its errors rest on
     nescio label start pool photos --class-names cat,dog      which samples to label next
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...

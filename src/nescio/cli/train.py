@@ -42,6 +42,7 @@ AUGMENTS = {
     "crops": (augmentation.crops, int),
     "mirrors": (augmentation.mirrors, None),
     "noise": (augmentation.noise, float),
+    "affine": (augmentation.affine, float),
 }
 
 
@@ -72,7 +73,8 @@ PARAMETERS = [
     option("--schedule", "How the learning rate changes: constant, cosine, drops or ramps.",
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
-        "width of 2 pixels instead of 4; noise=0.1 for noise on any inputs.  [default: none]",
+        "width of 2 pixels instead of 4; affine=15 for rotations up to 15 degrees, small shears, "
+        "scalings and shifts; noise=0.1 for noise on any inputs.  [default: none]",
         metavar="NAMES"),
     option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
     option("--patience", "Stop a member after this number of epochs without a better validation "
@@ -319,7 +321,8 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
             steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
         except (TypeError, ValueError):
             raise NescioError(
-                "--augment takes crops, crops=PIXELS, mirrors, noise or noise=DEVIATION, got "
+                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, noise or "
+                "noise=DEVIATION, got "
                 f"{word!r}"
             ) from None
     return tuple(steps)

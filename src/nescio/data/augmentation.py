@@ -1,9 +1,10 @@
-"""Random changes of training inputs that keep their class: crops, mirrors and noise.
+"""Random changes of training inputs that keep their class: crops, mirrors, affine maps, noise.
 
 Label maps move with their images. Each member draws from the generator of (seed, member, epoch,
 step), as everything does.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -65,6 +66,44 @@ def mirrors() -> Augment:
         return torch.where(chosen.reshape(-1, *(1,) * (x.ndim - 1)), x.flip(-1), x)
 
     return Augment("mirrors()", flip, move_labels=flip)
+
+
+def affine(
+    degrees: float = 20.0, *, shift: float = 2.0, scale: float = 0.1, shear: float = 0.15
+) -> Augment:
+    """Rotate, shear, scale and shift each image, each uniformly up to its limit, around its middle.
+
+    shift: in pixels. scale: 0.1 for factors from 0.9 to 1.1. Pixels are interpolated bilinearly,
+    labels of maps are those of the nearest pixel; zeros, or the ignore index, come in at the edges.
+    """
+    limits = {"degrees": degrees, "shift": shift, "scale": scale, "shear": shear}
+    for name, limit in limits.items():
+        if not 0 <= limit < (1 if name == "scale" else math.inf):
+            raise NescioError(f"{name} must be a number from 0 up (scale below 1), got {limit!r}")
+
+    def grid(x: Tensor, source: torch.Generator) -> Tensor:  # (B, H, W, 2) where pixels come from
+        draws = (2 * torch.rand(5, len(x), generator=source) - 1).to(x.device)
+        angle, factor = math.radians(degrees) * draws[0], 1 + scale * draws[1]
+        cos, sin, lean = angle.cos() / factor, angle.sin() / factor, shear * draws[2]
+        sides = torch.tensor([x.shape[-1], x.shape[-2]], device=x.device) / 2  # as -1 to 1
+        turn = torch.stack([cos, cos * lean - sin, sin, sin * lean + cos], 1).view(-1, 2, 2)
+        turn = turn * sides / sides[:, None]
+        move = (shift * draws[3:].T / sides)[:, :, None]
+        return F.affine_grid(torch.cat([turn, move], 2), [len(x), 1, *x.shape[-2:]], False)
+
+    def change(x: Tensor, source: torch.Generator) -> Tensor:
+        values = x if x.is_floating_point() else x.float()
+        found = F.grid_sample(values, grid(x, source).to(values.dtype), align_corners=False)
+        return found if x.is_floating_point() else found.round_().to(x.dtype)
+
+    def move_labels(labels: Tensor, source: torch.Generator, fill: int = 0) -> Tensor:
+        above = (labels - fill).double()[:, None]  # so that the zeros at the edges are `fill`
+        where = grid(labels, source).double()
+        found = F.grid_sample(above, where, mode="nearest", align_corners=False)
+        return found[:, 0].to(labels.dtype) + fill
+
+    text = f"affine({degrees=}, {shift=}, {scale=}, {shear=})"
+    return Augment(text, change, move_labels=move_labels, fills=True)
 
 
 def noise(deviation: float = 0.15) -> Augment:
@@ -130,7 +169,7 @@ def check_augments(
     """The steps as a tuple, if they fit inputs and targets of these shapes."""
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
-        raise NescioError("augment takes crops(), mirrors(), noise(), or a list of them")
+        raise NescioError("augment takes crops(), mirrors(), affine(), noise(), or a list of them")
     for step in chosen:
         if len(features) != 3 and not step.any_shape:
             raise NescioError(

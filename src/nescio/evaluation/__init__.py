@@ -8,6 +8,13 @@ from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
+from nescio.evaluation.explain import Explained as Explained
+from nescio.evaluation.explain import Explanation as Explanation
+from nescio.evaluation.explain import Support as Support
+from nescio.evaluation.explain import Suspect as Suspect
+from nescio.evaluation.explain import explain as explain
+from nescio.evaluation.explain import remark as remark
+from nescio.evaluation.explain import suspects as suspects
 from nescio.evaluation.label_audit import LabelAudit as LabelAudit
 from nescio.evaluation.label_audit import audit_labels as audit_labels
 from nescio.evaluation.label_audit import label_quality as label_quality

@@ -3,6 +3,7 @@
 from nescio.losses.adversarial import adversarial as adversarial
 from nescio.losses.adversarial import adversarial_training as adversarial_training
 from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
+from nescio.losses.batch import Batch as Batch
 from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
@@ -18,7 +19,6 @@ from nescio.losses.evidential_regression import (
 )
 from nescio.losses.extra_output import learned_confidence as learned_confidence
 from nescio.losses.extra_output import reject_class as reject_class
-from nescio.losses.loss import Batch as Batch
 from nescio.losses.loss import Loss as Loss
 from nescio.losses.loss import Step as Step
 from nescio.losses.loss import absolute_error as absolute_error

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -24,116 +24,11 @@ from nescio.core import (
 )
 from nescio.core.registry import losses
 from nescio.data.ranges import Units
+from nescio.losses.batch import Batch as Batch
 from nescio.nets.stack import Forward, Stack, Tensors
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
-Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its gradient
-Step = Callable[[Forward, "Batch", Rng], Tensor]  # -> (M,)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """One training batch of every member, and what losses ask about the training set."""
-
-    x: Tensor  # (M, B, ...)
-    y: Tensor  # (M, B) labels, (M, B, H, W) label maps, or (M, B, D) targets
-    points: int | Tensor  # size of the training set; where members differ, of each (M,)
-    low: Tensor  # smallest and largest training value of each feature; with rows, (M, 1, ...)
-    high: Tensor
-    weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
-    index: Tensor | None = None  # (M, B) which samples of the training set they are
-    data_points: int = 0  # size of the data that `index` counts, of all members
-    unlabeled: Tensor | None = None  # (M, U, ...) inputs without labels
-    unlabeled_index: Tensor | None = None  # (M, U) which of these inputs they are
-    unlabeled_points: int = 0  # how many there are in all
-    original: Tensor | None = None  # (M, B, ...) x before the augmentation
-    unlabeled_original: Tensor | None = None
-    augment: Callable[[Tensor, Rng], Tensor] | None = None  # None: there is none
-    averaged: Tensors | None = None  # (M, ...) each, the moving average of the weights
-    steps: int = 1  # batches per epoch
-    step: int = 0  # of the whole run, counted from 0
-    total: int = 1  # steps of the whole run
-    memory: dict[str, Tensor] = field(default_factory=dict)  # stored between steps, (M, ...) each
-    wanted: list["Wanted"] = field(default_factory=list)  # gradients to hand back after the step
-
-    def members(self, part: slice) -> "Batch":
-        """The batch of some members."""
-        memory = {name: tensor[part] for name, tensor in self.memory.items()}
-        own = {"x": self.x[part], "y": self.y[part], "memory": memory, "wanted": []}
-        own |= {name: getattr(self, name)[part] for name in self._by_member()}
-        if self.averaged is not None:
-            own["averaged"] = {name: tensor[part] for name, tensor in self.averaged.items()}
-        return replace(self, **own)  # type: ignore[arg-type]
-
-    @property
-    def size(self) -> int:
-        """The size of the training set, where it is the same for all members."""
-        if isinstance(self.points, Tensor):
-            raise NescioError("members have different numbers of samples; read batch.points")
-        return self.points
-
-    def _by_member(self) -> list[str]:
-        """The fields, beside x and y, that have a member axis here."""
-        names = "index", "weight", "unlabeled", "unlabeled_index", "original", "unlabeled_original"
-        optional = [name for name in names if getattr(self, name) is not None]
-        ends = ["low", "high"] if self.low.ndim == self.x.ndim else []
-        return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
-
-    @property
-    def inputs(self) -> Tensor:
-        """All inputs, `(M, B + U, ...)`: those with labels, then those without."""
-        return self.x if self.unlabeled is None else torch.cat([self.x, self.unlabeled], 1)
-
-    def again(self, name: str, rng: Rng) -> "Batch":
-        """The same samples with other augmentations, a function of `name` too, as Forward.again.
-
-        rng: that of the step. Without augmentations it is the same batch.
-        """
-        if self.augment is None or self.original is None:
-            return self
-        if self.y.ndim == 4:
-            raise NescioError(
-                "augmentations move the pixels of label maps, so the answers of two views are not "
-                "those of the same pixels; leave augment= out here: dropout makes the passes differ"
-            )
-        draws, without = rng.again(name), self.unlabeled_original
-        if without is not None:
-            without = self.augment(without, draws.again("unlabeled"))
-        return replace(self, x=self.augment(self.original, draws), unlabeled=without)
-
-    def counting(self, ignore_index: int | None) -> "Batch":
-        """The same with ignored labels as class 0 of weight 0."""
-        y, counts = without_ignored(self.y, ignore_index)
-        if counts is None:
-            return self
-        weight = counts.to(self.x.dtype)
-        return replace(self, y=y, weight=weight if self.weight is None else self._spread(weight))
-
-    def _spread(self, values: Tensor) -> Tensor:
-        """Values `(M, B, ...)` times the weights, of samples or of labels."""
-        if self.weight is None:
-            return values
-        return values * self.weight.reshape(
-            *self.weight.shape, *(1,) * (values.ndim - self.weight.ndim)
-        )
-
-    def mean(self, scores: Tensor) -> Tensor:
-        """The weighted mean `(M,)` of scores `(M, B, ...)`, of a member without weights 0.
-
-        All losses average by it, so that samples and labels without weight count in none. Scores
-        of unlabeled inputs may follow, `(M, B + U, ...)`; each counts 1.
-        """
-        if self.weight is None:
-            return scores.flatten(1).mean(1)
-        weights, labeled = torch.ones_like(scores), self.weight.shape[1]
-        weights[:, :labeled] = self._spread(weights[:, :labeled])
-        scores = torch.where(weights > 0, scores, 0.0) * weights
-        total = weights.flatten(1).sum(1)
-        return scores.flatten(1).sum(1) / torch.where(total > 0, total, 1.0)
-
-    def total_weight(self) -> Tensor:
-        """How much the batch counts for each member, `(M,)`: the number of labels by default."""
-        return self._spread(torch.ones_like(self.y, dtype=self.x.dtype)).flatten(1).sum(1)
+Step = Callable[[Forward, Batch, Rng], Tensor]  # -> (M,)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nescio.evaluation import RegressionFindings, RegressionGuardFindings
+from nescio.evaluation import RegressionFindings, RegressionGuardFindings, remark
 from nescio.evaluation.audit.findings import (
     AuditFindings,
     CalibrationFindings,
@@ -63,6 +63,12 @@ FAR_NOTE = (
 )
 
 
+INFLUENCE_NOTE = (
+    "A training sample is harmful to a test sample if its loss would fall without it, helpful if "
+    "it would rise. Harmful samples with a wrong label are the first thing to look for."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A part of the report: what it says first, its tables, and remarks by predictor."""
@@ -85,10 +91,23 @@ def sections(found: Findings) -> list[Section]:
         confidence_section(found),
         separation_section(found),
         far_section(found),
+        influence_section(found),
         Section(title="Does not apply", remarks=left_out_remarks(found)),
         Section(title="Samples that were drawn", remarks=drawn_remarks(found)),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
+
+
+def influence_section(found: Findings) -> Section | None:
+    """The training samples that the most confident errors rest on, where it was asked for."""
+    part = found.influence
+    if part is None:
+        return None
+    title = "What the most confident errors rest on"
+    if part.skipped is not None:
+        return Section(title=title, remarks=[("not explained", part.skipped)])
+    note = f"{INFLUENCE_NOTE} {part.examined}"
+    return Section(title=title, note=note, remarks=[remark(one, part.on) for one in part.samples])
 
 
 def left_out_remarks(found: AuditFindings) -> list[tuple[str, str]]:

@@ -8,8 +8,11 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    influence_checks,
+    little_labels,
     mc_dropout,
     ood,
+    poisoning,
     shift,
 )
 
@@ -21,6 +24,9 @@ PARTS = {
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
     "active-learning": ("Active learning: which images to label", active_digits.run),
+    "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
+    "influence": ("Influence: training samples behind an answer", influence_checks.run),
+    "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
@@ -33,7 +39,8 @@ def robust_deep_learning() -> Experiment:
         title="Robust deep learning: calibration, failure prediction, what a network does not know",
         source="Thome, lecture slides Robust Deep Learning, on Hendrycks and Gimpel (2017), Liang "
         "et al. (2018), Gal and Ghahramani (2016), Hendrycks et al. (2019), Malinin and Gales "
-        "(2018), Sensoy et al. (2018), Gal et al. (2017) and Kirsch et al. (2019)",
+        "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang "
+        "(2017)",
         needs="data sets: see `nescio data list`; what is absent is left out",
         minutes=(4, 170),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),

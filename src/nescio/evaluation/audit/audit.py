@@ -31,6 +31,7 @@ from nescio.evaluation.audit.examination import Examination
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.guard_section import Guarded, guarded
 from nescio.evaluation.audit.held_out import Held, hold, out_of_range
+from nescio.evaluation.audit.influence_section import check_influence, errors_explained
 from nescio.evaluation.audit.ood_section import (
     NO_RANGE,
     RANGED,
@@ -158,6 +159,7 @@ def audit(
     head: Head | str | None = None,
     output: Output = None,
     repeats: bool = False,
+    influence: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -179,10 +181,13 @@ def audit(
     samples in every part, where for a large network some are drawn. head, output: how the outputs
     of networks are read, and where they are in what these return, as for `nescio.observe`; a
     network without a head whose targets are not whole predicts means alone. repeats: equal inputs
-    are separate samples, as for `nescio.guard`.
+    are separate samples, as for `nescio.guard`. influence: also say which training samples the
+    most confident errors of the first network rest on; it needs `train` with labels.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
+    if influence:
+        check_influence(train, regression=regression)
     found = (audit_regression if regression else _audit_classes)(
         bare,
         data,
@@ -196,7 +201,12 @@ def audit(
         seed=seed,
         show=progress,
     )
-    return Audit(*found)
+    if not influence:
+        return Audit(*found)
+    how = {"head": head, "output": output}
+    explained = errors_explained(next(iter(bare.values())), train, data, **how)
+    assert isinstance(found[0], Findings)
+    return Audit(replace(found[0], influence=explained), found[1])
 
 
 def _audit_classes(

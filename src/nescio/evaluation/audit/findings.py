@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nescio.core import DataSet, Results, Row, Shape
+from nescio.evaluation.explain import Explanation
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
@@ -312,6 +313,7 @@ class Findings(AuditFindings):
 
     guard: GuardFindings | None = None
     predictors: Mapping[str, PredictorFindings]
+    influence: Explanation | None = None  # of the most confident errors, where it was asked for
 
     @property
     def results(self) -> Results:
