@@ -114,7 +114,8 @@ def without(settings: Settings, task: Task, full: Model, removed: Tensor) -> Mod
     """A member without each of the samples; all start at the minimum of all samples."""
     every = torch.arange(len(task.train[0]))
     rows = torch.stack([every[every != index] for index in removed])
-    options = {"members": len(removed), "rows": rows, "optimizer": task.again or task.optimizer}
+    way = task.again or task.optimizer
+    options: dict[str, Any] = {"members": len(removed), "rows": rows, "optimizer": way}
     return _minimum(settings, task, f"{task.name}--without", _copies(full), **options)
 
 
