@@ -1,7 +1,9 @@
 """What `nescio label` says: questions, what answers bought, the state of a pool."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 from nescio.applications import active_learning as al
@@ -10,6 +12,7 @@ from nescio.conformal import binomial_interval
 from nescio.core import NescioError, unknown
 
 SHOWN = 10  # classes in a line
+NORMAL = NormalDist().inv_cdf(0.975)
 
 
 def few(names: Sequence[str]) -> str:
@@ -39,8 +42,9 @@ def questions(project: Project, index: Sequence[int]) -> list[al.LabelQuestion]:
 
 def check_pairs(project: Project, given: al.Answered) -> None:
     """Refuse labels of unknown classes and items before these are noted as asked."""
+    known = frozenset(project.pool.ids)
     for name, label in given.pairs:
-        if name not in project.pool.ids:
+        if name not in known:
             raise NescioError(f"the pool has no item {name!r}; are these labels of another pool?")
         if label not in project.pool.classes:
             raise NescioError(
@@ -84,7 +88,7 @@ def errors(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     if not now["tested"]:
         return "no test samples: the error rate is not known"
     after = f"test error {_rate(now)} with {now['labels']} labels, on {now['tested']} samples"
-    if before is None or before["tested"] != now["tested"] or before["model"] == now["model"]:
+    if before is None or before["test"] != now["test"] or before["model"] == now["model"]:
         return after
     change, low, high = paired_change(before["wrong"], now["wrong"], now["tested"])
     return (
@@ -103,24 +107,41 @@ def paired_change(
 ) -> tuple[float, float, float]:
     """The change of an error rate on the same samples, and its 95 % interval.
 
-    Only samples that one of the two gets wrong tell the two apart; among these, the number that
-    became wrong is binomial, and its exact interval gives that of the change.
+    The interval has the changes that a score test does not reject (Tango, 1998). Only samples that
+    exactly one of the two gets wrong tell the two apart, and how many these are is uncertain too.
     """
     worse, better = len(set(after) - set(before)), len(set(before) - set(after))
-    either = worse + better
-    if not either:
-        return 0.0, 0.0, 0.0
-    share = binomial_interval(worse, either)
-    low, high = (either * (2 * end - 1) / tested for end in (share.low, share.high))
+    low, high = (_last_plausible(worse, better, tested, end) for end in (-1.0, 1.0))
     return (worse - better) / tested, low, high
+
+
+def _last_plausible(worse: int, better: int, tested: int, end: float) -> float:
+    """The change furthest towards `end` that the test does not reject."""
+    near, far = (worse - better) / tested, end
+    for _ in range(50):
+        middle = (near + far) / 2
+        near, far = (near, middle) if _rejected(worse, better, tested, middle) else (middle, far)
+    return near
+
+
+def _rejected(worse: int, better: int, tested: int, change: float) -> bool:
+    """Whether the score test at 5 % rejects a change of an error rate.
+
+    The variance is that under this change: `share` is the most likely share of samples that only
+    the first model gets wrong, the root of a quadratic equation.
+    """
+    spread = 2 * tested * change - (worse + better) - (worse - better) * change
+    root = math.sqrt(spread**2 + 8 * tested * better * change * (1 - change))
+    share = (root - spread) / (4 * tested)
+    variance = tested * (2 * share + change * (1 - change))
+    return (worse - better - tested * change) ** 2 > NORMAL**2 * variance
 
 
 def points(curve: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:
     """The learning curve of the samples that are tested on now; of equal labels the last step."""
-    last = curve[-1]["tested"] if curve else 0
-    steps = {step["labels"]: step for step in curve if step["tested"] == last}
+    steps = {step["labels"]: step for step in curve if step["test"] == curve[-1]["test"]}
     labels = sorted(steps)
-    return labels, [len(steps[count]["wrong"]) / last for count in labels]
+    return labels, [len(steps[count]["wrong"]) / steps[count]["tested"] for count in labels]
 
 
 def table(curve: Sequence[Mapping[str, Any]]) -> str:

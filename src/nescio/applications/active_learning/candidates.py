@@ -1,6 +1,6 @@
 """What an acquisition reads: predictions and features of unlabeled samples, and what is wanted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -28,6 +28,7 @@ class Candidates:
     seed: int
     read_features: Callable[[], Tensor | None]  # (N, F); called if an acquisition asks for them
     read_labeled: Callable[[], Tensor | None]  # (L, F)
+    classes: Sequence[str] | None = None  # their names; None: numbers
 
     def __len__(self) -> int:
         return len(self.prediction)

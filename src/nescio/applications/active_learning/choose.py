@@ -1,5 +1,6 @@
 """Choose the samples of a pool that are to be labeled next."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ def choose(
     labeled: Any = None,
     guard: Any = None,
     candidates: int | None = None,
+    classes: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Chosen:
     """The `size` inputs of a pool whose labels an acquisition wants most.
@@ -36,6 +38,7 @@ def choose(
     labeled: inputs that have labels already, for core_set.
     guard: a guard; inputs that it calls OOD are never chosen.
     candidates: how many inputs of the pool, drawn by the seed, are looked at; all by default.
+    classes: their names, for the sentences that say why.
     seed: of this draw, and of the choice among inputs with equal scores.
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is computed
@@ -57,6 +60,7 @@ def choose(
                 if labeled is None
                 else _features(predictor, _read(labeled, "labeled", **reads))
             ),
+            classes=classes,
         ),
         acquisition,
     )

@@ -40,23 +40,22 @@ def described(
     if confidence.ndim > 1:
         confidence = measures.mean_per_sample(confidence)
     reasons = _reasons(candidates, acquisition, score.tolist(), ties.tolist())
+    answers = _answers(prediction.labels, confidence, candidates.classes)
     return Chosen(
         index=index,
         score=score,
         predicted=prediction.labels,
         confidence=confidence,
-        why=tuple(
-            f"{reason}; {answer}."
-            for reason, answer in zip(reasons, _answers(prediction.labels, confidence), strict=True)
-        ),
+        why=tuple(f"{reason}; {answer}." for reason, answer in zip(reasons, answers, strict=True)),
     )
 
 
-def _answers(labels: Tensor, confidence: Tensor) -> list[str]:
+def _answers(labels: Tensor, confidence: Tensor, classes: Sequence[str] | None) -> list[str]:
     if labels.ndim > 1:
         return [f"the mean confidence is {c:.2f}" for c in confidence.tolist()]
     pairs = zip(labels.tolist(), confidence.tolist(), strict=True)
-    return [f"class {label} is predicted with confidence {c:.2f}" for label, c in pairs]
+    names = classes or [f"class {label}" for label in range(int(labels.max()) + 1)]
+    return [f"{names[label]} is predicted with confidence {c:.2f}" for label, c in pairs]
 
 
 def _reasons(
