@@ -48,3 +48,21 @@ def test_a_network_of_the_user(
     done = nescio("explain", name, "--train", "train.npz", "--data", "half_moons", "--out", "e")
     assert done.exit_code == 0, done.output
     assert "harmful  training sample" in done.output
+    np.savez(folder / "test.npz", x=x.numpy()[:50], y=1 - y.numpy()[:50])
+    done = nescio("explain", name, "--train", "half_moons", "--data", "test.npz", "--out", "e")
+    assert done.exit_code == 0, done.output
+    done = nescio("explain", name, "--train", "train.npz", "--data", "./train.npz", "--out", "e")
+    assert "are training samples" in done.output
+
+
+def test_a_file_of_which_a_part_was_trained_on(folder: Path, nescio: Callable[..., Result]) -> None:
+    """What the run was tested on must not be in the layer that is fitted."""
+    x, y = data.half_moons(train=100).train
+    np.savez(folder / "d.npz", x=x.numpy(), y=y.numpy())
+    assert (
+        nescio("train", "single", "--data", "d.npz", "--run", "run", "--epochs", "2").exit_code == 0
+    )
+    done = nescio("explain", "run", "--train", "d.npz", "--data", "d.npz", "--index", "0")
+    assert done.exit_code == 0, done.output
+    assert "are training samples" not in done.output
+    assert "was trained on 80 of the 100 training samples" in done.output

@@ -245,7 +245,8 @@ def test_tables_show_their_rows(here: Path, nescio: Callable[..., Result]) -> No
 
 def test_label_studio_there_and_back(here: Path, nescio: Callable[..., Result]) -> None:
     started(nescio)
-    ok(nescio("label", "next", "pool", "--out", "tasks.json", "--size", "4"))
+    said = ok(nescio("label", "next", "pool", "--out", "tasks.json", "--size", "4"))
+    assert "with tasks.xml as the labeling interface" in said
     assert "<Choices" in Path("tasks.xml").read_text()
     tasks = json.loads(Path("tasks.json").read_text())
     assert all(task["predictions"] == [] for task in tasks)
@@ -264,10 +265,6 @@ def test_label_studio_there_and_back(here: Path, nescio: Callable[..., Result]) 
     (prediction,) = json.loads(Path("tasks.json").read_text())[0]["predictions"]
     assert prediction["model_version"] == "nescio, 3 labels"
     assert 0.5 <= prediction["score"] <= 1
-    said = ok(nescio("label", "next", "pool", "--out", "blind.json", "--again", "--no-guess"))
-    assert "with blind.xml as the labeling interface" in said
-    blind = json.loads(Path("blind.json").read_text())
-    assert all(task["predictions"] == [] and not task["data"]["why"] for task in blind)
     ok(nescio("label", "export", "pool", "--format", "label-studio", "--out", "all.json"))
     ok(nescio("label", "start", "twin", "pool.npz", "--test", "test.npz", *QUICK))
     ok(nescio("label", "import", "twin", "all.json"))
@@ -276,30 +273,6 @@ def test_label_studio_there_and_back(here: Path, nescio: Callable[..., Result]) 
     assert {r["id"]: r["label"] for r in rows("labels.csv")} == Pool.open("pool").answers
     write("wrong.csv", [{"id": "0", "label": "purple"}])
     refused(nescio("label", "import", "twin", "wrong.csv"), "unknown class 'purple'")
-
-
-def test_the_interval_of_a_change_covers_it() -> None:
-    """In 400 draws of 400 samples, and at its ends the score is that of 95 %."""
-    draw = np.random.default_rng(0)
-    covered = 0
-    for _ in range(400):
-        u = draw.random(400)
-        before, after = np.flatnonzero(u < 0.2), np.flatnonzero((u > 0.06) & (u < 0.22))
-        change, low, high = paired_change(before.tolist(), after.tolist(), 400)
-        assert low <= change <= high
-        covered += low <= 0.16 - 0.2 <= high
-    assert covered >= 0.9 * 400
-    change, *ends = paired_change([20, 21], list(range(12)), 50)
-    for end in ends:  # where the score is 1.96, with the most likely shares by brute force
-        right = np.linspace(1e-6, (1 - end) / 2 - 1e-6, 200_001)
-        wrong = right + end
-        best = (12 * np.log(wrong) + 2 * np.log(right) + 36 * np.log(1 - wrong - right)).argmax()
-        variance = wrong[best] + right[best] - end**2
-        assert abs(change - end) / np.sqrt(variance / 50) == pytest.approx(1.96, abs=1e-3)
-    change, low, high = paired_change([1], [1], 60)  # no sample tells the two apart
-    assert (change, -low) == pytest.approx((0.0, high))
-    assert high == pytest.approx(1.96**2 / (60 + 1.96**2), abs=1e-3)
-    assert paired_change([], list(range(10)), 10)[2] == pytest.approx(1.0)
 
 
 def test_a_guard_keeps_ood_items_out(here: Path, nescio: Callable[..., Result]) -> None:
@@ -318,3 +291,89 @@ def test_a_guard_keeps_ood_items_out(here: Path, nescio: Callable[..., Result]) 
     assert len(asked) == 20
     assert not far[asked].any()
     assert "the guard calls them OOD" in said
+
+
+def test_the_interval_of_a_change_covers_it() -> None:
+    """Against the published example of Tango's interval, and in draws of several kinds."""
+    found = paired_change(range(7), [7], 21)
+    assert found == pytest.approx((-6 / 21, -0.517, -0.026), abs=5e-4)
+    change, low, high = paired_change([1], [1], 10)
+    assert (change, low) == (0.0, -high)
+    assert high == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-3)  # no sample tells them apart
+    assert paired_change(range(5), [], 5)[:2] == (-1.0, -1.0)
+    draw = np.random.default_rng(0)
+    for tested, worse, better in ((100, 0.0, 0.05), (600, 0.01, 0.06), (100, 0.02, 0.3)):
+        counts = draw.multinomial(tested, [worse, better, 1 - worse - better], 500)[:, :2]
+        found = [paired_change(range(b), range(b, b + w), tested) for w, b in counts.tolist()]
+        assert sum(low <= worse - better <= high for _, low, high in found) >= 0.925 * 500
+
+
+def test_a_corrected_test_label_is_tested_again(here: Path, nescio: Callable[..., Result]) -> None:
+    started(nescio, "--class-names", "0,1", "--test-size", "10")
+    ok(nescio("label", "next", "pool", "--out", "ask.csv", "--size", "6"))
+    answered("ask.csv")
+    ok(nescio("label", "add", "answers.csv"))
+    project = label_pool.Project.open("pool")
+    before, name = project.curve[-1], str(project.about["test_index"][0])
+    write("c.csv", [{"id": name, "label": str(1 - int(project.pool.answers[name]))}])
+    ok(nescio("label", "add", "pool", "c.csv", "--correct"))
+    after = label_pool.Project.open("pool").curve[-1]
+    assert after["model"] == before["model"]
+    assert set(after["wrong"]) ^ set(before["wrong"]) == {0}
+
+
+def test_items_to_test_on_are_asked_whatever_an_acquisition_says(
+    here: Path, nescio: Callable[..., Result]
+) -> None:
+    started(nescio, "--class-names", "0,1", "--test-size", "10")
+    tests = set(map(str, label_pool.Project.open("pool").about["test_index"]))
+    x = np.load("pool.npz")["x"]
+    free = [n for n in range(60) if str(n) not in tests]
+    write("seen.csv", [{"id": str(n), "label": str(int(x[n, 0] > 0))} for n in free[:12]])
+    ok(nescio("label", "import", "pool", "seen.csv"))  # there is a model before the first question
+    ok(nescio("label", "next", "pool", "--out", "ask.csv", "--size", "5"))
+    table = rows("ask.csv")
+    assert {row["id"] for row in table[:10]} == tests
+    assert len(table) == 15
+    assert all("to test on" in row["why"] for row in table[:10])
+    answered("ask.csv")
+    said = ok(nescio("label", "add", "answers.csv"))
+    assert "17 labels to train on" in said
+    assert "10 of 10 labels to test on" in said
+
+
+def test_answers_to_other_items_are_refused(here: Path, nescio: Callable[..., Result]) -> None:
+    started(nescio)
+    ok(nescio("label", "next", "pool", "--out", "ask.csv"))
+    answered("ask.csv")
+    np.savez("other.npz", x=np.load("pool.npz")["x"][::-1])
+    ok(nescio("label", "start", "other", "other.npz", "--test", "test.npz", *QUICK))
+    pool = Pool.open("other")
+    pool.ask(range(60))  # the same ids
+    refused(nescio("label", "add", "other", "answers.csv"), "items of another pool")
+    assert not pool.answers
+    Path("pool").rename("moved")
+    refused(nescio("label", "add", "answers.csv"), "holds no pool")
+    assert "10 of them new" in ok(nescio("label", "add", "moved", "answers.csv"))
+
+
+def test_classes_that_a_spreadsheet_would_run_come_back(
+    here: Path, nescio: Callable[..., Result]
+) -> None:
+    started(nescio, "--class-names", "+,-")
+    write("seen.csv", [{"id": str(n), "label": "+-"[n % 2]} for n in range(6)])
+    ok(nescio("label", "import", "pool", "seen.csv"))
+    ok(nescio("label", "export", "pool", "--out", "labels.csv"))
+    assert {row["label"] for row in rows("labels.csv")} == {"'+", "'-"}
+    assert "6 answers, 0 of them new" in ok(nescio("label", "add", "labels.csv"))
+
+
+def test_guesses_are_hidden_from_label_studio_too(
+    here: Path, nescio: Callable[..., Result]
+) -> None:
+    started(nescio)
+    write("seen.csv", [{"id": str(n), "label": str(n % 2)} for n in range(6)])
+    ok(nescio("label", "import", "pool", "seen.csv"))
+    ok(nescio("label", "next", "pool", "--out", "tasks.json", "--no-guess"))
+    tasks = json.loads(Path("tasks.json").read_text())
+    assert all(task["predictions"] == [] and not task["data"]["why"] for task in tasks)

@@ -64,6 +64,20 @@ def test_samples_by_index_and_other_quantities(model):
     assert "makes no error" in nothing.words()
 
 
+def test_samples_that_the_model_was_not_trained_on_are_left_out(model):
+    test = X[40:], Y[40:]
+    alone = explain(model, (Z, T), test, count=3)
+    mixed = torch.cat([X[40:], Z]), torch.cat([Y[40:], T])
+    found = explain(model, mixed, test, count=3)
+    for one, other in zip(found.samples, alone.samples, strict=True):
+        assert [s.sample - 20 for s in one.helpful] == [s.sample for s in other.helpful]
+        assert [s.label for s in one.harmful] == [s.label for s in other.harmful]
+    assert "trained on 40 of the 60 training samples" in found.words()
+    assert "left out" not in alone.words()
+    others = explain(model, test, (Z, T), index=[7])
+    assert "None of the training samples given" in others.words()
+
+
 def test_a_wrong_label_is_the_first_suspect(model):
     found = suspects(model, (Z, T))
     assert found[0].sample == 7

@@ -69,7 +69,7 @@ def explain(
     said. With --labels the training samples are listed by self-influence, the rise of the loss of a
     sample that is removed; wrong labels come first. labels.csv then has all of them.
     """
-    from nescio.cli.data_names import data_to_test, input_columns, labeled
+    from nescio.cli.data_names import data_to_test, input_columns, labeled, one_file
     from nescio.cli.networks import named_networks, output_named
     from nescio.core import NescioError, make_folder
 
@@ -87,9 +87,9 @@ def explain(
         return
     if data_name is None:
         raise NescioError("say what to explain: --data test.npz (arrays x and y), or a data set")
-    if Path(data_name).exists() and Path(data_name).samefile(train_name):
-        note(f"{data_name} is also --train: the samples that are explained were trained on")
     test = data_to_test(net, data_name, read)
+    if one_file(data_name, train_name) and len(test[0]) == len(train[0]):
+        note(f"{data_name} is also --train: the samples that are explained are training samples")
     _samples(net, train, test, folder, {**options, **reading})
 
 

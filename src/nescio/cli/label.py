@@ -10,7 +10,7 @@ import torch
 from nescio.applications import active_learning as al
 from nescio.cli import label_words as words
 from nescio.cli import options as opt
-from nescio.cli.label_files import read_file, write_ask, write_export
+from nescio.cli.label_files import address, read_file, write_ask, write_export
 from nescio.cli.label_pool import Project
 from nescio.cli.networks import load_guard
 from nescio.cli.options import data_option, note, option
@@ -184,6 +184,10 @@ def _ask(
     predictor = project.predictor()
     if predictor is None:
         return _first(project, size)
+    test = _ask_tests(project, free)
+    if len(test) == len(free) > 0:
+        return test
+    free = pool.free
     if len(free) > candidates:
         note(f"chosen among {candidates} of {len(free)} items, drawn at random; see --candidates")
     guard = None if guard_file is None else load_guard(guard_file, None, None)
@@ -205,7 +209,16 @@ def _ask(
     project.save_guesses(
         {name: {"guess": g, "confidence": c, "why": why} for name, g, c, why in parts}
     )
-    index: torch.Tensor = chosen.index.cpu()
+    return torch.cat([test, chosen.index.cpu()])
+
+
+def _ask_tests(project: Project, free: torch.Tensor) -> torch.Tensor:
+    """Ask for all items to test on that were not asked yet: an acquisition must not choose them."""
+    index = free[torch.isin(free, torch.tensor(project.about["test_index"], dtype=torch.long))]
+    if len(index):
+        why = {"guess": None, "confidence": None, "why": "drawn at random, to test on"}
+        project.save_guesses({project.pool.ids[at]: why for at in index.tolist()})
+        project.pool.ask(index)
     return index
 
 
@@ -266,14 +279,19 @@ def _opened(files: Sequence[str]) -> tuple[al.Answered, Project]:
     """The answers, and the pool that they or the command line name."""
     if len(files) > 2:
         raise NescioError("give one file with answers, or a pool and the file: add POOL ANSWERS")
-    given = read_file(Path(files[-1]), None)
-    folder = files[0] if len(files) == 2 else given.pool
-    if folder is None:
+    folder, key = address(read_file(Path(files[-1])).pool)
+    folder = files[0] if len(files) == 2 else folder
+    if not folder:
         raise NescioError(
             f"{files[-1]} does not name its pool; give it: nescio label add POOL {files[-1]}"
         )
     project = Project.open(folder)
-    return read_file(Path(files[-1]), project.pool.ids), project
+    if key and key != project.pool.key:
+        raise NescioError(
+            f"{files[-1]} has answers about the items of another pool than {folder}; give the pool "
+            f"that asked, or take labels with the same ids by nescio label import {folder}"
+        )
+    return read_file(Path(files[-1]), project.pool), project
 
 
 def _bought(project: Project, before: dict[str, Any] | None) -> None:
@@ -397,15 +415,11 @@ def import_(folder: str, labels: str, correct: bool) -> None:
     LABELS is a .csv file with columns `id` and `label`, or JSON of Label Studio. Ids are those of
     the pool: the path of an image within its folder, the number of a row from 0 on, or the column
     of keep=. Training follows, as for `add`.
-
-    \b
-    nescio label import pool labels.csv
-    nescio label import pool export.json
     """
     opt.resumable()
     project = Project.open(folder)
     pool = project.pool
-    given = read_file(Path(labels), pool.ids)
+    given = read_file(Path(labels), pool)
     before = project.curve[-1] if project.curve else None
     at = {name: index for index, name in enumerate(pool.ids)}
     asked = set(pool.asked)

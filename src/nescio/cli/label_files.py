@@ -1,7 +1,7 @@
 """The files of `nescio label`: questions with their images, exports, and answers."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,20 @@ from nescio.core import make_folder, write_atomically, write_json
 LETTERS = 40  # of an id in the name of a file
 
 
-def read_file(path: Path, ids: Iterable[str] | None) -> al.Answered:
-    """Answers of a table, or of Label Studio."""
-    return al.read_label_studio(path) if path.suffix == ".json" else al.read_answers(path, ids)
+def read_file(path: Path, pool: al.Pool | None = None) -> al.Answered:
+    """Answers of a table, or of Label Studio; `pool` is whom they are for."""
+    if path.suffix == ".json":
+        return al.read_label_studio(path)
+    known = {} if pool is None else {"ids": pool.ids, "classes": pool.classes}
+    return al.read_answers(path, **known)
+
+
+def address(named: str | None) -> tuple[str, str]:
+    """The folder of the pool that a file names, and its key; both may be empty."""
+    folder, key = named or "", ""
+    if re.search(r"#[0-9a-f]{8}$", folder):
+        folder, _, key = folder.rpartition("#")
+    return folder, key
 
 
 def write_ask(
@@ -28,10 +39,9 @@ def write_ask(
 ) -> list[Path]:
     """The table, or tasks of Label Studio, with the images beside it; what was written."""
     if out.suffix == ".json":
-        if not guesses:
-            questions = [replace(one, guess=None, confidence=None, why="") for one in questions]
-        return _write_tasks(out, project, index, questions, None)
-    pool, written = str(project.pool.folder.resolve()), []
+        shown = questions if guesses else [replace(one, guess=None, why="") for one in questions]
+        return _write_tasks(out, project, index, shown, None)
+    written = []
     if project.items.pictures:
         folder, images = make_folder(out.with_name(f"{out.stem}-images")), []
         asked = []
@@ -44,7 +54,7 @@ def write_ask(
         sheet = out.with_suffix(".png")
         write_atomically(sheet, _sheet(images, questions, guesses))
         written = [folder, sheet]
-    al.write_questions(out, questions, pool=pool, guesses=guesses)
+    al.write_questions(out, questions, pool=project.address, guesses=guesses)
     return [*written, out]
 
 
@@ -69,7 +79,7 @@ def write_export(out: Path, project: Project, kind: str, image_url: str | None) 
     index = [at[name] for name in names]
     questions = questions_of(project, index)
     if kind == "csv":
-        al.write_questions(out, questions, pool=str(pool.folder.resolve()))
+        al.write_questions(out, questions, pool=project.address)
         return [out]
     return _write_tasks(out, project, index, questions, image_url)
 
@@ -92,7 +102,7 @@ def _write_tasks(
     curve = project.curve
     tasks = al.label_studio_tasks(
         questions,
-        pool=str(project.pool.folder.resolve()),
+        pool=project.address,
         model_version=f"nescio, {curve[-1]['labels'] if curve else 0} labels",
         pictures=pictures,
     )

@@ -139,6 +139,11 @@ class Project:
         pool.check(items.hashed, items.ids)
         return Project(pool=pool, items=items)
 
+    @property
+    def address(self) -> str:
+        """What a file of questions names the pool by: its folder, and what is in it."""
+        return f"{self.pool.folder.resolve()}#{self.pool.key}"
+
     @cached_property
     def about(self) -> Mapping[str, Any]:
         """The settings of the start."""
@@ -164,7 +169,7 @@ class Project:
 
     @property
     def curve(self) -> list[dict[str, Any]]:
-        """The steps so far: labels, the model, the number of test samples, those it gets wrong."""
+        """The steps so far: labels, the model, the test samples, and those it gets wrong."""
         path = self.pool.folder / CURVE
         if not path.exists():
             return []
@@ -178,8 +183,9 @@ class Project:
             return None
         name = f"{len(index)}-{digest(index, labels)[:8]}"
         tested = 0 if self.test is None else len(self.test[0])
+        test = None if self.test is None else digest(*self.test)
         steps = self.curve
-        if steps and steps[-1]["model"] == name and steps[-1]["tested"] == tested:
+        if steps and steps[-1]["model"] == name and steps[-1]["test"] == test:
             return steps[-1]
         with owned(self.pool.folder, wait=0.0):
             predictor = self._fit(name, self.items.x[index], labels)
@@ -187,7 +193,8 @@ class Project:
             if self.test is not None:
                 found = predictor(self.test[0]).labels.cpu() != self.test[1]
                 wrong = found.nonzero()[:, 0].tolist()
-            now = {"labels": len(index), "model": name, "tested": tested, "wrong": wrong}
+            now = {"labels": len(index), "model": name, "test": test}
+            now |= {"tested": tested, "wrong": wrong}
             save_manifest(self.pool.folder / CURVE, {"kind": "label_curve", "steps": [*steps, now]})
         for old in (self.pool.folder / MODELS).iterdir():  # the curve names the new one by now
             if old.name != name:
@@ -304,8 +311,12 @@ def _test_data(
         at = torch.tensor([list(classes).index(name) for name in folders])
         return torch.cat([x for x, _ in parts]), at[torch.cat([y for _, y in parts])]
     x, y = labeled(text, target=target, names=list(classes), columns=encoding)
-    if y.is_floating_point() or y.ndim != 1 or int(y.max()) >= len(classes):
+    if y.is_floating_point() or y.ndim != 1 or not _within(y, len(classes)):
         raise NescioError(
             f"the labels of --test must be classes 0 to {len(classes) - 1}, one for each sample"
         )
     return x, y
+
+
+def _within(y: Tensor, classes: int) -> bool:
+    return bool(((y >= 0) & (y < classes)).all())

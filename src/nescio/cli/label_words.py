@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 from nescio.applications import active_learning as al
@@ -11,7 +12,7 @@ from nescio.conformal import binomial_interval
 from nescio.core import NescioError, unknown
 
 SHOWN = 10  # classes in a line
-QUANTILE = 1.959964  # of the normal distribution, for 95 %
+NORMAL = NormalDist().inv_cdf(0.975)
 
 
 def few(names: Sequence[str]) -> str:
@@ -54,8 +55,9 @@ def then(project: Project, index: Sequence[int], out: str) -> str:
 
 def check_pairs(project: Project, given: al.Answered) -> None:
     """Refuse labels of unknown classes and items before these are noted as asked."""
+    known = frozenset(project.pool.ids)
     for name, label in given.pairs:
-        if name not in project.pool.ids:
+        if name not in known:
             raise NescioError(f"the pool has no item {name!r}; are these labels of another pool?")
         if label not in project.pool.classes:
             raise NescioError(
@@ -99,7 +101,7 @@ def errors(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     if not now["tested"]:
         return "no test samples: the error rate is not known"
     after = f"test error {_rate(now)} with {now['labels']} labels, on {now['tested']} samples"
-    if before is None or before["tested"] != now["tested"] or before["model"] == now["model"]:
+    if before is None or before["test"] != now["test"] or before["model"] == now["model"]:
         return after
     change, low, high = paired_change(before["wrong"], now["wrong"], now["tested"])
     return (
@@ -116,47 +118,43 @@ def _rate(step: Mapping[str, Any]) -> str:
 def paired_change(
     before: Sequence[int], after: Sequence[int], tested: int
 ) -> tuple[float, float, float]:
-    """The change of an error rate on the same samples, and its 95 % score interval (Tango, 1998).
+    """The change of an error rate on the same samples, and its 95 % interval.
 
-    Two models that agree on all of `tested` samples may still differ on others: the interval is
-    never a single point.
+    The interval has the changes that a score test does not reject (Tango, 1998). Only samples that
+    exactly one of the two gets wrong tell the two apart, and how many these are is uncertain too.
     """
     worse, better = len(set(after) - set(before)), len(set(before) - set(after))
-    low, high = (_where(worse, better, tested, z) for z in (QUANTILE, -QUANTILE))
+    low, high = (_last_plausible(worse, better, tested, end) for end in (-1.0, 1.0))
     return (worse - better) / tested, low, high
 
 
-def _where(worse: int, better: int, tested: int, score: float) -> float:
-    """The true change at which the counts have this score, which falls with the change."""
-    low, high = -1.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _score(worse, better, tested, middle) > score:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+def _last_plausible(worse: int, better: int, tested: int, end: float) -> float:
+    """The change furthest towards `end` that the test does not reject."""
+    near, far = (worse - better) / tested, end
+    for _ in range(50):
+        middle = (near + far) / 2
+        near, far = (near, middle) if _rejected(worse, better, tested, middle) else (middle, far)
+    return near
 
 
-def _score(worse: int, better: int, tested: int, change: float) -> float:
-    """How many standard deviations the counts are above what a true change explains."""
-    spread = change * (1 - change)
-    linear = (2 * tested - worse + better) * change - worse - better
-    root = math.sqrt(max(0.0, linear**2 + 8 * tested * better * spread))
-    share = (root - linear) / (4 * tested)  # that became right, the most likely one
-    variance = tested * (2 * share + spread)
-    difference = worse - better - tested * change
-    if difference == 0:
-        return 0.0
-    return difference / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, difference)
+def _rejected(worse: int, better: int, tested: int, change: float) -> bool:
+    """Whether the score test at 5 % rejects a change of an error rate.
+
+    The variance is that under this change: `share` is the most likely share of samples that only
+    the first model gets wrong, the root of a quadratic equation.
+    """
+    spread = 2 * tested * change - (worse + better) - (worse - better) * change
+    root = math.sqrt(spread**2 + 8 * tested * better * change * (1 - change))
+    share = (root - spread) / (4 * tested)
+    variance = tested * (2 * share + change * (1 - change))
+    return (worse - better - tested * change) ** 2 > NORMAL**2 * variance
 
 
 def points(curve: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:
     """The learning curve of the samples that are tested on now; of equal labels the last step."""
-    last = curve[-1]["tested"] if curve else 0
-    steps = {step["labels"]: step for step in curve if step["tested"] == last}
+    steps = {step["labels"]: step for step in curve if step["test"] == curve[-1]["test"]}
     labels = sorted(steps)
-    return labels, [len(steps[count]["wrong"]) / last for count in labels]
+    return labels, [len(steps[count]["wrong"]) / steps[count]["tested"] for count in labels]
 
 
 def table(curve: Sequence[Mapping[str, Any]]) -> str:

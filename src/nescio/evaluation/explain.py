@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.applications import influence as functions
-from nescio.core import Head, NescioError, as_tensor, check_indices
+from nescio.core import Bundle, Head, NescioError, as_targets, as_tensor, check_indices, hash_inputs
 from nescio.evaluation.answers import Seen, see
 from nescio.models import plain, with_head
 from nescio.nets import Output
@@ -72,18 +72,20 @@ def explain(
     """The most helpful and harmful training samples of test samples.
 
     source: an `nn.Module`, or a model with one member. train, test: inputs and labels.
+    A model knows what it was trained on: other samples of `train` are left out, which is said.
     index: which test samples; by default the `errors` most confident errors. count: how many
     helpful and harmful samples each. on: "loss" (of the true label), or "logit", "confidence" or
     "margin" of the predicted class. options: of `nescio.applications.influence.influence`.
     """
     if on not in QUANTITIES:
         raise NescioError(f"on is one of {', '.join(QUANTITIES)}, got {on!r}")
-    x, y = test[0], as_tensor(test[1], "test labels").long()
+    x, y = test[0], as_targets(test[1], len(test[0]), task="classification")
     seen = seen_by(source, train, x, head=head, output=output)
     chosen = confident_errors(seen, y, errors) if index is None else _rows(index, len(x))
     if not len(chosen):
         why = f"The network makes no error on the {len(x)} test samples; name some by index."
         return Explanation(on=on, samples=(), skipped=why)
+    train, rows, said = _trained_on(source, train)
     minimum = functions.fit(source, train, head=head, output=output, **options)
     target = None if on == "loss" else seen.labels[chosen]
     found = functions.at_minimum(minimum, (x[chosen], y[chosen]), on=on, target=target)
@@ -98,13 +100,33 @@ def explain(
                 confidence=float(seen.confidence[sample]),
                 examined=int(found.predicted[row]),
                 value=float(found.value[row]),
-                helpful=_supports(found, row, found.helpful(each)[row], 1),
-                harmful=_supports(found, row, found.harmful(each)[row], -1),
+                helpful=_supports(found, row, found.helpful(each)[row], 1, rows),
+                harmful=_supports(found, row, found.harmful(each)[row], -1, rows),
             )
             for row, sample in enumerate(chosen)
         ),
-        examined=found.examined(),
+        examined=f"{said}{found.examined()}",
     )
+
+
+def _trained_on(source: Any, train: Any) -> tuple[Any, Tensor | None, str]:
+    """The training samples that a model was trained on, which rows they are, and words for it.
+
+    Others would change the layer that is fitted: test samples in the same file, for example.
+    """
+    known = getattr(source, "seen", None)
+    pair = isinstance(train, (tuple, list)) and len(train) == 2
+    if not isinstance(known, Tensor) or not pair or not isinstance(train[0], (Tensor, Bundle)):
+        return train, None, ""
+    kept = torch.isin(hash_inputs(train[0]), known.cpu())
+    count = int(kept.sum())
+    if not count:
+        return train, None, "None of the training samples given is one the model was trained on. "
+    if count == len(kept):
+        return train, None, ""
+    rows = kept.nonzero()[:, 0]
+    said = f"The model was trained on {count} of the {len(kept)} training samples; the others are "
+    return (train[0][rows], as_tensor(train[1], "labels")[rows]), rows, f"{said}left out. "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +149,7 @@ def suspects(
     **options: Any,
 ) -> tuple[Suspect, ...]:
     """All training samples by self-influence, largest first: wrong labels come early."""
-    y = as_tensor(train[1], "training labels").long()
+    y = as_targets(train[1], len(train[0]), task="classification")
     seen = seen_by(source, train, train[0], head=head, output=output)
     values = functions.self_influence(source, train, head=head, output=output, **options)
     return tuple(
@@ -162,12 +184,15 @@ def _rows(index: Any, samples: int) -> Tensor:
 
 
 def _supports(
-    found: functions.Influence, row: int, order: Tensor, sign: int
+    found: functions.Influence, row: int, order: Tensor, sign: int, rows: Tensor | None
 ) -> tuple[Support, ...]:
-    """The training samples that help (sign 1) or harm (-1) a test sample."""
+    """The training samples that help (sign 1) or harm (-1) a test sample.
+
+    rows: their places in the training data, where some of these were left out.
+    """
     return tuple(
         Support(
-            sample=sample,
+            sample=sample if rows is None else int(rows[sample]),
             label=int(found.labels[sample]),
             change=float(found.values[row, sample]),
         )

@@ -63,7 +63,7 @@ class Budget:
     candidates: int = size(5000, quick=100)  # that are scored in a step
     copied: int = size(10_000, quick=100)  # images of repeated MNIST; all copies are scored
     updates: int = size(300, quick=10)  # of each network
-    convolution_updates: int = size(500, quick=3)
+    convolution_updates: int = size(300, quick=3)
     batch: int = size(64, quick=32)
     rate: float = size(1e-2, quick=1e-2)
     workers: int = size(2, quick=1)
@@ -91,9 +91,9 @@ METHODS: Mapping[str, Method] = {
     RATIO: Method(acquisition="variation_ratio"),
     ENTROPY: Method(acquisition="entropy"),
     BATCH_OF_5: Method(acquisition=JOINT, batch=5, short=True),
-    DELTA_BALD: Method(acquisition="bald", passes=None),
+    DELTA_BALD: Method(acquisition="bald", passes=None, short=True),
     DELTA_CONFIDENCE: Method(acquisition="least_confidence", passes=None),
-    DELTA_ENTROPY: Method(acquisition="entropy", passes=None),
+    DELTA_ENTROPY: Method(acquisition="entropy", passes=None, short=True),
 }
 ON_COPIES: Mapping[str, Method] = {
     name: replace(METHODS[name], pool=REPEATED, short=True) for name in (BATCH, BALD, RANDOM)

@@ -93,15 +93,16 @@ def _zero_under_delta(found: Named) -> Claim:
 
 
 def _dropout_or_delta(found: Named, name: str, delta: str) -> Claim:
-    own, other = found[name], found[delta]
+    steps = min(len(found[name].labels), len(found[delta].labels))
+    own, other = found[name].first(steps), found[delta].first(steps)
     end = int(own.labels[-1])
     gap = _error_at(own, end) - _error_at(other, end)
     early = sample(own.error.mean(1)) - sample(other.error.mean(1))
     return Claim(
         FIGURE,
         f"Dropout gives a lower error than the softmax of one network ({name}).",
-        f"error at {end} labels less that under a delta posterior: {_points(gap)}; mean over the "
-        f"whole curve: {_points(early)}",
+        f"error at {end} labels less that under a delta posterior: {_points(gap)}; mean over "
+        f"the curve so far: {_points(early)}",
         verdict=verdict_of(gap.below, early.below),
     )
 

@@ -211,8 +211,10 @@ def _page(samples: int, areas: Mapping[str, Any], gaps: Mapping[str, Difference]
             "another label, drawn evenly. All scores come from the same five networks, each "
             "trained without a fifth of the images, which it then judges. cleanlab's two scores "
             "are computed by its formulas. The failure score is the log-odds against the given "
-            "label plus its trust score, at equal spread; self-influence is that of the last "
-            "layer, fitted again on features of the network that did not see these images.",
+            "label plus its trust score, at equal spread; the trust score leaves out the "
+            f"{2 * FLIPPED:.0%} of each class that are farthest from the others, twice the share "
+            "that was flipped, which one has to guess elsewhere; self-influence is that of the "
+            "last layer, fitted again on features of the network that did not see these images.",
             table(["score", "AUROC", f"less {best}"], rows),
         ]
     )

@@ -23,8 +23,6 @@ from nescio_papers.robust_deep_learning.little_methods import (
 )
 
 PER_CLASS, BATCH = 10, 25
-PLAIN = f"{SUPERVISED}, no augmentation"
-SHORT = 0.75  # of the updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,7 @@ class Budget:
     """The sizes of a run."""
 
     draws: int = size(5, quick=2)
-    updates: int = size(1600, quick=8)
+    updates: int = size(1600, quick=16)
     unlabeled: int | None = size(None, quick=256)  # images, None: all
     at_once: int = size(128, quick=16)  # of them
     test: int | None = size(None, quick=200)
@@ -41,20 +39,19 @@ class Budget:
 
 FULL, QUICK = full_and_quick(Budget)
 METHODS = {
-    PLAIN: Method(training={"augment": ()}),
     SUPERVISED: Method(),
     PI: Method(loss=PI, options={"weight": 100.0}),
-    TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}, length=SHORT),
+    TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}, length=0.5),
     TEACHER: Method(
-        loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}, length=SHORT
+        loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}, length=0.5
     ),
     TRANSFORMATION: Method(
         loss=TRANSFORMATION,
-        options={"weight": 3.0, "passes": 3, "ramp": RAMP},
+        options={"weight": 3.0, "passes": 3, "exclusivity": 0.5, "ramp": RAMP},
         costs=2,
-        length=SHORT,
+        length=0.5,
     ),
-    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2, length=SHORT),
+    VIRTUAL: Method(loss=VIRTUAL, options={"radius": 1.5, "entropy": 0.3}, costs=2, length=0.5),
 }
 
 

@@ -13,7 +13,6 @@ from nescio.core.schedules import cosine, ramps
 from nescio.report.plots.look import (
     COLORS,
     DASHES,
-    GRAY,
     MARKERS,
     WIDTH,
     add_title,
@@ -25,6 +24,7 @@ from nescio_papers.robust_deep_learning.little_methods import SUPERVISED, Outcom
 
 SIDE = 120  # of a map
 EDGES = (-1.6, 2.6, -1.15, 1.65)  # left, right, bottom, top
+TICKS = (0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.1, 0.2, 0.5, 1.0)  # of errors
 BETWEEN = LinearSegmentedColormap.from_list("classes", [COLORS[0], "#ffffff", COLORS[1]])
 
 
@@ -61,13 +61,13 @@ def _map(axis: Axes, one: Outcome, draw: int) -> Any:
 def _samples(axis: Axes, task: Task, draw: int) -> None:
     """Inputs without labels as dots, those of the draw as large marks of their class."""
     others = task.unlabeled[::3]
-    axis.scatter(others[:, 0], others[:, 1], s=2, color=GRAY, alpha=0.5, linewidths=0)
+    axis.scatter(others[:, 0], others[:, 1], s=3, color="black", alpha=0.5, linewidths=0)
     labels = task.labeled[1].view(task.draws, -1)[draw]
     inputs = task.labeled[0].view(task.draws, len(labels), -1)[draw]
     for label in range(2):
         own = inputs[labels == label]
-        axis.scatter(own[:, 0], own[:, 1], s=70, marker=MARKERS[label], color=COLORS[label],
-                     edgecolors="black", linewidths=1.2, zorder=3)  # fmt: skip
+        axis.scatter(own[:, 0], own[:, 1], s=90, marker=MARKERS[label], color=COLORS[label],
+                     edgecolors="white", linewidths=2, zorder=3)  # fmt: skip
     axis.grid(visible=False)
     axis.set_xticks([])
     axis.set_yticks([])
@@ -79,7 +79,7 @@ def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, 
     figure = Figure(figsize=(WIDTH, 1.9 + 0.5 * len(found)), layout="constrained")
     axis = figure.subplots()
     for place, (name, one) in enumerate(found.items()):
-        color = COLORS[7] if name.startswith(SUPERVISED) else COLORS[0]
+        color = COLORS[7] if name == SUPERVISED else COLORS[0]
         axis.errorbar(one.errors.mean, place, xerr=one.errors.half, color=color, fmt="D",
                       markersize=7, capsize=4, linewidth=2)  # fmt: skip
         axis.scatter(one.errors.values, [place] * len(one.errors.values), s=16, color="black",
@@ -93,6 +93,9 @@ def errors(found: Mapping[str, Outcome], wanted: float, published: Mapping[str, 
     axis.set_xlabel("test error (dots: draws; bars: 95 % interval of the mean)")
     figure.legend(loc="outside lower center", ncols=2)
     per_cent(axis.xaxis)
+    shares = [share for share in TICKS if share <= axis.get_xlim()[1]]
+    axis.set_xticks(shares)
+    axis.minorticks_off()
     add_title(figure, "MNIST with 100 labels")
     return figure
 

@@ -84,7 +84,10 @@ def _pair(answer: Sequence[Any]) -> str:
 
 def comparisons(shares: Shares) -> list[Comparison]:
     """The authors' shares beside ours."""
-    note = "Inception features of 900 ImageNet dogs and 900 fish; here {0}"
+    note = (
+        "Inception features of 900 ImageNet dogs and 900 fish, changes below one level of 255; "
+        f"here {{0}}, changes of up to {STATED} levels"
+    )
     here = "a small network, 200 dogs and 200 frogs of CIFAR-10"
     return [
         Comparison(f"flipped test images, {name}, %", 100 * PUBLISHED[name],
@@ -114,8 +117,9 @@ def page(setting: Mapping[str, Any], shares: Shares, rows: Rows, noticed: Mappin
             f"Two sets are attacked together by one of {setting['many']} images: the first of "
             f"these dogs with the {setting['together'] - 1} test dogs that are nearest to it in "
             f"features and right too, and the {setting['together']} test dogs that are right with "
-            "the least confidence. A test image that is flipped counts at all larger radii; those "
-            f"that are not within {STATED}/255 are not attacked within less. "
+            "the least confidence. Of the named set, a test image that is flipped counts at all "
+            f"larger radii, and those that are not within {STATED}/255 are not attacked within "
+            "less. "
             "Shares with exact intervals (Clopper and Pearson).",
             table(["flipped within", *(f"{radius}/255" for radius in radii)], cells),
             f"The similar test dogs attacked together, within {STATED}/255 (the slide: {SLIDE}):",

@@ -148,6 +148,9 @@ def test_curves_that_cannot_be_compared_are_refused():
         compared({"random": curves(), "bald": other}, against="random")
     with pytest.raises(NescioError, match="seed by seed"):
         compared({"random": curves(), "bald": curves(ACCURACY[:3])}, against="random")
+    tested = replace(curves(), settings={**curves().settings, "test": "others"})
+    with pytest.raises(NescioError, match="pool and test data"):
+        compared({"random": curves(), "bald": tested}, against="random")
     with pytest.raises(NescioError, match="in common"):
         compared({"random": curves(), "bald": curves(start=5)})
 

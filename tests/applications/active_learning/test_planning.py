@@ -62,6 +62,14 @@ def test_the_interval_covers_the_number_that_is_needed(shared):
     assert covered >= 0.85 * 120
 
 
+def test_the_interval_of_few_points_covers_too():
+    """Five points around a curve that has no floor: the scatter of so few is uncertain itself."""
+    draw, labels = np.random.default_rng(3), LABELS[:5]
+    errors = draw.binomial(600, 2 * labels**-0.5, (120, 5)) / 600
+    found = [plan(labels, row, target=0.12, tested=600, draws=200) for row in errors]
+    assert sum(one.low <= (2 / 0.12) ** 2 <= one.high for one in found) >= 0.94 * 120
+
+
 def test_a_target_below_the_floor_is_reached_by_no_number_of_labels():
     found = plan(LABELS, curve(LABELS, floor=0.1), target=0.05, tested=100_000)
     assert math.isinf(found.needed)
@@ -72,7 +80,8 @@ def test_a_target_below_the_floor_is_reached_by_no_number_of_labels():
 def test_what_is_reached_already_needs_no_more_labels():
     found = plan(LABELS, curve(LABELS), target=0.2, tested=100_000)
     assert found.more == 0
-    assert "is reached with the 240 labels so far; 90% interval" in str(found)
+    assert "is reached with 240 labels" in str(found)
+    assert f"90% interval of the labels that it takes: {found.low:.0f} to" in str(found)
 
 
 def test_a_far_target_is_said_to_be_a_guess_and_noise_widens_the_interval():

@@ -174,6 +174,16 @@ def test_a_function_and_a_class_may_be_asked_for():
     assert torch.equal(third.values, answers("softmax", on="logit", target=[2] * T).values)
 
 
+def test_one_logit_is_that_of_class_1_and_its_negative_that_of_class_0():
+    classes = torch.tensor([0, 1, 0, 1])
+    found = answers("one logit", on="logit", target=classes)
+    raw = answers("one logit", on=lambda z: z[:, 0])
+    sign = 2 * classes - 1
+    torch.testing.assert_close(found.value, sign * raw.value)
+    torch.testing.assert_close(found.values, sign[:, None] * raw.values)
+    assert (answers("one logit", on="logit").value > 0).all()  # of the predicted class
+
+
 def test_helpful_and_harmful_have_the_sign_of_what_happens_without_them():
     loss, confidence = answers("softmax"), answers("softmax", on="confidence")
     right = loss.predicted == Y[:T]
@@ -274,6 +284,9 @@ def test_a_hessian_that_is_not_positive_definite_is_refused():
         ({"refit": False}, "what the network was trained to minimize"),
         ({"on": "logit", "target": 7}, "from 0 to 2"),
         ({"memory": 1000}, "solver='cg'"),
+        ({"solver": "cg", "tolerance": 2.0}, "tolerance is between 0 and 1"),
+        ({"on": lambda z: z[:, 0] / 0}, "NaN or infinite"),
+        ({"on": lambda z: z[:, 0].abs().sqrt() * torch.nan, "solver": "cg"}, "NaN or infinite"),
     ],
 )
 def test_what_cannot_be_answered(options, words):
@@ -333,3 +346,17 @@ def test_steps_from_some_of_the_samples_lead_to_the_same_minimum(monkeypatch):
     monkeypatch.setattr("nescio.applications.influence.newton.DIRECT", 1)
     without = answers("softmax", limit=1e-10)
     torch.testing.assert_close(without.values, whole.values, rtol=1e-7, atol=1e-11)
+
+
+def test_some_of_the_samples_need_not_know_what_all_of_them_do(monkeypatch):
+    """A feature that few samples have: the Hessian of the others alone is singular."""
+    x = X.clone()
+    x[:, 3] = 0
+    x[1:4, 3] = torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
+    linear = nn.Linear(4, 1).double()
+    options = {"loss": losses.squared_error(), "head": "fixed_variance", "weight_decay": 0}
+    monkeypatch.setattr("nescio.applications.influence.newton.SOME", 10)
+    found = fit(linear, (x, TARGETS), **options)
+    wide = found.problem.extended(x)
+    truth = torch.linalg.lstsq(wide, TARGETS.float().double()).solution.T
+    torch.testing.assert_close(found.problem.weight, truth, rtol=1e-6, atol=1e-7)

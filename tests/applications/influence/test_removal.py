@@ -138,6 +138,20 @@ def test_cooks_distance_is_that_of_fits_without_each_sample():
     torch.testing.assert_close(leverages(minimum), hat.diagonal(), rtol=1e-9, atol=1e-12)
 
 
+def test_a_sample_without_features_has_no_distance():
+    """Its leverage is 0, and its residual counts in the noise as any other."""
+    x = X.clone()
+    x[4] = 0
+    options = {"loss": losses.squared_error(), "head": "fixed_variance", "weight_decay": 0}
+    found = fit(nn.Linear(4, 1, bias=False).double(), (x, TARGETS), **options)
+    beta = torch.linalg.lstsq(x, TARGETS).solution
+    hat = (x @ torch.linalg.pinv(x)).diagonal()
+    squares = (TARGETS - x @ beta).square()[:, 0]
+    variance = squares.sum() / (N - 4)
+    truth = squares * hat / (4 * variance * (1 - hat).square())
+    torch.testing.assert_close(cooks_distance(found), truth, rtol=1e-8, atol=1e-12)
+
+
 def test_removal_is_exact_after_division_by_one_minus_the_leverage():
     minimum = regression()
     changes = parameter_change(minimum, range(N))

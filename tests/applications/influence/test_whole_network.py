@@ -161,3 +161,9 @@ def test_convolutions_in_single_precision():
     torch.testing.assert_close(found.values, again.values, rtol=1e-6, atol=1e-9)
     assert torch.equal(x, before)
     assert next(net.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("label", [2, -1, -100])
+def test_labels_of_test_samples_are_checked(minimum, label):
+    with pytest.raises(NescioError, match="labels must lie in 0..1"):
+        at_minimum(minimum, (X[:1], torch.tensor([label])))

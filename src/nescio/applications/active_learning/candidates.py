@@ -28,7 +28,7 @@ class Candidates:
     seed: int
     read_features: Callable[[], Tensor | None]  # (N, F); called if an acquisition asks for them
     read_labeled: Callable[[], Tensor | None]  # (L, F)
-    class_names: Sequence[str] | None = None  # for the words; numbers by default
+    classes: Sequence[str] | None = None  # their names; None: numbers
 
     def __len__(self) -> int:
         return len(self.prediction)

@@ -26,8 +26,8 @@ def choose(
     labeled: Any = None,
     guard: Any = None,
     candidates: int | None = None,
+    classes: Sequence[str] | None = None,
     seed: int = 0,
-    class_names: Sequence[str] | None = None,
 ) -> Chosen:
     """The `size` inputs of a pool whose labels an acquisition wants most.
 
@@ -38,8 +38,8 @@ def choose(
     labeled: inputs that have labels already, for core_set.
     guard: a guard; inputs that it calls OOD are never chosen.
     candidates: how many inputs of the pool, drawn by the seed, are looked at; all by default.
+    classes: their names, for the sentences that say why.
     seed: of this draw, and of the choice among inputs with equal scores.
-    class_names: the names of the classes in `why`, in the order of the outputs.
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is computed
     reads = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
@@ -54,13 +54,13 @@ def choose(
             prediction=source(part),  # type: ignore[arg-type]  # checked where it is read
             size=size,
             seed=seed,
-            class_names=class_names,
             read_features=lambda: _features(predictor, part),
             read_labeled=lambda: (
                 None
                 if labeled is None
                 else _features(predictor, _read(labeled, "labeled", **reads))
             ),
+            classes=classes,
         ),
         acquisition,
     )

@@ -40,9 +40,7 @@ def described(
     if confidence.ndim > 1:
         confidence = measures.mean_per_sample(confidence)
     reasons = _reasons(candidates, acquisition, score.tolist(), ties.tolist())
-    names = candidates.class_names
-    fits = names is not None and len(names) == prediction.classes
-    answers = _answers(prediction.labels, confidence, names if fits else None)
+    answers = _answers(prediction.labels, confidence, candidates.classes)
     return Chosen(
         index=index,
         score=score,
@@ -52,14 +50,12 @@ def described(
     )
 
 
-def _answers(labels: Tensor, confidence: Tensor, names: Sequence[str] | None) -> list[str]:
+def _answers(labels: Tensor, confidence: Tensor, classes: Sequence[str] | None) -> list[str]:
     if labels.ndim > 1:
         return [f"the mean confidence is {c:.2f}" for c in confidence.tolist()]
     pairs = zip(labels.tolist(), confidence.tolist(), strict=True)
-    return [
-        f"class {label if names is None else names[label]} is predicted with confidence {c:.2f}"
-        for label, c in pairs
-    ]
+    names = classes or [f"class {label}" for label in range(int(labels.max()) + 1)]
+    return [f"{names[label]} is predicted with confidence {c:.2f}" for label, c in pairs]
 
 
 def _reasons(

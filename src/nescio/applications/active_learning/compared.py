@@ -108,10 +108,11 @@ def _error_metric(end: int) -> str:
 def _check_paired(name: str, one: Curves, against: str, two: Curves) -> None:
     start = int(np.isnan(one.scores).all(0).sum()), int(np.isnan(two.scores).all(0).sum())
     same = one.seeds == two.seeds and start[0] == start[1]
+    same &= all(one.settings.get(name) == two.settings.get(name) for name in ("pool", "test"))
     if not same or not np.array_equal(one.acquired[:, : start[0]], two.acquired[:, : start[1]]):
         raise NescioError(
-            f"{name} and {against} do not have the same seeds with the same start, so they cannot "
-            "be compared seed by seed; simulate both with the same seeds, start and pool"
+            f"{name} and {against} do not have the same seeds with the same start, pool and test "
+            "data, so they cannot be compared seed by seed; simulate both with the same"
         )
 
 

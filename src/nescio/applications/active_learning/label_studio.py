@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from nescio.applications.active_learning.questions import Answered, LabelQuestion
+from nescio.applications.active_learning.questions import Answered, LabelQuestion, one_pool
 from nescio.core import NescioError
 
 FROM, TO = "label", "item"  # names of the choices and of what is shown
@@ -91,11 +91,10 @@ def read_label_studio(path: str | Path) -> Answered:
             f"the annotations of {len(differing)} task(s) in {path} differ: {listed}{more}; mark "
             "the right one as ground truth, or delete the others"
         )
-    pools = [str(task["data"]["pool"]) for task in tasks if task["data"].get("pool")]
     return Answered(
         pairs=tuple((name, labels[0]) for name, labels in found if labels),
         blank=tuple(name for name, labels in found if not labels),
-        pool=pools[0] if pools else None,
+        pool=one_pool(path, [str(task["data"].get("pool") or "") for task in tasks]),
     )
 
 

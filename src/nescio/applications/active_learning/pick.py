@@ -47,15 +47,17 @@ def pick(
 def picked(candidates: Candidates, acquisition: str | Acquisition) -> Chosen:
     """What an acquisition picks of candidates."""
     check_size(candidates.size, len(candidates))
-    _checked(candidates.prediction)
+    found, names = _checked(candidates.prediction).classes, candidates.classes
+    if names is not None and len(names) != found:
+        raise NescioError(f"{len(names)} classes are named, but the predictor has {found}")
     method = as_acquisition(acquisition)
     with torch.no_grad():
-        found = method(candidates)
-        if isinstance(found, tuple):
-            index, score = _checked_batch(candidates, *found)
+        wanted = method(candidates)
+        if isinstance(wanted, tuple):
+            index, score = _checked_batch(candidates, *wanted)
             ties = torch.zeros_like(index)
         else:
-            scores = _checked_scores(candidates, found)
+            scores = _checked_scores(candidates, wanted)
             index = candidates.ordered(scores)[: candidates.size]
             score = scores[index]
             ties = _ties(scores, score)
@@ -64,8 +66,10 @@ def picked(candidates: Candidates, acquisition: str | Acquisition) -> Chosen:
 
 def _ties(scores: Tensor, chosen: Tensor) -> Tensor:
     """How many samples have each chosen score, `(k,)`; 0 where all of them are chosen."""
-    every = (scores[:, None] == chosen).sum(0)
-    return torch.where(every > (chosen[:, None] == chosen).sum(0), every, 0)
+    values, place, own = chosen.unique(return_inverse=True, return_counts=True)
+    at = torch.searchsorted(values, scores.contiguous()).clamp_max(len(values) - 1)
+    every = torch.bincount(at[values[at] == scores], minlength=len(values))
+    return torch.where(every > own, every, 0)[place]
 
 
 def as_acquisition(acquisition: str | Acquisition) -> Acquisition:

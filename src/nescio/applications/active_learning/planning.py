@@ -53,8 +53,8 @@ class LabelPlan:
             )
         if self.more == 0:
             return (
-                f"an error rate of {self.target:g} is reached with the {self.labels} labels so "
-                f"far; {self.confidence:.0%} interval {self._interval()} labels ({curve})"
+                f"an error rate of {self.target:g} is reached with {self.labels} labels ({curve}); "
+                f"{self.confidence:.0%} interval of the labels that it takes: {self._interval()}"
             )
         lines = [
             f"an error rate of {self.target:g} takes about {self.more:.0f} more labels, "
@@ -103,7 +103,10 @@ def plan(
         noise = _noise(curve, tested)
     scatter = float(((rates - curve) ** 2 / noise).sum() / (len(count) - 3))
     random = np.random.default_rng(derive(seed, "plan"))
-    own = random.standard_normal((draws, len(count))) * math.sqrt(max(1.0, scatter))
+    # A scatter of few points is uncertain itself, so it is drawn too, as for Student's t.
+    free = len(count) - 3
+    wider = np.maximum(1.0, scatter * free / random.chisquare(free, (draws, 1)))
+    own = random.standard_normal((draws, len(count))) * np.sqrt(wider)
     # Points that scatter less than their noise share it: they were tested on the same samples.
     shared = random.standard_normal((draws, 1)) * math.sqrt(max(0.0, 1.0 - scatter))
     drawn = np.clip(curve + np.sqrt(noise) * (own + shared), 0.0, 1.0)
@@ -135,7 +138,7 @@ def _points(labels: Numbers, errors: Numbers, target: float, tested: int) -> tup
     if len(count) < LEAST:
         raise NescioError(
             f"a learning curve of {len(count)} point(s) cannot tell what comes next; it takes at "
-            f"least {LEAST}: label {LEAST - len(count)} more batch(es), train and test after each"
+            f"least {LEAST}: label some more, train, and measure again"
         )
     if not (count > 0).all() or not (np.diff(count) > 0).all():
         raise NescioError("labels must be positive and rise from point to point")

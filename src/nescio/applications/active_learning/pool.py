@@ -106,6 +106,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def key(self) -> str:
+        """A word that pools of other items, or of other ids, do not have."""
+        return digest("\n".join(self.ids), self.hashes)[:8]
+
     def __repr__(self) -> str:
         labeled, waiting = len(self.labeled[0]), len(self.waiting)
         return f"Pool({len(self)} items, {labeled} labeled, {waiting} asked and not answered)"
@@ -209,7 +214,7 @@ class Pool:
                 )
             rows = _rows(inputs)
             own: dict[str, Any] = {"labeled": rows(known)} if len(known) else {}
-            own |= {"class_names": self.given_classes}
+            own |= {} if self.given_classes is None else {"classes": self.given_classes}
             found = choose(predictor, rows(free), size, acquisition, **{**own, **options})
             chosen = replace(found, index=free.to(found.index.device)[found.index])
             self.ask(chosen)
@@ -301,7 +306,7 @@ def _classes(given: Sequence[Any] | int) -> tuple[str, ...]:
 
 
 def _sorting(name: str) -> tuple[bool, int, str]:
-    return (False, int(name), "") if name.isdecimal() else (True, 0, name)
+    return (False, int(name), name) if name.isdecimal() else (True, 0, name)
 
 
 def _hex(hashes: Tensor) -> list[str]:

@@ -64,10 +64,12 @@ def write_questions(
     write_atomically(Path(path), text.getvalue())
 
 
-def read_answers(path: str | Path, ids: Iterable[str] | None = None) -> Answered:
+def read_answers(
+    path: str | Path, ids: Iterable[str] | None = None, classes: Iterable[str] | None = None
+) -> Answered:
     """The answers of a CSV file with columns `id` and `label`; a blank label is not an answer yet.
 
-    ids: those of the pool, to undo what keeps a spreadsheet from running an id.
+    ids, classes: those of the pool, to undo what keeps a spreadsheet from running one of them.
     """
     words = readers.csv_words(path, header=True)
     for name in ("id", "label"):
@@ -76,27 +78,34 @@ def read_answers(path: str | Path, ids: Iterable[str] | None = None) -> Answered
                 f"{path} has no column {name!r}; expected `id` and `label`, as in the file that "
                 f"`nescio label next` writes; its columns: {', '.join(words)}"
             )
-    known = None if ids is None else frozenset(ids)
-    names = [_name(text.strip(), known) for text in words["id"]]
-    labels = [text.strip() for text in words["label"]]
+    names = _as_known(words["id"], ids)
+    labels = _as_known(words["label"], classes)
     if lost := [label for name, label in zip(names, labels, strict=True) if label and not name]:
         raise NescioError(f"{len(lost)} row(s) of {path} have a label and no id; fill in the id")
-    pools = [text.strip() for text in words.get("pool", ()) if text.strip()]
-    if len(set(pools)) > 1:
-        raise NescioError(
-            f"{path} has rows of {len(set(pools))} pools ({', '.join(sorted(set(pools))[:SHOWN])});"
-            " give a file for each"
-        )
     pairs = [(name, label) for name, label in zip(names, labels, strict=True) if name]
     return Answered(
         pairs=tuple((name, label) for name, label in pairs if label),
         blank=tuple(name for name, label in pairs if not label),
-        pool=pools[0] if pools else None,
+        pool=one_pool(path, words.get("pool", ())),
     )
 
 
-def _name(text: str, known: frozenset[str] | None) -> str:
-    """An id without the apostrophe that `harmless` puts before what a spreadsheet would run."""
-    if text.startswith("'") and known is not None and text not in known and text[1:] in known:
-        return text[1:]
-    return text
+def one_pool(path: str | Path, named: Iterable[str]) -> str | None:
+    """The pool that a file names; None where it names none."""
+    pools = sorted({text.strip() for text in named} - {""})
+    if len(pools) > 1:
+        raise NescioError(
+            f"{path} has rows of {len(pools)} pools ({', '.join(pools[:SHOWN])}); give a file for "
+            "each"
+        )
+    return pools[0] if pools else None
+
+
+def _as_known(texts: Iterable[str], names: Iterable[str] | None) -> list[str]:
+    """Texts without the apostrophe that `harmless` puts before what a spreadsheet would run."""
+    known = frozenset(names or ())
+    stripped = [text.strip() for text in texts]
+    return [
+        text[1:] if text[:1] == "'" and text not in known and text[1:] in known else text
+        for text in stripped
+    ]

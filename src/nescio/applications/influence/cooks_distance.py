@@ -31,7 +31,8 @@ def cooks_distance(minimum: Minimum) -> Tensor:
     problem, _, curvature = _linear_regression(minimum)
     leverage = leverages(minimum)
     own = self_influence(minimum) / curvature  # r^2 h
-    squares = own / leverage
+    slopes = [problem.slopes(wide, targets)[1] for _, wide, targets in problem.blocks()]
+    squares = (torch.cat(slopes)[:, 0] / curvature).square()
     variance = squares.sum() / (problem.samples - problem.size)
     return own / (problem.size * variance * (1 - leverage).square())
 

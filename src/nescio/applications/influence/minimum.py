@@ -89,6 +89,10 @@ def fit(
     _check_names(parameters, solver, refit)
     if not damping >= 0 or not limit > 0:
         raise NescioError(f"damping is 0 or more, limit above 0, got {damping} and {limit}")
+    if not 0 < tolerance < 1 or not iterations >= 1:
+        raise NescioError(
+            f"tolerance is between 0 and 1, iterations 1 or more, got {tolerance} and {iterations}"
+        )
     _check_order(train)
     if isinstance(train, Activations):
         head = head or head_of(train.about)

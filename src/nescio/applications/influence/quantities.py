@@ -28,6 +28,12 @@ class Asked:
         with torch.enable_grad():
             value = self.of(outputs)
             (slopes,) = torch.autograd.grad(value.sum(), outputs)
+        fine = value.isfinite() & slopes.isfinite().all(-1)
+        if not fine.all():
+            raise NescioError(
+                f"the {self.name} of test sample {int((~fine).nonzero()[0])}, or its gradient, is "
+                "NaN or infinite, so nothing can be said about it"
+            )
         return value.detach(), slopes
 
 
@@ -63,6 +69,7 @@ def asked_for(
     if head.task != "classification":
         raise NescioError(f"a {head.task} has no {on}; use on='loss' or a function of its outputs")
     classes = _classes(target, head.logits(outputs))
+    single = head.name == "binary"  # one logit, that of class 1; of class 0 it is the negative
 
     def of(z: Tensor) -> Tensor:
         logits = head.logits(z)
@@ -70,7 +77,7 @@ def asked_for(
             return logits.softmax(-1).gather(-1, classes[:, None])[:, 0]
         own = logits.gather(-1, classes[:, None])
         rest = logits.scatter(-1, classes[:, None], -torch.inf).amax(-1)
-        return own[:, 0] if on == "logit" else own[:, 0] - rest
+        return own[:, 0] if on == "logit" and not single else own[:, 0] - rest
 
     return Asked(name=on, of=of, target=classes, labels=labels)
 

@@ -112,7 +112,7 @@ class ConjugateGradients:
             iterations=self.iterations,
             precondition=self.precondition,
         )
-        if residual > self.tolerance:
+        if not residual <= self.tolerance:
             raise NescioError(
                 f"conjugate gradients did not converge: after {self.iterations} iterations the "
                 f"residual is {residual:.3g} of the right-hand side, above tolerance="

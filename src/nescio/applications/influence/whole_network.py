@@ -153,6 +153,9 @@ class WholeNetwork:
             spans = range(0, len(inputs), self.batch_size)
             parts = [self.outputs(self.weight, inputs[i : i + self.batch_size]) for i in spans]
         outputs = torch.cat(parts)
+        if labels is not None and self.head.task == "classification":
+            classes = self.head.logits(outputs).shape[-1]
+            labels = check_labels(labels, classes, (len(inputs),))
         asked = asked_for(
             on, outputs, labels, head=self.head, objective=self.objective, target=target
         )
