@@ -206,7 +206,9 @@ def _page(numbers: Mapping[str, Any], sizes: Budget, tasks: Mapping[str, Task]) 
             "a correlation; the other half is drawn from the rest. Intervals of R resample the "
             "images left out. MNIST is cut to images at even distances. The convolutional network "
             "sees them at half the resolution and has two strided convolutions with tanh; all its "
-            f"parameters count, by conjugate gradients with damping {DAMPING:g}.",
+            f"parameters count, by conjugate gradients with damping {DAMPING:g}. The weight decay "
+            f"is {DECAY[LOGISTIC]:g} / 2 times the sum of squares, and {DECAY[CONVOLUTIONAL]:g} / 2"
+            " of the convolutional network, whose published one is 0.001 / 2.",
             table(header, rows),
         ]
     )
