@@ -111,7 +111,7 @@ def _within(name: str, curves: Curves, most: int) -> Claim:
     middle = curves.labels_to(GOAL).median
     return Claim(
         KIRSCH if "BALD" in name else "Gal et al. (2017), table 1",
-        f"{name} needs about {PUBLISHED[name][0]} labels to {GOAL:.0%} (wanted: at most {most}).",
+        f"{name} takes at most {most} labels to {GOAL:.0%} (published: {PUBLISHED[name][0]}).",
         f"{_median(curves)} (median; by seed {_each(curves)})",
         verdict=verdict(middle <= most),
     )

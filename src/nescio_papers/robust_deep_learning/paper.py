@@ -42,6 +42,6 @@ def robust_deep_learning() -> Experiment:
         "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang "
         "(2017)",
         needs="data sets: see `nescio data list`; what is absent is left out",
-        minutes=(4, 170),
+        minutes=(6, 250),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from nescio.applications import active_learning as al
 from nescio.core import Floats, NescioError
@@ -46,6 +47,8 @@ def learning_curves(
     axis.set_xlabel(f"labels (band: {100 * level:g} % interval of the mean over seeds)")
     if show == "error":
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.minorticks_off()
     axis.set_ylim(bottom, 1.005 if show == "accuracy" else None)
     axis.set_title(words, loc="left")
     per_cent(axis.yaxis)
