@@ -49,7 +49,7 @@ class Budget:
     """The sizes of a run."""
 
     train: int = size(2000, quick=200)  # images of logistic regression
-    small: int = size(300, quick=100)  # images of the convolutional network
+    small: int = size(1500, quick=100)  # images of the convolutional network
     test: int = size(10_000, quick=500)
     removed: int = size(50, quick=6)  # images left out of logistic regression
     fewer: int = size(50, quick=4)  # and of the convolutional network
@@ -122,7 +122,6 @@ def convolutional(images: InData, sizes: Budget) -> Task:
         loss=losses.weight_decay(losses.nll(), strength=DECAY[CONVOLUTIONAL] / 2),
         iterations=sizes.iterations,
         optimizer="lbfgs,memory=100,tolerance=1e-6",
-        again="lbfgs,memory=100,tolerance=1e-5",
         solve={"parameters": "all", "solver": "cg", "damping": DAMPING, "limit": sizes.limit},
     )
 
@@ -208,7 +207,8 @@ def _page(numbers: Mapping[str, Any], sizes: Budget, tasks: Mapping[str, Task]) 
             "sees them at half the resolution and has two strided convolutions with tanh; all its "
             f"parameters count, by conjugate gradients with damping {DAMPING:g}. The weight decay "
             f"is {DECAY[LOGISTIC]:g} / 2 times the sum of squares, and {DECAY[CONVOLUTIONAL]:g} / 2"
-            " of the convolutional network, whose published one is 0.001 / 2.",
+            " of the convolutional network, whose published one is 0.001 / 2. With 300 images, and "
+            "retrained to 1e-5, its R was 0.727: leaving one of few out is not a small step.",
             table(header, rows),
         ]
     )

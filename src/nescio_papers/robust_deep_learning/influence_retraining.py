@@ -32,7 +32,6 @@ class Task:
     iterations: int  # of L-BFGS, at most
     solve: Mapping[str, Any]  # options of `applications.influence.fit`
     optimizer: str = "lbfgs,memory=30"  # ends at a gradient norm of 1e-8
-    again: str | None = None  # the optimizer without a sample, where it is another
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,15 +106,14 @@ def first_wrong(logits: Tensor, labels: Tensor) -> int:
 
 def trained(settings: Settings, task: Task) -> Model:
     """The network of all training samples, at a minimum."""
-    return _minimum(settings, task, f"{task.name}--full", task.make, optimizer=task.optimizer)
+    return _minimum(settings, task, f"{task.name}--full", task.make)
 
 
 def without(settings: Settings, task: Task, full: Model, removed: Tensor) -> Model:
     """A member without each of the samples; all start at the minimum of all samples."""
     every = torch.arange(len(task.train[0]))
     rows = torch.stack([every[every != index] for index in removed])
-    way = task.again or task.optimizer
-    options: dict[str, Any] = {"members": len(removed), "rows": rows, "optimizer": way}
+    options: dict[str, Any] = {"members": len(removed), "rows": rows}
     return _minimum(settings, task, f"{task.name}--without", _copies(full), **options)
 
 
@@ -129,15 +127,13 @@ def _minimum(
     task: Task,
     name: str,
     make: Callable[[], nn.Module],
-    *,
-    optimizer: str,
     **options: Any,
 ) -> Model:
     return train(
         make,
         task.train,
         loss=task.loss,
-        optimizer=optimizer,
+        optimizer=task.optimizer,
         batch_size=None,
         epochs=task.iterations,
         seed=settings.seed,

@@ -40,7 +40,7 @@ class Budget:
 FULL, QUICK = full_and_quick(Budget)
 METHODS = {
     SUPERVISED: Method(),
-    PI: Method(loss=PI, options={"weight": 100.0}),
+    PI: Method(loss=PI, options={"weight": 100.0}, length=3.0),
     TEMPORAL: Method(loss=TEMPORAL, options={"weight": 100.0}, length=0.5),
     TEACHER: Method(
         loss=TEACHER, options={"weight": 200.0}, training={"average": 0.97}, length=0.5
