@@ -356,7 +356,7 @@ BAD = [
     ((X[:0], Y[:0]), {}, "empty"),
     ((X, torch.zeros_like(Y)), {}, "two classes"),
     ((X, Y + 1), {}, r"0\.\.1"),
-    ((X, Y - 1), {}, r"0\.\.1"),
+    ((X, Y - 1), {}, r"-1, which is not a class"),
     ((X, Y[:-1]), {}, "60 inputs"),
     ((X, Y + 0.5), {}, "fixed_variance: Mean of D"),
     ((X[:, :2], Y), {}, "does not take inputs of shape"),
