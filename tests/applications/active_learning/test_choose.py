@@ -72,7 +72,7 @@ def test_bad_pools_are_refused(net, pool):
         choose(net, pool[:0], 1)
     with pytest.raises(NescioError, match="there are 80 to choose from"):
         choose(net, pool, 81)
-    with pytest.raises(NescioError, match="NaN or infinite"):
+    with pytest.raises(NescioError, match="the inputs of the pool contain NaN or infinite"):
         choose(net, torch.where(pool > 1, torch.nan, pool), 1)
     with pytest.raises(NescioError, match="unknown acquisition"):
         choose(net, pool, 1, "best")

@@ -43,7 +43,9 @@ def choose(
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is computed
     reads = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
-    pool = _read(inputs, "the pool", finite=guard is None, **reads)
+    if hasattr(inputs, "__len__") and not len(inputs):
+        raise NescioError("the pool is empty: there is no sample left to label")
+    pool = _read(inputs, "the inputs of the pool", finite=guard is None, **reads)
     check_size(size, len(pool))
     index = _drawn(len(pool), candidates, seed)
     index, left_out = _without_ood(guard, pool, index, size)
@@ -58,7 +60,7 @@ def choose(
             read_labeled=lambda: (
                 None
                 if labeled is None
-                else _features(predictor, _read(labeled, "labeled", **reads))
+                else _features(predictor, _read(labeled, "labeled inputs", **reads))
             ),
             classes=classes,
         ),
@@ -68,8 +70,6 @@ def choose(
 
 
 def _read(inputs: Any, name: str, **reads: Any) -> Inputs:
-    if hasattr(inputs, "__len__") and not len(inputs):
-        raise NescioError(f"{name} is empty: there is no sample left to label")
     found: Inputs = door.as_network_inputs(inputs, name, dtype=None, **reads)
     return found
 

@@ -19,7 +19,9 @@ def item_hashes(inputs: Any) -> Tensor:
     """
     if is_frame(inputs):
         return hash_inputs(_columns(read_table(inputs)))
-    return hash_inputs(door.as_network_inputs(inputs, "the pool", dtype=None, tokens=True))
+    return hash_inputs(
+        door.as_network_inputs(inputs, "the inputs of the pool", dtype=None, tokens=True)
+    )
 
 
 def _columns(table: Table) -> Bundle:

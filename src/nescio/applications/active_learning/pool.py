@@ -285,7 +285,7 @@ def _rows(inputs: Any) -> Callable[[Tensor], Any]:
     if is_frame(inputs):
         table = read_table(inputs)
         return lambda index: table.rows(index.numpy())
-    whole = door.as_network_inputs(inputs, "the pool", dtype=None, tokens=True)
+    whole = door.as_network_inputs(inputs, "the inputs of the pool", dtype=None, tokens=True)
     return lambda index: whole[index]
 
 
