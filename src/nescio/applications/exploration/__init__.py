@@ -11,7 +11,7 @@ from nescio.applications.exploration.environment import Environment as Environme
 from nescio.applications.exploration.environment import Runs as Runs
 from nescio.applications.exploration.environment import as_actions as as_actions
 from nescio.applications.exploration.learn import learn as learn
-from nescio.applications.exploration.learner import Learner as Learner
+from nescio.applications.exploration.learner import QLearner as QLearner
 from nescio.applications.exploration.learner import learner as learner
 from nescio.applications.exploration.q_learning import QLearning as QLearning
 from nescio.applications.exploration.rewards import EpisodesTo as EpisodesTo
