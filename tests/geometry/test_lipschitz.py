@@ -17,8 +17,8 @@ from nescio.geometry import (
     sampled_lipschitz,
     segment_lipschitz,
 )
-from nescio.geometry.tracing.curves import STEEPEST
 from nescio.geometry.tracing.operator_norms import convolution_norm
+from nescio.geometry.tracing.slopes import STEEPEST
 
 ORDERS = {"l2": 2.0, "linf": torch.inf, "l1": 1.0}
 

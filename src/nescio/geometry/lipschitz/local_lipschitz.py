@@ -114,7 +114,7 @@ def plane_lipschitz(
     check_norm(norm)
     if plane is not None and norm != "l2":
         raise NescioError(f'on a plane through inputs the norm is "l2", got {norm!r}')
-    found = regions(source, box, plane=plane)  # type: ignore[arg-type]
+    found = regions(source, box, plane=plane)
     if isinstance(found, Regions):
         return _on_plane(found, norm)
     return tuple(_on_plane(one, norm) for one in found)

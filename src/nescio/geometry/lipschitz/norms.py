@@ -17,9 +17,11 @@ def check_norm(norm: str) -> str:
 
 def operator_norm(matrices: Tensor, norm: str) -> Tensor:
     """How much matrices `(..., C, D)` stretch at most: `(...)`."""
-    return torch.linalg.matrix_norm(matrices, ORDERS[norm])
+    found: Tensor = torch.linalg.matrix_norm(matrices, ORDERS[norm])
+    return found
 
 
 def vector_norm(vectors: Tensor, norm: str) -> Tensor:
     """The length of each vector `(..., D)`: `(...)`."""
-    return torch.linalg.vector_norm(vectors, ORDERS[norm], dim=-1)
+    found: Tensor = torch.linalg.vector_norm(vectors, ORDERS[norm], dim=-1)
+    return found

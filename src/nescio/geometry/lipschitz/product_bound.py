@@ -6,7 +6,7 @@ Szegedy et al. (2014), section 4.3. Sums of branches add, branches side by side 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import fsum
+from math import fsum, sqrt
 from typing import Any, ClassVar
 
 import torch
@@ -82,7 +82,7 @@ class Base:
 class Stretch(Domain):
     """A part is units taken from one base: coefs are `(1, 1, *features)`, their numbers from 1 on.
 
-    0 is a unit that never changes. Taking, moving and copying units is not a factor of its own:
+    0 is a unit that never changes. Taking, moving and copying units is not a factor:
     copies count where units are used, so that the windows of a pooling together count once.
     """
 
@@ -96,6 +96,9 @@ class Stretch(Domain):
 
     def start(self, features: Sequence[int]) -> Part:
         return self._fresh(1.0, features)
+
+    def above(self, lines: Tensor, error: Any = None) -> Tensor:
+        raise NotImplementedError  # sides are not asked for: every unit may be on either
 
     def map(self, part: Part, linear: Linear) -> Part:
         units = part.coefs[0]
@@ -118,20 +121,20 @@ class Stretch(Domain):
             rows = linear.magnitudes(ones.requires_grad_())
             (columns,) = torch.autograd.grad(rows.sum(), ones)
         widest, tallest = float(rows.detach().max()), float(columns.max())
-        found = {"linf": widest, "l1": tallest, "l2": (widest * tallest) ** 0.5}  # Schur's test
+        found = {"linf": widest, "l1": tallest, "l2": sqrt(widest * tallest)}  # Schur's test
         return found[self.norm] * OUTWARD
 
     def constant(self, parts: Sequence[Part]) -> float:
         """How much parts side by side can change, all together."""
         bases = {id(part.error): part.error for part in parts}
-        found = []
+        found: list[float] = []
         for key, base in bases.items():
             used = torch.cat([p.coefs.flatten() for p in parts if id(p.error) == key]).long()
             copies = int(used[used > 0].bincount().max()) if (used > 0).any() else 0
-            times = {"l2": copies**0.5, "l1": float(copies), "linf": float(copies > 0)}
+            times = {"l2": sqrt(copies), "l1": float(copies), "linf": float(copies > 0)}
             found.append(base.constant * times[self.norm])
         if self.norm == "l2":
-            return fsum(one**2 for one in found) ** 0.5 if len(found) > 1 else found[0]
+            return sqrt(fsum(one**2 for one in found)) if len(found) > 1 else found[0]
         return max(found) if self.norm == "linf" else fsum(found)
 
     def add(self, first: Part, second: Part) -> Part:

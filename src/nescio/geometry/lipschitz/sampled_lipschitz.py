@@ -82,7 +82,8 @@ def _jacobian(instance: Instance, x: Tensor) -> Tensor:
 def _steepest(jacobian: Tensor, norm: str) -> Tensor:
     """The direction `(n, D)` of length 1 that matrices `(n, C, D)` stretch most."""
     if norm == "l2":
-        return torch.linalg.svd(jacobian, full_matrices=False).Vh[:, 0]
+        right: Tensor = torch.linalg.svd(jacobian, full_matrices=False).Vh
+        return right[:, 0]
     if norm == "linf":
         row = jacobian.abs().sum(2).argmax(1)
         signs = jacobian[torch.arange(len(jacobian)), row].sign()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nescio.core import InputShapeError, NescioError, as_batch, as_tensor, generator
-from nescio.geometry.tracing import bends, curves  # noqa: F401 (what they handle)
+from nescio.geometry.tracing import bends, slopes  # noqa: F401 (what they handle)
 from nescio.geometry.tracing.arithmetic import as_constant
 from nescio.geometry.tracing.domain import Domain, Linear, Part, Points, generic
 from nescio.geometry.tracing.traced import Traced as Traced

@@ -1,6 +1,7 @@
 """Upper bounds on how much an affine layer stretches: its operator norm in the 2-norm."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +47,8 @@ def _dilated(weight: Tensor, dilation: Sequence[int]) -> Tensor:
     """The kernel with the zeros that dilation puts between its taps."""
     spread = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
     wide = weight.new_zeros(*weight.shape[:2], *spread)
-    wide[(..., *(slice(None, None, d) for d in dilation))] = weight
+    taps: list[Any] = [slice(None, None, d) for d in dilation]
+    wide[(..., *taps)] = weight
     return wide
 
 
