@@ -36,3 +36,4 @@ from nescio.nets.reading import returning as returning
 from nescio.nets.reading import selected as selected
 from nescio.nets.recurrent import gru as gru
 from nescio.nets.recurrent import lstm as lstm
+from nescio.nets.stack import Stack as Stack
