@@ -1,4 +1,4 @@
-"""Networks that each fit labels of their own: one stack, epoch by epoch, resumable."""
+"""Networks that fit separate labels: one stack, epoch by epoch, resumable."""
 
 import time
 from collections.abc import Callable
@@ -22,8 +22,7 @@ from nescio.core import (
     progress,
     save_manifest,
 )
-from nescio.training.options import whole
-from nescio.training.stepper import Stepper, stepper
+from nescio.training import Stepper, stepper
 
 KIND, STATE, COURSE = "course", "stepper.safetensors", "course.json"
 SECONDS = 10.0  # between two files
@@ -61,11 +60,11 @@ class Fit:
     enough: Callable[[Course], bool] = lambda _: False
 
     def __post_init__(self) -> None:
-        if whole("epochs", self.epochs) < 1:
+        if self.epochs < 1:
             raise NescioError(f"epochs must be positive, got {self.epochs}")
 
     def run(self, folder: Path | None, show: bool | None) -> tuple[Stepper, Course]:
-        """Train, or go on where the folder says."""
+        """Train, or resume what the folder holds."""
         if folder is None:
             return self._trained(self._fresh(), Course(), None, show)
         with owned(make_folder(folder)):

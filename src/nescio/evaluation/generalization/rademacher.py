@@ -27,7 +27,6 @@ from nescio.core import (
 )
 from nescio.evaluation.generalization.fitting import Course, Fit
 from nescio.metrics import Interval, t_interval
-from nescio.training.options import positive, real, whole
 
 KIND = "rademacher complexity"
 
@@ -51,7 +50,7 @@ class Rademacher:
         return t_interval(self.values, level=level)
 
     def bound(self, error: float, *, level: float = 0.95) -> float:
-        """What theory promises for the error rate on new data, given that on the training data.
+        """What theory says of the error rate on new data, given that on the training data.
 
         error + R_n + 3 sqrt(log(2 / (1 - level)) / 2n), with probability `level` (Bartlett and
         Mendelson, 2002; for answers -1 and 1). It says nothing where it is 0.5 or more: guessing
@@ -59,7 +58,7 @@ class Rademacher:
         """
         check_level(level)
         spread = math.sqrt(math.log(2 / (1 - level)) / (2 * self.samples))
-        return real("error", error) + self.estimate + 3 * spread
+        return error + self.estimate + 3 * spread
 
     def __str__(self) -> str:
         ends = self.interval()
@@ -103,8 +102,8 @@ def rademacher(
     network of more classes learns the signs as its first two. One output needs head="binary".
 
     draws: of signs; all are fitted at once, as members of one stack.
-    epochs: at most so many; it ends when all signs are fitted, or when no draw was fitted better
-    for `patience` epochs. Training need not find the largest correlation, so that the value is a
+    epochs: the largest number; training ends when all signs are fitted, or when no draw was fitted
+    better for `patience` epochs. Training need not find the largest correlation, so that the value is a
     lower bound of the complexity.
     run: a folder for checkpoints; the same call resumes there.
     """
@@ -143,7 +142,8 @@ def linear_rademacher(x: Any, *, radius: float = 1.0, draws: int = 10, seed: int
     The largest correlation with signs is radius / n times the norm of their sum of inputs; it
     falls like 1 / sqrt(n). The signs are those of `rademacher` with the same seed.
     """
-    radius = positive("radius", radius)
+    if not 0 < radius < math.inf:
+        raise NescioError(f"radius must be positive, got {radius}")
     inputs = as_inputs(x).double().flatten(1)
     sums = random_signs(len(inputs), draws, seed).double() @ inputs.cpu()  # (draws, D)
     values = (radius / len(inputs) * sums.norm(dim=1)).numpy()
@@ -152,7 +152,7 @@ def linear_rademacher(x: Any, *, radius: float = 1.0, draws: int = 10, seed: int
 
 def random_signs(samples: int, draws: int, seed: int) -> Tensor:
     """-1 or 1 for every sample, `(draws, samples)`; a draw is the same among more draws."""
-    if whole("draws", draws) < 1:
+    if draws < 1:
         raise NescioError(f"draws must be positive, got {draws}")
     each = [
         torch.randint(2, (samples,), generator=generator(seed, "signs", draw))

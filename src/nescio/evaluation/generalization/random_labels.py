@@ -37,8 +37,8 @@ from nescio.evaluation.answers import as_classification
 from nescio.evaluation.generalization.fitting import Course, Fit
 from nescio.geometry import far_field, first_confident, through_origin
 from nescio.metrics import Interval, t_interval
-from nescio.models.model import Model
-from nescio.training.stepper import Stepper
+from nescio.models import Model
+from nescio.training import Stepper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,8 @@ class RandomLabels:
         """Learning curves, epochs to fit, errors, calibration and far field, by share."""
         from nescio.report.plots.random_labels_plot import random_labels_plot
 
-        return random_labels_plot(self)
+        figure: Figure = random_labels_plot(self)
+        return figure
 
     def save(self, path: str | Path) -> Path:
         """Write the numbers as JSON."""
@@ -169,9 +170,9 @@ def fit_random_labels(
     random labels take; all shares and seeds train at once, as members of one stack.
 
     data, test: `(x, y)`; the labels of the test data stay as they are.
-    shares: of the training labels that are drawn anew, each class alike. With a seed, the samples
-    of a smaller share are among those of a larger one. The first share is what `slow_down` divides
-    by.
+    shares: of the training labels that are replaced by random ones, each class alike. With a seed,
+    the samples of a smaller share are among those of a larger one. The first share is what
+    `slow_down` divides by.
     goal: the accuracy on the training labels at which they count as fitted. All go on until the
     last one has it, for at most `epochs`.
     looks: how often the test data are looked at, after 1, 2, 4, ... epochs and in the end:
@@ -205,7 +206,7 @@ def fit_random_labels(
 
 
 def noisy_labels(y: Tensor, share: float, classes: int, seed: int) -> Tensor:
-    """Labels of which a share, rounded to whole samples, is drawn anew from all classes."""
+    """Labels of which a share, rounded to whole samples, is drawn again from all classes."""
     draws = generator(seed, "random labels")
     order = torch.randperm(len(y), generator=draws)
     drawn = torch.randint(classes, (len(y),), generator=draws)
