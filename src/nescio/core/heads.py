@@ -52,7 +52,9 @@ class Head:
     expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
     standardized: "Head | None" = None  # the head that `in_target_units` made this one of
     log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
-    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = None  # nll with noise, for training
+    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = (
+        None  # nll with noise, for training
+    )
 
     def __post_init__(self) -> None:
         if self.task not in TASKS or self.width < 1:

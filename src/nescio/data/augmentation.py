@@ -193,7 +193,9 @@ def check_augments(
     """The steps as a tuple, if they fit inputs and targets of these shapes."""
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
-        raise NescioError("augment takes crops(), mirrors(), affine(), colors(), noise(), or a list")
+        raise NescioError(
+            "augment takes crops(), mirrors(), affine(), colors(), noise(), or a list"
+        )
     for step in chosen:
         if len(features) != 3 and not step.any_shape:
             raise NescioError(

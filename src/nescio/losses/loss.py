@@ -252,9 +252,7 @@ def nll(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
 def _noisy(nll: Callable[..., Tensor], outputs: Tensor, y: Tensor, rng: Rng) -> Tensor:
     """Scores with noise of this step, another one at each call."""
     counted = count()
-    return nll(
-        outputs, y, lambda shape: rng.normal(shape, f"logits {next(counted)}", like=outputs)
-    )
+    return nll(outputs, y, lambda shape: rng.normal(shape, f"logits {next(counted)}", like=outputs))
 
 
 def in_units(units: Units, loss: Loss) -> Loss:

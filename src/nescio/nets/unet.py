@@ -1,6 +1,6 @@
 """A U-Net for label maps (Ronneberger et al., 2015), with dropout in the middle.
 
-The dropout of whole channels stands where Bayesian SegNet found it best (Kendall et al., 2017): around
+Dropout of whole channels stands where Bayesian SegNet found it best (Kendall et al., 2017): around
 the deepest level. MC dropout then computes the way down once for all passes.
 """
 
@@ -29,8 +29,8 @@ def unet(
 
     It returns `(N, outputs, H, W)`, class logits for each pixel; `inputs` of any other height and
     width run as well. Each level has half the size of the one above and twice the channels, `width`
-    at the top; two 3x3 convolutions with BatchNorm on the way down and two on the way up. Dropout of
-    whole channels stands before and after the deepest level.
+    at the top; two 3x3 convolutions with BatchNorm on the way down and two on the way up. Dropout
+    of whole channels stands before and after the deepest level.
     stem: pixels are read and answered in blocks of this size: 2 takes about a third of the time.
 
         unet((3, 90, 120), 11, width=16, dropout=0.3)
@@ -38,8 +38,8 @@ def unet(
     channels, _, _ = image_shape("unet", inputs)
     if min(*inputs, outputs, width, depth, stem) < 1:
         raise NescioError(
-            f"sizes must be positive, got inputs {tuple(inputs)}, outputs {outputs}, width {width}, "
-            f"depth {depth} and stem {stem}"
+            f"sizes must be positive, got inputs {tuple(inputs)}, outputs {outputs}, "
+            f"width {width}, depth {depth} and stem {stem}"
         )
     widths = [width * 2**level for level in range(depth)]
     return UNet(channels * stem**2, outputs * stem**2, widths, check_dropout(dropout), stem)
