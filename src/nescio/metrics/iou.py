@@ -1,4 +1,4 @@
-"""Intersection over union of the classes of label maps (Jaccard, 1912), the measure of PASCAL VOC."""
+"""Intersection over union of the classes of label maps (Jaccard, 1912), as PASCAL VOC measures."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,9 @@ class IoU:
         """
         hits = self.confusion.diagonal()
         union = self.confusion.sum(0) + self.confusion.sum(1) - hits
-        absent = np.full(len(hits), np.nan)
-        return np.divide(hits, union, out=absent, where=union > 0)
+        found: Floats = np.full(len(hits), np.nan)
+        np.divide(hits, union, out=found, where=union > 0)
+        return found
 
     @property
     def mean(self) -> float:
@@ -97,7 +98,7 @@ def _size(given: NDArray[Any], truth: NDArray[Any], classes: int | None) -> int:
     if least < 0 or (classes is not None and most >= classes):
         upper = "" if classes is None else f"..{classes - 1}"
         raise NescioError(
-            f"`predicted` and `labels` must be classes from 0{upper}, got {least}..{most}; renumber "
-            "them, give classes=, or name the label to leave out by ignore_index"
+            f"`predicted` and `labels` must be classes from 0{upper}, got {least}..{most}; "
+            "renumber them, give classes=, or name the label to leave out by ignore_index"
         )
     return most + 1 if classes is None else classes

@@ -1,4 +1,4 @@
-"""CamVid, road scenes with a class for each pixel (Brostow et al., 2009), in the split of SegNet."""
+"""CamVid, road scenes with a class for each pixel (Brostow et al., 2009), as SegNet split them."""
 
 from pathlib import Path
 
