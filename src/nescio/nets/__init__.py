@@ -37,3 +37,4 @@ from nescio.nets.reading import selected as selected
 from nescio.nets.recurrent import gru as gru
 from nescio.nets.recurrent import lstm as lstm
 from nescio.nets.stack import Stack as Stack
+from nescio.nets.unet import unet as unet
