@@ -158,12 +158,19 @@ class Recurrent(nn.Module):
             )
         return steps, marks
 
+    def reads(self, shape: Sequence[int]) -> bool:
+        """Whether it reads sequences of this shape."""
+        if self.channels is None:
+            return len(shape) == 1
+        return len(shape) == 2 and shape[0] == self.channels + self.marked
+
     def _check_shape(self, x: Tensor) -> None:
-        rows = (self.channels or 0) + self.marked
-        if x.ndim != 4 or x.shape[2] != rows:
-            said = f"{self.channels} channels and one that marks steps" if self.marked else "its"
+        if not self.reads(x.shape[2:]):
+            rows = (self.channels or 0) + self.marked
+            said = ", the last of which marks steps" * self.marked
             raise NescioError(
-                f"the network reads sequences (N, {rows}, length), {said}; got {tuple(x.shape[1:])}"
+                f"the network reads sequences (N, {rows}, length) of {rows} channels{said}; got "
+                f"{tuple(x.shape[1:])}"
             )
 
     def _embedded(self, tensors: Mapping[str, Tensor], x: Tensor, drop: Drop) -> Tensor:

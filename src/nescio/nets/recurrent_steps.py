@@ -24,7 +24,7 @@ class LayerWeights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class RecurrentCell:
     """How a state follows from the one before."""
 
     gates: int
@@ -51,13 +51,17 @@ def _gru(weights: LayerWeights, entering: Tensor, hidden: Tensor, state: State) 
 
 
 CELLS = {
-    "lstm": Cell(gates=4, parts=2, step=_lstm),
-    "gru": Cell(gates=3, parts=1, step=_gru),
+    "lstm": RecurrentCell(gates=4, parts=2, step=_lstm),
+    "gru": RecurrentCell(gates=3, parts=1, step=_gru),
 }
 
 
 def unrolled(
-    cell: Cell, weights: LayerWeights, steps: Tensor, marks: Tensor, state_mask: Tensor | None
+    cell: RecurrentCell,
+    weights: LayerWeights,
+    steps: Tensor,
+    marks: Tensor,
+    state_mask: Tensor | None,
 ) -> list[Tensor]:
     """The hidden states `(M, N, H)` after each of the steps `(M, N, L, F)`.
 

@@ -107,7 +107,10 @@ class Stack:
 
         Sequences are scaled by channel, `(channels, 1)`.
         """
-        flat = len(features) == 1 or isinstance(_first(self.net), (nn.Flatten, Recurrent))
+        first = _first(self.net)
+        flat = len(features) == 1 or isinstance(first, nn.Flatten)
+        if isinstance(first, Recurrent):
+            flat = first.reads(features)
         shapes = ((), tuple(features), (*features[:1], 1))
         return self.stacked and flat and all(s in shapes for s in self._scalings)
 

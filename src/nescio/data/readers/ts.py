@@ -36,7 +36,7 @@ class TsFile:
     @property
     def length(self) -> int:
         """The number of steps of the longest sequence."""
-        return max(one.shape[1] for one in self.sequences)
+        return max(int(one.shape[1]) for one in self.sequences)
 
     def part(self, classes: Sequence[str], length: int) -> Part:
         """Inputs `(N, channels + 1, length)` and labels by their index in `classes`."""
