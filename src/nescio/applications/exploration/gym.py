@@ -46,7 +46,8 @@ class GymEnvironment:
         """Observations in Gymnasium's units `(..., names)` as networks read them."""
         low, high = torch.tensor(self.ranges, dtype=torch.float64).T
         values = torch.as_tensor(np.asarray(observations), dtype=torch.float64)
-        return (2 * (values - low) / (high - low) - 1).float()
+        scaled: Tensor = 2 * (values - low) / (high - low) - 1
+        return scaled.float()
 
 
 def cart_pole() -> GymEnvironment:

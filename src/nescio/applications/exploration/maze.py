@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ class Maze:
     name = "maze"
     actions = len(WHEELS)
     shape = (len(EYES) * len(KINDS),)
-    solved: float | None = None
+    solved = None
     window = 10
     continuing = True
 
@@ -81,7 +82,7 @@ class MazeRuns:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        arrays = {name: state[name].numpy().copy() for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: state[name].numpy().copy() for name in _ARRAYS}
         points = {name: arrays[name].view(complex)[..., 0] for name in ("at", "items")}
         self.world = replace(self.world, **arrays | points)
 

@@ -29,8 +29,8 @@ STOCK, TRIES = 512, 8  # items drawn at once, and positions tried for each
 def _walls() -> Array:
     """Ends of the walls: the outer box, and two rooms that are open below."""
     box = [(EDGE, EDGE), (WIDTH - EDGE, EDGE), (WIDTH - EDGE, HEIGHT - EDGE), (EDGE, HEIGHT - EDGE)]
-    rooms = [[(x, 100), (x, 400), (x + 200, 400), (x + 200, 100)] for x in (100, 400)]
-    ways = [[*box, box[0]], *rooms]
+    rooms = [[(x, 100.0), (x, 400.0), (x + 200, 400.0), (x + 200, 100.0)] for x in (100.0, 400.0)]
+    ways: list[list[tuple[float, float]]] = [[*box, box[0]], *rooms]
     ends = [pair for way in ways for pair in pairwise(way)]
     return np.array(ends, dtype=float).view(complex)[..., 0]  # (W, 2)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = Any  # of numpy: complex, real, integer or bool
 
 
 def to_walls(start: Array, way: Array, walls: Array) -> Array:
@@ -37,8 +37,7 @@ def from_walls(points: Array, walls: Array) -> Array:
     along = walls[:, 1] - walls[:, 0]
     between = points[..., None] - walls[:, 0]  # (..., W)
     share = np.clip((between * along.conj()).real / np.abs(along) ** 2, 0, 1)
-    nearest: Array = np.abs(between - share * along).min(-1)
-    return nearest
+    return np.abs(between - share * along).min(-1)
 
 
 def cross(first: Array, second: Array) -> Array:
