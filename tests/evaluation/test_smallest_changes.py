@@ -174,7 +174,7 @@ def test_bad_options(options, message):
 
 def test_bad_data():
     net, x, y = linear()
-    with pytest.raises(NescioError, match="answered rightly"):
+    with pytest.raises(NescioError, match="answered correctly"):
         smallest_changes(net, (x, (y + 1) % 4))
     with pytest.raises(NescioError, match="radius"):
         adversarial_examples(net, (x, y), radius=0.0)

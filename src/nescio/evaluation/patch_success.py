@@ -20,7 +20,7 @@ from nescio.nets import Output
 class PatchSuccess:
     """Shares of images that a patch misleads, each image in one fresh view.
 
-    Images count that are answered rightly without the patch; with a target, those of other classes.
+    Images count that are answered correctly without the patch; with a target, those of other classes.
     """
 
     target: int | None
@@ -64,7 +64,7 @@ def patch_success(
         counts &= y != patch.target
     if not counts.any():
         raise NescioError(
-            f"none of the {len(x)} images counts: they must be answered rightly, and not be of the "
+            f"none of the {len(x)} images counts: they must be answered correctly, and not be of the "
             "target class"
         )
     one, other = (

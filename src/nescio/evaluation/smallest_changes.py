@@ -26,14 +26,14 @@ CONFIDENT = 2.0  # times the smallest change: how far an example may go
 
 @dataclass(frozen=True, kw_only=True)
 class SmallestChanges:
-    """For samples that are answered rightly, the smallest change found that flips the answer.
+    """For samples with correct answers, the smallest change found that flips the answer.
 
     A size is that of a flip that was found and checked; a smaller one may exist. None: none was
     found.
     """
 
     norm: str
-    tried: int  # samples that were looked at to find right answers
+    tried: int  # samples that were looked at to find correct answers
     sample: tuple[int, ...]  # in the data
     label: tuple[int, ...]
     flipped_to: tuple[int | None, ...]
@@ -66,7 +66,7 @@ class SmallestChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialExample:
-    """An input that is answered rightly, and a small change of it that is confidently wrong."""
+    """An input that is answered correctly, and a small change of it that is confidently wrong."""
 
     sample: int  # in the data
     label: int
@@ -90,12 +90,12 @@ def smallest_changes(
     output: Output = None,
     seed: int = 0,
 ) -> SmallestChanges:
-    """The smallest change of each input, found by attacks, that flips a right answer.
+    """The smallest change of each input, found by attacks, that flips a correct answer.
 
     `smallest_changes(net, (x, y)).median`. The size is bisected for each sample by itself; the
     changed input is then brought back as near to the input as it stays flipped.
 
-    data: inputs and labels; `samples` of those that are answered rightly are drawn. norm: "linf"
+    data: inputs and labels; `samples` of those that are answered correctly are drawn. norm: "linf"
     (the largest change of a feature), "l2" or "l1", in units of the range of the data: for images
     of all pixels, for tables of each feature. steps: of each attack. head, output: as for
     `nescio.audit`.
@@ -131,7 +131,7 @@ def adversarial_examples(
     output: Output = None,
     seed: int = 0,
 ) -> tuple[AdversarialExample, ...]:
-    """Inputs that are answered rightly, each changed until the answer is confidently wrong.
+    """Inputs that are answered correctly, each changed until the answer is confidently wrong.
 
     radius: the largest change, as a share of the range of the data; by default twice the smallest
     change of each input that flips its answer. An input that cannot be flipped is left out. Other
@@ -168,7 +168,7 @@ def adversarial_examples(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Balls:
-    """Inputs in units of their range, each with a ball of its own, and who answers."""
+    """Inputs in units of their range, each with a separate ball, and who answers."""
 
     predictor: Predictor
     center: Tensor  # (N, ...) in [0, 1]
@@ -251,7 +251,7 @@ def _drawn(
     head: Head | str | None,
     output: Output,
 ) -> tuple[_Balls, Tensor, int]:
-    """Samples that are answered rightly, drawn; their indices, and how many were looked at."""
+    """Samples that are answered correctly, drawn; their indices, and how many were looked at."""
     norm_named(norm)
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise NescioError(f"the number of samples must be whole, at least 1, got {samples!r}")
@@ -260,14 +260,15 @@ def _drawn(
     read = with_head(source, data, head=head, output=output)
     predictor: Predictor = plain(read) if isinstance(read, nn.Module) else read
     order = torch.randperm(len(x), generator=generator(seed, "stability"))
-    rows, tried = [], 0
-    while tried < len(x) and sum(map(len, rows)) < samples:
+    right, tried = order[:0], 0
+    while tried < len(x) and len(right) < samples:
         some = order[tried : tried + 2 * samples]
         tried += len(some)
-        rows.append(some[see(predictor, as_batch(x[some])).labels == y[some]])
-    chosen = torch.cat(rows)[:samples].sort().values
+        found = see(predictor, as_batch(x[some])).labels == y[some]
+        right = torch.cat([right, some[found]])
+    chosen = right[:samples].sort().values
     if not len(chosen):
-        raise NescioError(f"none of the {len(x)} samples is answered rightly: nothing to flip")
+        raise NescioError(f"none of the {len(x)} samples is answered correctly: nothing to flip")
     units = ranges.units_of(x)
     center = units.shares(as_batch(x[chosen]))
     balls = _Balls(predictor=predictor, center=center, labels=y[chosen], units=units, norm=norm)
