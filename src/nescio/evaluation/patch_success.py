@@ -20,7 +20,7 @@ from nescio.nets import Output
 class PatchSuccess:
     """Shares of images that a patch misleads, each image in one fresh view.
 
-    Images count that are answered correctly without the patch; with a target, those of other classes.
+    Images count that are answered correctly without it; with a target, those of other classes.
     """
 
     target: int | None
@@ -64,8 +64,8 @@ def patch_success(
         counts &= y != patch.target
     if not counts.any():
         raise NescioError(
-            f"none of the {len(x)} images counts: they must be answered correctly, and not be of the "
-            "target class"
+            f"none of the {len(x)} images counts: they must be answered correctly, and not be "
+            "of the target class"
         )
     one, other = (
         _misled(patch.target, _answers(predictor, x, _shown(own, views, seed)), y)[counts]
