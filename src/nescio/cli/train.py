@@ -33,8 +33,8 @@ from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded, needed_by
-from nescio.training.recipe import Recipe
-from nescio.training.train import train as train_model
+from nescio.training import Recipe
+from nescio.training import train as train_model
 
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn

@@ -15,6 +15,11 @@ from nescio.evaluation.explain import Suspect as Suspect
 from nescio.evaluation.explain import explain as explain
 from nescio.evaluation.explain import remark as remark
 from nescio.evaluation.explain import suspects as suspects
+from nescio.evaluation.generalization import Rademacher as Rademacher
+from nescio.evaluation.generalization import RandomLabels as RandomLabels
+from nescio.evaluation.generalization import fit_random_labels as fit_random_labels
+from nescio.evaluation.generalization import linear_rademacher as linear_rademacher
+from nescio.evaluation.generalization import rademacher as rademacher
 from nescio.evaluation.label_audit import LabelAudit as LabelAudit
 from nescio.evaluation.label_audit import audit_labels as audit_labels
 from nescio.evaluation.label_audit import label_quality as label_quality
