@@ -14,7 +14,7 @@ from nescio.core import NescioError, generator
 class Bandit:
     """Arms whose mean rewards differ; of a contextual one, they are linear in the observation.
 
-    Each run has means of its own, standard normal. An episode is one pull.
+    Each run has its own means, standard normal. An episode is one pull.
 
     actions: the number of arms. features: of the observation, standard normal numbers that tell
     the means in this episode; 0: the means are always the same. noise: the standard deviation of

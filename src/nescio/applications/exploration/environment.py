@@ -33,7 +33,7 @@ class Runs(Protocol):
 
 @runtime_checkable
 class ContinuingRuns(Runs, Protocol):
-    """Runs that never begin anew, so that their state is a part of what is saved."""
+    """Runs that begin only once, so that their state is a part of what is saved."""
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on, but the seeds."""

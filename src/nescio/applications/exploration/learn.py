@@ -12,7 +12,7 @@ from torch import nn
 
 from nescio.applications.exploration.agents import Agent
 from nescio.applications.exploration.environment import Environment
-from nescio.applications.exploration.learner import FILE, Learner, learner
+from nescio.applications.exploration.learner import FILE, QLearner, learner
 from nescio.applications.exploration.rewards import Rewards
 from nescio.core import NescioError, make_folder, owned
 from nescio.core import progress as progress_bar
@@ -60,7 +60,7 @@ def learn(
         return _run(state, episodes, folder, progress)
 
 
-def _run(state: Learner, episodes: int, folder: Path | None, show: bool | None) -> Rewards:
+def _run(state: QLearner, episodes: int, folder: Path | None, show: bool | None) -> Rewards:
     saved = len(state.rewards)
     last = monotonic()
     with progress_bar(episodes, repr(state.agent.name), show=show) as advance:
@@ -78,7 +78,7 @@ def _run(state: Learner, episodes: int, folder: Path | None, show: bool | None) 
     return found.first(episodes)
 
 
-def of_learner(state: Learner) -> Rewards:
+def of_learner(state: QLearner) -> Rewards:
     """The rewards of all episodes so far."""
     if not state.rewards:
         raise NescioError("no episode was played yet")

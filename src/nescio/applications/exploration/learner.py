@@ -2,7 +2,7 @@
 
 An episode is played by all runs, with the networks as they are; then come the updates. Every draw
 is a function of (seed, run, episode), so a run in a stack is the run alone, and a state that was
-saved and loaded goes on to the same bits.
+saved and loaded resumes to the same bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def learner(
     seed: int = 0,
     run: str | Path | None = None,
     **options: Any,
-) -> "Learner":
+) -> "QLearner":
     """An agent at the beginning, or where the folder `run` has it.
 
     environment, agent, seeds, make_net, seed, run, options: as for `learn`.
@@ -70,7 +70,7 @@ def learner(
     how: dict[str, Any] = {"members": members, "loss": td_loss()}
     networks = nescio.stepper(make, learning_rate=rule.learning_rate, seed=seed, **how)
     priors = nescio.stepper(make, seed=derive(seed, "prior"), **how)
-    state = Learner(
+    state = QLearner(
         environment=environment,
         agent=agent,
         rule=rule,
@@ -99,7 +99,7 @@ def _numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Learner:
+class QLearner:
     """S runs and their networks; made by `learner`, changed by `episode`."""
 
     environment: Environment
@@ -121,7 +121,7 @@ class Learner:
 
     def __repr__(self) -> str:
         what = f"{self.agent.name} on {self.environment.name}"
-        return f"Learner({what}, {len(self.seeds)} seeds, {len(self.rewards)} episodes)"
+        return f"QLearner({what}, {len(self.seeds)} seeds, {len(self.rewards)} episodes)"
 
     @cached_property
     def _stack(self) -> Stack:
