@@ -214,3 +214,54 @@ def test_options_that_make_no_sense_are_refused():
         learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(5, 3))
     with pytest.raises(NescioError, match="inputs"):
         learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(4, 2))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk along a line that never ends: the reward is how far it is."""
+
+    name, actions, shape, steps = "walk", 2, (1,), 5
+    solved, window, continuing = None, 1, True
+
+    def start(self, seeds):
+        return WalkRuns(torch.zeros(len(seeds)))
+
+
+@dataclass
+class WalkRuns:
+    place: torch.Tensor
+
+    def reset(self, episode):
+        return self.place[:, None]
+
+    def step(self, actions):
+        self.place = self.place + actions - 0.5
+        return self.place[:, None], self.place, torch.zeros(len(self.place), dtype=torch.bool)
+
+    def state(self):
+        return {"place": self.place}
+
+    def restore(self, state):
+        self.place = state["place"]
+
+
+def test_a_world_that_continues_is_a_part_of_the_state(tmp_path):
+    options = {"seeds": 2, **SMALL}
+    whole = learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=6, **options)
+    learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=3, run=tmp_path, **options)
+    found = learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=6, run=tmp_path, **options)
+    np.testing.assert_array_equal(found.rewards, whole.rewards)
+    assert whole.rewards[:, 3:].any()
+
+
+def test_runs_that_ended_wait_and_store_nothing_more():
+    state = learner(Chain(length=3), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
+    rewards = state.episode()
+    replay = state.replay.state()
+    for run in range(6):
+        count = int(replay["count"][run])
+        stored = replay["reward"][run, :count]
+        assert float(stored.double().sum()) == pytest.approx(float(rewards[run]))
+        assert replay["ended"][run, : count - 1].sum() == 0
+        assert bool(replay["ended"][run, count - 1]) == (rewards[run] >= 1)
+    assert len(set(replay["count"].tolist())) > 1
