@@ -38,9 +38,9 @@ INTRODUCTION = (
     f"{PATIENCE} epochs without a better NLL) and which share of units to drop, of "
     f"{' and '.join(f'{share:g}' for share in SHARES)}. Where there is a single channel, inputs "
     "are not dropped: a tied mask would erase the sequence. GunPoint is read with the mean of "
-    f"every {TOGETHER} steps. Predictions are means over {FULL.passes} passes of MC dropout, from the "
-    "last state. Intervals are those of the mean over seeds (95 %, Student's t), and differences "
-    "are paired."
+    f"every {TOGETHER} steps. Predictions are means over {FULL.passes} passes of MC dropout, from "
+    "the last state. Intervals are those of the mean over seeds (95 %, Student's t), and "
+    "differences are paired."
 )
 
 
