@@ -249,11 +249,11 @@ def pixelation(*, share: float = 0.16) -> Shifted:
     return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", change)
 
 
-def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
+def warp(x: Tensor, turn: Tensor, move: Tensor, *, beyond: str = "zeros") -> Tensor:
     """Images whose pixel at position q is that of `x` at `turn (q - middle) + middle - move`.
 
-    Bilinear between pixels, zeros beyond the edge. Positions are (column, row) in pixels; turn:
-    (N, 2, 2); move: (N, 2).
+    Bilinear between pixels. Positions are (column, row) in pixels; turn: (N, 2, 2); move: (N, 2).
+    beyond: what is beyond the edge, "zeros", or "border" for the nearest pixel of the image.
     """
     height, width = x.shape[2:]
     kind: Any = {"dtype": x.dtype, "device": x.device}
@@ -264,7 +264,7 @@ def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
     read = turned - move.to(**kind)[:, None, None]
     scale = torch.tensor([max(width - 1, 1), max(height - 1, 1)], **kind) / 2
     grid = read / scale  # -1 and 1 are the middles of the outermost pixels
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode=beyond, align_corners=True)
 
 
 @corruptions.register
