@@ -21,8 +21,8 @@ from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
 from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
 
-OF_MAPS = ("answered", "selective_risk")
-SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage")
+SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
+    "answered", "selective_risk")  # fmt: skip
 
 
 # fmt: off
@@ -165,16 +165,7 @@ def guard(
     click.echo(str(made))
     about = described(made)
     if test is not None:
-        with opt.warnings_as_notes():
-            about["test"] = made(test[0]).summary(test[1])
-        click.echo(f"tried on {data_name}:")
-        for name, value in about["test"].items():
-            shown = (
-                "-"
-                if value is None
-                else format(value, ".2%" if name in SHARES + OF_MAPS else ".6g")
-            )
-            click.echo(f"  {name:<14} {shown}")
+        about["test"] = _tried(made, test, f"tried on {data_name}:")
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
     net = ""
@@ -184,6 +175,17 @@ def guard(
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     result = "maps.npz" if maps else "decisions.csv"
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _tried(made: Any, test: Any, title: str) -> dict[str, Any]:
+    """What a new guard does with labeled test data, as numbers that are also printed."""
+    with opt.warnings_as_notes():
+        found: dict[str, Any] = made(test[0]).summary(test[1])
+    click.echo(title)
+    for name, value in found.items():
+        shown = "-" if value is None else format(value, ".2%" if name in SHARES else ".6g")
+        click.echo(f"  {name:<14} {shown}")
+    return found
 
 
 def _guard_labels(

@@ -11,8 +11,8 @@ has an expected loss of at most `risk` on a further image. With a confidence, th
 must be so small that a test by Hoeffding's and Bentkus' inequalities rejects a larger expectation
 (Bates et al., 2021). Both are a limit of the mean loss, and t is the largest threshold within it.
 
-The share of wrong ones *among the answered* pixels is no such loss: answering one more pixel that
-is right makes it smaller, so it does not rise with t, and neither theorem bounds it.
+The share of wrong ones *among the answered* pixels is another matter: answering one more pixel
+that is right makes it smaller, so it does not rise with t, and neither theorem bounds it.
 """
 
 import math
