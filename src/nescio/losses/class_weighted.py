@@ -33,7 +33,7 @@ def class_weighted(base: Loss, weights: Sequence[float]) -> Loss:
             raise NescioError(
                 f"{len(table)} weights for labels up to {int(batch.y.max())}; give one per class"
             )
-        own = table.to(batch.x)[batch.y.long()]
+        own = table.to(batch.low)[batch.y.long()]
         return base.step(forward, replace(batch, weight=batch.weighing(own)), rng)
 
     text = f"class_weighted({base.description}, {table.tolist()})"
