@@ -34,3 +34,5 @@ from nescio.nets.reading import reads_tokens as reads_tokens
 from nescio.nets.reading import refusing_shapes as refusing_shapes
 from nescio.nets.reading import returning as returning
 from nescio.nets.reading import selected as selected
+from nescio.nets.scattering import Scattering as Scattering
+from nescio.nets.scattering import scattering as scattering
