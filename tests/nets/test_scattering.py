@@ -104,6 +104,8 @@ def test_the_network_trains_saves_and_is_bounded(tmp_path):
     assert torch.allclose(again(x).probs, model(x).probs)
     bound = product_bound(model, x).bound
     assert (sampled_lipschitz(model, x, draws=50).bound <= bound).all()
+    with pytest.raises(NescioError, match="bounded in the norm .l2. only"):
+        product_bound(model, x, norm="linf")
     with pytest.raises(NescioError, match="a scattering transform is not piecewise affine"):
         local_lipschitz(model, x)
 

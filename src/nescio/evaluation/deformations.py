@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from nescio.conformal import binomial_interval
 from nescio.core import DataSet, NescioError, Row, as_inputs, unknown
-from nescio.core.registry import corruptions
-from nescio.data.corruptions import Shifted
+from nescio.data import corruptions
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.geometry import product_bound
 from nescio.geometry.tracing.instances import Instance, Source, instances
@@ -78,7 +77,9 @@ def deformations(
     )
 
 
-def _shifts(kind: str, sizes: Sequence[float] | None, seed: int) -> dict[float, Shifted | None]:
+def _shifts(
+    kind: str, sizes: Sequence[float] | None, seed: int
+) -> dict[float, corruptions.Shifted | None]:
     """The deformations by size, from none on."""
     if kind not in KINDS:
         raise NescioError(unknown("deformation", kind, KINDS))
@@ -88,17 +89,14 @@ def _shifts(kind: str, sizes: Sequence[float] | None, seed: int) -> dict[float, 
         raise NescioError(f"sizes must be finite numbers from 0 up, got {sizes}")
     if kind == "warping" and max(given) >= 1:
         raise NescioError(f"an image that is stretched by 1 or more folds, got sizes {sizes}")
+    make = getattr(corruptions, kind)
     drawn = {} if kind == "rotation" else {"seed": seed}
-    found = {
-        float(size): corruptions[kind](**{option: size}, **drawn)
-        for size in sorted(set(given))
-        if size
-    }
+    found = {float(size): make(**{option: size}, **drawn) for size in sorted(set(given)) if size}
     return {0.0: None, **found}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Subject:
+class Deformed:
     """A network and what it answers on images as they are."""
 
     name: str
@@ -109,11 +107,11 @@ class Subject:
     bound: float | None
 
 
-def _subject(name: str, source: Source, images: Tensor) -> Subject:
+def _subject(name: str, source: Source, images: Tensor) -> Deformed:
     members = instances(source)
     before = [_outputs(one, images) for one in members]
     variance = sum(_variance(outputs) for outputs in before)
-    return Subject(
+    return Deformed(
         name=name,
         members=members,
         before=before,
@@ -123,7 +121,7 @@ def _subject(name: str, source: Source, images: Tensor) -> Subject:
     )
 
 
-def _numbers(subject: Subject, images: Tensor, moved: Tensor) -> dict[str, Interval | float]:
+def _numbers(subject: Deformed, images: Tensor, moved: Tensor) -> dict[str, Interval | float]:
     """How far the outputs move when the images do."""
     after = [_outputs(one, moved) for one in subject.members]
     steps = [(a - b).flatten(1) for a, b in zip(after, subject.before, strict=True)]
@@ -132,7 +130,7 @@ def _numbers(subject: Subject, images: Tensor, moved: Tensor) -> dict[str, Inter
         "change": bootstrap_mean(torch.cat(steps, 1).norm(dim=1) / unit)
     }
     if subject.labels is not None:
-        flipped = int((_labels(after) != subject.labels).sum())
+        flipped = int((_answers(after) != subject.labels).sum())
         found["flipped"] = binomial_interval(flipped, len(images))
     if subject.bound is not None:
         distance = (moved.double() - images.double()).flatten(1).norm(dim=1).mean()
@@ -156,8 +154,10 @@ def _variance(outputs: Tensor) -> float:
 
 def _labels(outputs: Sequence[Tensor]) -> Tensor | None:
     """The labels of the members together; None where outputs are not one number per class."""
-    if outputs[0].ndim != 2 or outputs[0].shape[1] < 2:
-        return None
+    return _answers(outputs) if outputs[0].ndim == 2 and outputs[0].shape[1] > 1 else None
+
+
+def _answers(outputs: Sequence[Tensor]) -> Tensor:
     return torch.stack([one.softmax(1) for one in outputs]).mean(0).argmax(1)
 
 

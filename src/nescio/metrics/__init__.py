@@ -6,6 +6,7 @@ from nescio.metrics.binning import ece as ece
 from nescio.metrics.binning import reliability as reliability
 from nescio.metrics.bootstrapping import bootstrap_metric as bootstrap_metric
 from nescio.metrics.bootstrapping import bootstrap_selective as bootstrap_selective
+from nescio.metrics.bootstrapping import metric_test as metric_test
 from nescio.metrics.bootstrapping import selective_test as selective_test
 from nescio.metrics.calibration_errors import Decomposition as Decomposition
 from nescio.metrics.calibration_errors import brier_decomposition as brier_decomposition

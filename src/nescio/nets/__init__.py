@@ -36,3 +36,4 @@ from nescio.nets.reading import returning as returning
 from nescio.nets.reading import selected as selected
 from nescio.nets.scattering import Scattering as Scattering
 from nescio.nets.scattering import scattering as scattering
+from nescio.nets.stack import Stack as Stack

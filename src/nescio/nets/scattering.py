@@ -92,7 +92,7 @@ class Scattering(nn.Module):
     def expansion(self) -> float:
         """A bound on its Lipschitz constant: 1, up to the rounding of the filters."""
         largest = energies(self.low.double(), self.high.double()).max().clamp(min=1)
-        return float(largest) ** 1.5  # three layers of filters
+        return math.pow(float(largest), 1.5)  # three layers of filters
 
     def forward(self, x: Tensor) -> Tensor:
         return scattering_coefficients(x, self)
@@ -104,7 +104,8 @@ class Scattering(nn.Module):
 def scattering_coefficients(x: Tensor, front: Scattering) -> Tensor:
     """The coefficients of images, in Fourier space; other tensors may handle it their own way."""
     if has_torch_function_unary(x):
-        return handle_torch_function(scattering_coefficients, (x,), x, front)  # type: ignore[no-any-return]
+        handled: Tensor = handle_torch_function(scattering_coefficients, (x,), x, front)
+        return handled
     step = 2**front.scales
     height, width = front.low.shape
     rows, columns = x.shape[-2:]
@@ -127,7 +128,8 @@ def scattering_coefficients(x: Tensor, front: Scattering) -> Tensor:
 
 def _moduli(images: Tensor, wavelets: Tensor) -> Tensor:
     """The moduli of images `(..., 1, H', W')` filtered by wavelets `(K, H', W')`."""
-    return torch.fft.ifft2(torch.fft.fft2(images) * wavelets).abs()
+    found: Tensor = torch.fft.ifft2(torch.fft.fft2(images) * wavelets).abs()
+    return found
 
 
 def _averages(low: Tensor, step: int) -> Tensor:
@@ -135,7 +137,7 @@ def _averages(low: Tensor, step: int) -> Tensor:
 
     The Gaussian is a product of one along columns and one along rows.
     """
-    kernel = torch.fft.ifft(low).real
+    kernel: Tensor = torch.fft.ifft(low).real
     at = torch.arange(step, len(low) - step, step)
     return kernel[(at[:, None] - torch.arange(len(low))) % len(low)]
 

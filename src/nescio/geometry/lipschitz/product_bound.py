@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from nescio.core import NescioError
 from nescio.geometry.affine_maps import gradients
 from nescio.geometry.lipschitz.norms import check_norm, operator_norm
 from nescio.geometry.tracing.domain import Bend, Domain, Function, Linear, Part
@@ -75,7 +76,7 @@ def _telling(net: nn.Module, names: Any, domain: "Stretch") -> Iterator[None]:
             one.remove()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Base:
     """A tensor of the network that changes by at most `constant` times the change of the input.
 
@@ -176,9 +177,11 @@ class Stretch(Domain):
         return self.curve(part, "", steepest)
 
     def curve(self, part: Part, name: str, steepest: float) -> Part:  # noqa: ARG002
-        return replace(part, error=Base(part.error.constant * steepest, part.error.features))
+        return replace(part, error=_base(part.error.constant * steepest, part.error.features))
 
-    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:  # noqa: ARG002
+    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:
+        if self.norm != "l2":
+            raise NescioError(f'{name} is bounded in the norm "l2" only, asked for {self.norm!r}')
         self.factors.append((self.layer, factor))
         return self._fresh(self.constant([part]) * factor, shape)
 
@@ -186,11 +189,15 @@ class Stretch(Domain):
         return self._fresh(self.constant(parts), parts[0].features)
 
     def _fresh(self, constant: float, features: Sequence[int]) -> Part:
-        return self._whole(Base(constant, tuple(features)))
+        return self._whole(_base(constant, features))
 
     def _whole(self, base: Base) -> Part:
         units = 1 + torch.arange(torch.Size(base.features).numel(), dtype=torch.float64)
         return self.made(Part(units.reshape(1, 1, *base.features), error=base))
+
+
+def _base(constant: float, features: Sequence[int]) -> Base:
+    return Base(constant=constant, features=tuple(features))
 
 
 def _after(part: Part, function: Function, features: Sequence[int], constant: float) -> Base:
@@ -203,7 +210,7 @@ def _after(part: Part, function: Function, features: Sequence[int], constant: fl
         with_constant = torch.cat([x.new_zeros(len(x), 1), x.flatten(1)], 1)
         return function(with_constant[:, units])
 
-    return Base(constant, tuple(features), base.origin or base, composed)
+    return replace(_base(constant, features), origin=base.origin or base, function=composed)
 
 
 def _takes(function: Callable[[Tensor], Tensor], units: Tensor, taken: Tensor) -> bool:
