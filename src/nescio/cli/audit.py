@@ -40,7 +40,7 @@ from nescio.models import (
     with_head,
 )
 from nescio.nets.factory import is_scaled, made_by, rebuild
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 EPOCHS = 20  # of a recipe beside an audited network
 

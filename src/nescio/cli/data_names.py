@@ -28,8 +28,7 @@ from nescio.data.readers import (
 from nescio.data.readers.stream import first_of
 from nescio.guards import Guard, RegressionGuard
 from nescio.models import encoding_of, innermost
-from nescio.training.loop import Pair
-from nescio.training.recipe import Source
+from nescio.training import Pair, Source
 
 
 def dataset_named(text: str, **options: Any) -> Dataset:

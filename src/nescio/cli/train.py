@@ -33,8 +33,8 @@ from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
 from nescio.nets import encoded, needed_by
-from nescio.training.recipe import Recipe
-from nescio.training.train import train as train_model
+from nescio.training import Recipe
+from nescio.training import train as train_model
 
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
@@ -43,6 +43,7 @@ AUGMENTS = {
     "mirrors": (augmentation.mirrors, None),
     "noise": (augmentation.noise, float),
     "affine": (augmentation.affine, float),
+    "colors": (augmentation.colors, float),
 }
 
 
@@ -74,7 +75,8 @@ PARAMETERS = [
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
         "width of 2 pixels instead of 4; affine=15 for rotations up to 15 degrees, small shears, "
-        "scalings and shifts; noise=0.1 for noise on any inputs.  [default: none]",
+        "scalings and shifts; colors=0.2 for brightness, contrast and tint; noise=0.1 for noise on "
+        "any inputs.  [default: none]",
         metavar="NAMES"),
     option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
     option("--patience", "Stop a member after this number of epochs without a better validation "
@@ -82,7 +84,8 @@ PARAMETERS = [
     option("--standardize", "Scale inputs by the mean and the standard deviation of the training "
         "data.", is_flag=True),
     option("--ignore-index", "The label of what is left out, which is not one of the classes: "
-        "pixels of a label map y (N, H, W) without a class.  [default: none]", type=int),
+        "pixels of a label map y (N, H, W) without a class.  [default: that of a data set with a "
+        "name, otherwise none]", type=int),
     option("--standardize-targets", "Learn the targets of a regression scaled by their mean and "
         "standard deviation; predictions are in the units of the targets.", is_flag=True),
     option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
@@ -115,6 +118,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
     nescio train deep_ensemble --data streets.npz --ignore-index 255 --run runs/streets
+    nescio train dropout --data camvid --net unet --head gaussian_logits --run runs/camvid \
+      --augment mirrors,colors --batch-size 8
     nescio train mean_teacher --data half_moons --labels 6 --unlabeled half_moons --run runs/few \
       --augment noise=0.1 --batch-size 0 --unlabeled-size 100 --epochs 500
 
@@ -160,6 +165,7 @@ def run_recipe(
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
+    ignore_index = dataset.ignore_index  # a data set with a name may have one of its own
     others = None if unlabeled is None else unlabeled_inputs(unlabeled, dataset, table or {})
     dataset = few_labels(dataset, labels, seed)
     if not len(dataset.train[0]):
@@ -273,7 +279,7 @@ def _factory(
         return _reading_tables(factory_named(name), dataset)
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
-    outputs = dataset.classes or head.width * dataset.train[1].shape[1]
+    outputs = head.width * (dataset.classes or dataset.train[1].shape[1])
     outputs = 1 if head.name == "binary" else outputs
     if recipe.net is not None and name not in (None, recipe.net):
         raise NescioError(
@@ -321,9 +327,8 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
             steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
         except (TypeError, ValueError):
             raise NescioError(
-                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, noise or "
-                "noise=DEVIATION, got "
-                f"{word!r}"
+                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, colors, "
+                f"colors=BRIGHTNESS, noise or noise=DEVIATION, got {word!r}"
             ) from None
     return tuple(steps)
 

@@ -249,15 +249,15 @@ def pixelation(*, share: float = 0.16) -> Shifted:
     return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", change)
 
 
-def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
+def warp(x: Tensor, turn: Tensor, move: Tensor, *, beyond: str = "zeros") -> Tensor:
     """Images whose pixel at position q is that of `x` at `turn (q - middle) + middle - move`.
 
-    Bilinear between pixels, zeros beyond the edge. Positions are (column, row) in pixels; turn:
-    (N, 2, 2); move: (N, 2).
+    Bilinear between pixels. Positions are (column, row) in pixels; turn: (N, 2, 2); move: (N, 2).
+    beyond: what is beyond the edge, "zeros", or "border" for the nearest pixel of the image.
     """
     positions = _positions(x)
     turned = torch.einsum("nij,hwj->nhwi", turn.to(x), positions)
-    return _read_at(x, turned - move.to(x)[:, None, None])
+    return _read_at(x, turned - move.to(x)[:, None, None], beyond=beyond)
 
 
 def _positions(x: Tensor) -> Tensor:
@@ -267,11 +267,11 @@ def _positions(x: Tensor) -> Tensor:
     return torch.stack(torch.meshgrid(*sides, indexing="xy"), dim=-1) - middle
 
 
-def _read_at(x: Tensor, positions: Tensor) -> Tensor:
+def _read_at(x: Tensor, positions: Tensor, *, beyond: str = "zeros") -> Tensor:
     """Images at positions `(N, H, W, 2)` from their middle."""
     scale = x.new_tensor([max(n - 1, 1) for n in reversed(x.shape[2:])]) / 2
     grid = positions / scale  # -1 and 1 are the middles of the outermost pixels
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode=beyond, align_corners=True)
 
 
 @corruptions.register

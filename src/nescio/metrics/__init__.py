@@ -19,6 +19,9 @@ from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
 from nescio.metrics.classification import nll as nll
+from nescio.metrics.iou import IoU as IoU
+from nescio.metrics.iou import iou as iou
+from nescio.metrics.iou import mean_iou as mean_iou
 from nescio.metrics.paired import Difference as Difference
 from nescio.metrics.paired import adjust as adjust
 from nescio.metrics.paired import against_best as against_best

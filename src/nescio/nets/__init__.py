@@ -37,3 +37,4 @@ from nescio.nets.reading import selected as selected
 from nescio.nets.scattering import Scattering as Scattering
 from nescio.nets.scattering import scattering as scattering
 from nescio.nets.stack import Stack as Stack
+from nescio.nets.unet import unet as unet
