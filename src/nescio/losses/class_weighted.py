@@ -59,4 +59,4 @@ def balanced_weights(
             "by ignore_index"
         )
     median = found[found > 0].median()
-    return torch.where(found > 0, (median / found).pow(power), 1.0).tolist()  # type: ignore[no-any-return]
+    return torch.where(found > 0, (median / found).pow(power), 1.0).tolist()
