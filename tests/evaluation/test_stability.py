@@ -65,6 +65,8 @@ def test_words_and_json():
     assert "The Lipschitz constant of its logits (linf), exact" in words
     assert "It is proved that no change below" in words
     assert "with the patch in a fresh view" in words
+    assert set(found.deformations) == {"rotation", "translation", "warping"}
+    assert "Rotation changes this share of the labels:" in words
     assert "Not computed" not in words
     again = from_json(Stability, to_json(found))
     assert again.words() == words

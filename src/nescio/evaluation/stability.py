@@ -8,6 +8,7 @@ how small one is not.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from nescio.attacks import patch as make_patch
 from nescio.core import Head, NescioError, as_batch, as_inputs, as_targets
 from nescio.data import ranges
 from nescio.evaluation.answers import see
+from nescio.evaluation.deformations import deformations
 from nescio.evaluation.patch_success import PatchSuccess, patch_success
 from nescio.evaluation.smallest_changes import (
     AdversarialExample,
@@ -30,6 +32,11 @@ from nescio.models import Model, Predictor, plain, with_head
 from nescio.nets import Output
 
 EXAMPLES = 5
+DEFORMED: dict[str, tuple[float, ...]] = {  # sizes by kind
+    "rotation": (5, 10, 20, 30),
+    "translation": (1, 2, 4),
+    "warping": (0.05, 0.1, 0.2),
+}
 EXACT = 20  # samples whose local constants are computed
 # By how much the difference of two logits can change, per unit of the norm of all their changes.
 DIFFERENCE = {"l2": math.sqrt(2), "linf": 2.0, "l1": 1.0}
@@ -90,7 +97,8 @@ def stability(
     left out, and `skipped` says why.
 
     data: inputs and labels. norm: of changes, "linf", "l2" or "l1", in units of the range of the
-    data. samples: the number of correct answers that are attacked. patch: also make a patch of a
+    data. samples: the number of correct answers that are attacked, and of images that are deformed,
+    which works in the range from 0 to 1. patch: also make a patch of a
     third of the side from one half of the images, and count whom it misleads in the other.
     """
     x = as_inputs(data[0], keep_bytes=True)
@@ -113,12 +121,19 @@ def stability(
     constants = None
     if changes is not None:
         constants = tried("lipschitz", lambda: _constants(read, x, y, changes, seed))
+    moved: dict[str, ShiftCurves] = {}
+    if changes is not None and x.ndim == 4:
+        points, first = as_batch(x[list(changes.sample)]), {"network": read}
+        for kind, sizes in DEFORMED.items():
+            curves = tried(kind, partial(deformations, first, points, kind, sizes, seed=seed))
+            moved |= {} if curves is None else {kind: curves}
     return Stability(
         norm=norm,
         images=x.ndim == 4,
         changes=changes,
         examples=examples or (),
         lipschitz=constants,
+        deformations=moved,
         patch=tried("patch", lambda: _patched(read, x, y, seed)) if patch else None,
         skipped=skipped,
     )

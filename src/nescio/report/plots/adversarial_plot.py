@@ -70,7 +70,7 @@ def patch_images(
     count = min(len(x), MOST)
     figure = Figure(figsize=(SIDE * (count + 2) + 0.6, 2 * (SIDE + 0.45) + 0.7))
     figure.set_layout_engine("constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.5, count))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1.5, count))[0]
     box = patch.low, patch.high
     shape = patch.pixels * patch.mask.to(patch.pixels) + patch.high * (1 - patch.mask)
     _image(left.subplots(), shape, "the patch, to print", GRAY, box)
