@@ -109,13 +109,16 @@ class Mixture:
 
         A network gives `(M, n, C, *axes)`, and sums over the classes are quickest in this order.
         """
-        logs = logits.movedim(-1, 2).log_softmax(2).clamp_min_(torch.finfo(logits.dtype).min)
+        least = torch.finfo(logits.dtype).min  # -inf times 0 would be NaN
+        logs = logits.movedim(-1, 2).log_softmax(2).clamp_min_(least)
         probs = logs.exp()
         mean = probs.mean(0)
         entropy = (probs * logs).sum(2).mean(0).neg_()
-        gaps = logs.sub_(mean.log()).mul_(probs).sum(2).mean(0)
-        mean = mean.movedim(1, -1).double()
-        return cls(members=len(logits), probs=mean, entropy=entropy, information=gaps.clamp_min_(0))
+        gaps = torch.zeros_like(entropy)
+        if len(logits) > 1:
+            gaps = logs.sub_(mean.log().clamp_min_(least)).mul_(probs).sum(2).mean(0).clamp_min_(0)
+        probs = mean.movedim(1, -1).double()
+        return cls(members=len(logits), probs=probs, entropy=entropy, information=gaps)
 
     def joined(self, other: "Mixture") -> "Mixture":
         """Those of both groups of members together."""
