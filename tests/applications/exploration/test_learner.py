@@ -13,7 +13,7 @@ from nescio.applications.exploration import Agent, Bandit, Chain, dropout, ensem
 from nescio.applications.exploration.q_learning import packed, td_loss
 from nescio.core import NescioError
 
-CHAIN = Chain(length=5)
+CHAIN = Chain(length=5, slack=9)
 SMALL = {"widths": (8,), "updates": 3, "batch_size": 6, "target_every": 4}
 AGENTS = ["ensemble,members=3,prior=2", "dropout,rate=0.2", "epsilon_greedy,epsilon=0.3"]
 
@@ -270,7 +270,7 @@ def test_a_world_that_continues_is_a_part_of_the_state(tmp_path):
 
 
 def test_runs_that_ended_wait_and_store_nothing_more():
-    state = learner(Chain(length=3), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
+    state = learner(Chain(length=3, slack=9), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
     rewards = state.episode()
     replay = state.replay.state()
     for run in range(6):
