@@ -8,6 +8,7 @@ from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
+from nescio.evaluation.deformations import deformations as deformations
 from nescio.evaluation.explain import Explained as Explained
 from nescio.evaluation.explain import Explanation as Explanation
 from nescio.evaluation.explain import Support as Support
@@ -38,6 +39,8 @@ from nescio.evaluation.smallest_changes import AdversarialExample as Adversarial
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
 from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples
 from nescio.evaluation.smallest_changes import smallest_changes as smallest_changes
+from nescio.evaluation.stability import Stability as Stability
+from nescio.evaluation.stability import stability as stability
 from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above
 from nescio.evaluation.under_shift import entropies as entropies
