@@ -8,6 +8,7 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    generalization,
     influence_checks,
     little_labels,
     mc_dropout,
@@ -27,6 +28,10 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "generalisation": (
+        "Generalization: random labels, Rademacher complexity, double descent",
+        generalization.run,
+    ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
