@@ -7,6 +7,7 @@ from torch import Tensor
 from nescio.evaluation.compare import Absent
 from nescio.report.plots.random_labels_plot import random_labels_plot
 from nescio_papers.kit import (
+    WHOLE,
     Findings,
     InData,
     OODSet,
@@ -111,7 +112,7 @@ def _signs(settings: Settings, digits: InData) -> Findings:
 
 
 def _widths(settings: Settings, digits: InData) -> Findings:
-    other = ood_images(OODSet(data="fashion_mnist"))
+    other = ood_images(OODSet(data="fashion_mnist", options=WHOLE))
     ood: Tensor | None = None if isinstance(other, Absent) else other[1]
     found = generalization_widths.sweeps(settings, digits, ood)
     sizes = generalization_widths.budget(settings)

@@ -13,7 +13,7 @@ from nescio_papers.robust_deep_learning.generalization_labels import RANDOM, TRU
 from nescio_papers.robust_deep_learning.generalization_signs import Complexities
 from nescio_papers.robust_deep_learning.generalization_widths import Sweep
 
-WIDE = {
+WIDE = {  # measured over the width
     "test_error": "error",
     "squared_error": "squared error on test data",
     "ece": "expected calibration error",
@@ -87,12 +87,15 @@ def _curve(axis: Axes, one: Sweep, name: str, number: int) -> None:
     label = {"test_error": "test", "train_error": "training"}.get(name)
     axis.plot(one.ratios, means, color=COLORS[number], linestyle=DASHES[number], marker="o",
               markersize=3, label=label)  # fmt: skip
-    low = np.maximum(means - half, 1e-9)
-    axis.fill_between(one.ratios, low, means + half, color=COLORS[number], alpha=0.2, linewidth=0)
+    low, high = means - half, means + half
+    axis.fill_between(one.ratios, low, high, color=COLORS[number], alpha=0.2, linewidth=0)
     axis.axvline(1, color=GRAY, linestyle=":", linewidth=1)
     axis.set_xscale("log")
+    axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
+    axis.minorticks_off()
     if name == "squared_error":
         axis.set_yscale("log")
-    elif name.endswith("_error"):
+        axis.set_ylim(0.5 * means.min(), 2 * means.max())
+    else:
+        axis.set_ylim(0, 1)
         per_cent(axis.yaxis)
-        axis.set_ylim(bottom=0)

@@ -91,7 +91,7 @@ def _features(settings: Settings, kind: str, digits: InData, ood: Tensor | None)
     sizes = budget(settings)
     widths = [round(ratio * sizes.samples) for ratio in sizes.ratios]
     test = subset(digits.test, sizes.test)
-    other = None if ood is None else ood[: sizes.test].flatten(1).double()
+    other = None if ood is None else subset((ood, ood), sizes.test)[0].double()
 
     def one(width: int, seed: int) -> Numbers:
         x, y = draw(digits, sizes.samples, settings.seed + seed)
