@@ -17,7 +17,7 @@ def true_class_figure(result: Comparison) -> Figure:
     wrong = np.asarray(result.wrong, dtype=bool)
     values = {
         "(a) maximum class probability": np.asarray(result.confidence["before"]),
-        "(b) true class probability": -np.asarray(result.scores[ORACLE]),
+        "(b) true class probability": -np.asarray(result.scores[ORACLE][result.about.data]),
     }
     title = f"{result.about.data}: {len(wrong)} answers, {int(wrong.sum())} errors"
     figure, axes = panels(2, height=3.4, title=title)

@@ -46,10 +46,10 @@ class Budget:
         quick=(0.5, 1.0, 2.0),
     )
     trained_ratios: tuple[float, ...] = size(
-        (0.1, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 20.0),
+        (0.1, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0),
         quick=(0.5, 2.0),
     )
-    updates: int = size(2000, quick=3)
+    updates: int = size(1500, quick=3)
     noise: float = size(0.2, quick=0.2)  # of the labels of trained networks
 
 
@@ -83,7 +83,10 @@ def sweeps(settings: Settings, digits: InData, ood: Tensor | None) -> list[Sweep
 
 
 def _stored(settings: Settings, kind: str, width: int, make: Callable[[], Any]) -> Any:
-    key = {"kind": kind, "width": width, "budget": str(budget(settings)), "seed": settings.seed}
+    sizes, seed = budget(settings), settings.seed
+    used = ("trained_samples", "updates", "noise") if kind == TRAINED else ("samples",)
+    sized = {name: getattr(sizes, name) for name in (*used, "test", "seeds")}
+    key = {"kind": kind, "width": width, "seed": seed, **sized}
     return kept(folder_of(settings, PART) / f"{slug(kind)}-{width}.json", key, make)
 
 
