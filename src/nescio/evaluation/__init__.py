@@ -8,6 +8,7 @@ from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
+from nescio.evaluation.deformations import deformations as deformations
 from nescio.evaluation.explain import Explained as Explained
 from nescio.evaluation.explain import Explanation as Explanation
 from nescio.evaluation.explain import Support as Support
@@ -24,6 +25,8 @@ from nescio.evaluation.label_audit import LabelAudit as LabelAudit
 from nescio.evaluation.label_audit import audit_labels as audit_labels
 from nescio.evaluation.label_audit import label_quality as label_quality
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
+from nescio.evaluation.patch_success import PatchSuccess as PatchSuccess
+from nescio.evaluation.patch_success import patch_success as patch_success
 from nescio.evaluation.regression import OWN_INTERVALS as OWN_INTERVALS
 from nescio.evaluation.regression import IntervalQuality as IntervalQuality
 from nescio.evaluation.regression import RegressionFindings as RegressionFindings
@@ -32,6 +35,10 @@ from nescio.evaluation.regression import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet
 from nescio.evaluation.regression import SpreadRays as SpreadRays
+from nescio.evaluation.smallest_changes import AdversarialExample as AdversarialExample
+from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
+from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples
+from nescio.evaluation.smallest_changes import smallest_changes as smallest_changes
 from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above
 from nescio.evaluation.under_shift import entropies as entropies

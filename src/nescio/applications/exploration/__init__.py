@@ -10,9 +10,13 @@ from nescio.applications.exploration.environment import ContinuingRuns as Contin
 from nescio.applications.exploration.environment import Environment as Environment
 from nescio.applications.exploration.environment import Runs as Runs
 from nescio.applications.exploration.environment import as_actions as as_actions
+from nescio.applications.exploration.gym import GymEnvironment as GymEnvironment
+from nescio.applications.exploration.gym import cart_pole as cart_pole
+from nescio.applications.exploration.gym import mountain_car as mountain_car
 from nescio.applications.exploration.learn import learn as learn
 from nescio.applications.exploration.learner import QLearner as QLearner
 from nescio.applications.exploration.learner import learner as learner
+from nescio.applications.exploration.maze import Maze as Maze
 from nescio.applications.exploration.q_learning import QLearning as QLearning
 from nescio.applications.exploration.rewards import EpisodesTo as EpisodesTo
 from nescio.applications.exploration.rewards import Rewards as Rewards
