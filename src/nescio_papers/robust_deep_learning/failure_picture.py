@@ -21,7 +21,7 @@ def true_class_figure(result: Comparison) -> Figure:
     }
     title = f"{result.about.data}: {len(wrong)} answers, {int(wrong.sum())} errors"
     figure, axes = panels(2, height=3.4, title=title)
-    edges = np.linspace(0, 1, BINS + 1)
+    edges = [number / BINS for number in range(BINS + 1)]
     for axis, (name, own) in zip(axes, values.items(), strict=True):
         for number, (kind, rows) in enumerate({"successes": ~wrong, "errors": wrong}.items()):
             weights = np.full(int(rows.sum()), 1 / max(1, int(rows.sum())))

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from nescio.core import Floats
+from nescio.evaluation import RandomLabels
 from nescio.evaluation.compare import Absent
 from nescio.report.plots.random_labels_plot import random_labels_plot
 from nescio_papers.kit import (
@@ -85,7 +87,7 @@ def _labels(settings: Settings, digits: InData) -> Findings:
     )
 
 
-def _arrays(found: generalization_labels.RandomLabels) -> dict[str, object]:
+def _arrays(found: RandomLabels) -> dict[str, Floats]:
     ends = {name: getattr(found, name)[..., -1] for name in ("train", "test", "ece", "confidence")}
     ends |= {name: getattr(found, name)[..., -1] for name in ("far_field", "far_factor")}
     return {**ends, "epochs_to_fit": found.epochs_to_fit, "slow_down": found.slow_down}

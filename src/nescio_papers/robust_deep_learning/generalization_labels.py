@@ -51,15 +51,11 @@ def by_share(settings: Settings, digits: InData) -> RandomLabels:
 
 def by_inputs(settings: Settings, digits: InData) -> dict[str, RandomLabels]:
     """Networks on true labels of images whose pixels were changed."""
-    return {
-        kind: _fitted(
-            settings,
-            InData(*(changed(kind, part, settings.seed) for part in _parts(settings, digits)), 10),
-            slug(kind),
-            (0.0,),
-        )
-        for kind in CHANGES
-    }
+    found = {}
+    for kind in CHANGES:
+        train, test = (changed(kind, part, settings.seed) for part in _parts(settings, digits))
+        found[kind] = _fitted(settings, InData(train, test, digits.classes), slug(kind), (0.0,))
+    return found
 
 
 def _parts(settings: Settings, digits: InData) -> tuple[Part, Part]:

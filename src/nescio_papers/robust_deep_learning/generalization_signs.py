@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from nescio import nets
 from nescio.evaluation import Rademacher, linear_rademacher, rademacher
@@ -31,17 +32,16 @@ def complexities(settings: Settings, digits: InData) -> Complexities:
     sizes = QUICK if settings.quick else FULL
     x, _ = subset(digits.train, max(sizes.samples))
     radius = 1 / float(x.norm(dim=1).max())  # so that values lie between -1 and 1
-    options = {"draws": sizes.draws, "seed": settings.seed}
+    drawn: dict[str, Any] = {"draws": sizes.draws, "seed": settings.seed}
     found: Complexities = {NETWORK: [], LINEAR: [], BOUNDED: []}
     for count in sizes.samples:
         some = x[:count]
-        found[BOUNDED].append(linear_rademacher(some, radius=radius, **options))  # type: ignore[arg-type]
+        found[BOUNDED].append(linear_rademacher(some, radius=radius, **drawn))
         for name, widths in ((NETWORK, (sizes.width,)), (LINEAR, ())):
             one = rademacher(
                 partial(nets.mlp, x.shape[1], 2, widths=widths),
                 some,
-                draws=sizes.draws,
-                seed=settings.seed,
+                **drawn,
                 epochs=sizes.epochs,
                 patience=sizes.patience,
                 learning_rate=1e-3 if widths else 1e-2,

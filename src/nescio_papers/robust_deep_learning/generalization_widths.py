@@ -151,10 +151,12 @@ def random_features(kind: str, x: Tensor, y: Tensor, width: int, seed: int) -> n
 
 def _least_squares(features: Tensor, targets: Tensor) -> Tensor:
     """The solution of the smallest norm; by QR, or by SVD where a unit is silent on all digits."""
+    solve = torch.linalg.lstsq
     try:
-        return torch.linalg.lstsq(features, targets, driver="gels").solution
-    except torch.linalg.LinAlgError:
-        return torch.linalg.lstsq(features, targets, driver="gelsd").solution
+        solution: Tensor = solve(features, targets, driver="gels").solution
+    except RuntimeError:  # torch.linalg.LinAlgError is one
+        solution = solve(features, targets, driver="gelsd").solution
+    return solution
 
 
 def _trained(settings: Settings, digits: InData, ood: Tensor | None) -> Sweep:
