@@ -29,7 +29,7 @@ from nescio_papers.kit import (
     table,
     verdict,
 )
-from nescio_papers.robust_deep_learning.networks import trained, weights_digest
+from nescio_papers.robust_deep_learning.networks import accuracy, trained, weights_digest
 
 PART = "stability"
 SOURCE = "lecture, Deep learning and stability: adversarial examples"
@@ -75,7 +75,7 @@ def adversarial(settings: Settings) -> Findings:
     surer = [one.wrong_confidence - one.confidence for one in examples]
     gain = bootstrap_mean(surer, seed=settings.seed) if surer else None
     numbers = {
-        "accuracy": float((model(images.test[0]).labels == images.test[1]).double().mean()),
+        "accuracy": accuracy(model, images),
         "median_change": {norm: to_json(one.median) for norm, one in changes.items()},
         "flipped_within": {f"{k:g}/255": to_json(changes["linf"].within(k / 255)) for k in LEVELS},
         "images": len(changes["linf"].size),

@@ -61,7 +61,7 @@ def patched(settings: Settings) -> Findings:
     for target in _targets(images, model)[: sizes.targets]:
         own = _patch(settings, images, model, f"target-{target}", target=target, views=GLUED)
         still = _patch(settings, images, model, f"still-{target}", target=target, views=ONE)
-        fresh = {"views": GLUED, "seed": settings.seed + 1}
+        fresh: dict[str, Any] = {"views": GLUED, "seed": settings.seed + 1}
         rows[target] = (
             patch_success(own, model, images.test, **fresh),
             patch_success(still, model, images.test, **fresh),
@@ -94,7 +94,8 @@ def patched(settings: Settings) -> Findings:
 def _targets(images: InData, model: Model) -> list[int]:
     """The digits that some image which is read correctly does not show."""
     x, y = images.test
-    right = y[model(x).labels == y]
+    prediction: Any = model(x)
+    right = y[prediction.labels == y]
     return [digit for digit in range(images.classes) if bool((right != digit).any())]
 
 
@@ -112,7 +113,7 @@ def _patch(settings: Settings, images: InData, model: Model, name: str, **how: A
     there = kept(path, key, lambda: _stored(make()))
     pixels = torch.tensor(there["pixels"]).view(*there["shape"])
     mask = torch.tensor(there["mask"]).view(*there["shape"][1:])
-    place = {key: how.get(key, STICKERS.get(key)) for key in ("position", "target")}
+    place: dict[str, Any] = {key: how.get(key, STICKERS.get(key)) for key in ("position", "target")}
     return Patch(pixels=pixels, mask=mask, views=how["views"], **place)
 
 
@@ -194,9 +195,8 @@ def _picture(
     settings: Settings, patch: Patch, model: Model, images: InData, success: PatchSuccess
 ) -> Figure:
     x, y = images.test
-    with torch.no_grad():
-        seen = model(x[:100]).labels == y[:100]
-    counts = seen & (y[:100] != patch.target)
+    prediction: Any = model(x[:100])
+    counts = (prediction.labels == y[:100]) & (y[:100] != patch.target)
     figure: Figure = patch_images(
         patch, model, x[:100][counts], success=success, seed=settings.seed + 1
     )
