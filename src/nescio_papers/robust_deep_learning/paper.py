@@ -8,12 +8,14 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    generalization,
     influence_checks,
     little_labels,
     mc_dropout,
     ood,
     poisoning,
     recurrent_sequences,
+    segmentation_scenes,
     shift,
 )
 
@@ -29,6 +31,11 @@ PARTS = {
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
     "recurrent": ("Recurrent networks: dropout masks tied over time", recurrent_sequences.run),
+    "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
+    "generalisation": (
+        "Generalization: random labels, Rademacher complexity, double descent",
+        generalization.run,
+    ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
