@@ -62,7 +62,8 @@ def entered(weights: LayerWeights, steps: Tensor) -> Tensor:
     _, samples, length, _ = steps.shape
     flat = steps.permute(0, 3, 2, 1).flatten(2)  # (M, F, L x N)
     gates = torch.baddbmm(weights.bias[:, :, None], weights.inputs, flat)
-    return gates.unflatten(2, (length, samples))
+    found: Tensor = gates.unflatten(2, (length, samples))
+    return found
 
 
 def stepped(

@@ -18,7 +18,7 @@ from nescio.data import Dataset
 from nescio.data.dataset import Part
 from nescio.metrics import accuracy, auroc, nll
 from nescio.models import Model, mc_dropout
-from nescio.training import train
+from nescio.training.train import train
 from nescio_papers.kit import Sample, Settings, folder_of, full_and_quick, sample, size, slug
 
 PART = "recurrent"
@@ -26,7 +26,7 @@ VARIATIONAL, NAIVE, NONE = "variational", "naive", "none"
 KINDS = (VARIATIONAL, NAIVE, NONE)
 SHARES = (0.25, 0.5)  # dropped, to choose from
 WIDTH, DEPTH = 32, 2
-HELD_OUT = 0.3  # of the training data, to choose by
+VALIDATION = 0.3  # of the training data, to choose by
 LEARNING_RATE, CLIP, PATIENCE = 0.01, 1.0, 20
 TOGETHER = 6  # steps of GunPoint that are averaged: 150 become 25
 
@@ -97,7 +97,8 @@ def task_of(settings: Settings, name: str, dataset: Dataset) -> SequenceTask:
 
 def averaged(x: Tensor) -> Tensor:
     """Sequences with the mean of every six steps, marks too."""
-    return x.unflatten(2, (-1, TOGETHER)).mean(-1)
+    found: Tensor = x.unflatten(2, (-1, TOGETHER)).mean(-1)
+    return found
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,7 +108,7 @@ class KindOutcome:
     model: Model
     share: float  # dropped
     epochs: Sample  # after which each network was best
-    validation: float  # mean NLL on the samples held out, of the best epochs
+    validation: float  # mean NLL on the validation samples, of the best epochs
     errors: Sample
     nll: Sample  # of the mean over passes
     off: Sample  # NLL with dropout off
@@ -123,7 +124,7 @@ class KindOutcome:
 
 
 def outcome_of(settings: Settings, task: SequenceTask, kind: str) -> KindOutcome:
-    """Networks with the share of dropout that is best on the samples held out, tested."""
+    """Networks with the share of dropout that is best on the validation samples, tested."""
     shares = (0.0,) if kind == NONE else SHARES
     trained = {share: fitted(settings, task, kind, share) for share in shares}
     share = min(shares, key=lambda one: validation(trained[one]))
@@ -149,7 +150,7 @@ def outcome_of(settings: Settings, task: SequenceTask, kind: str) -> KindOutcome
 
 
 def validation(model: Model) -> float:
-    """The mean NLL of the best epochs of all members on what was held out, with dropout off."""
+    """The mean NLL of the best epochs of all members on their validation samples, dropout off."""
     assert model.history is not None
     assert model.history.validation is not None
     return float(model.history.validation.double().nan_to_num(torch.inf).amin(0).mean())
@@ -165,7 +166,7 @@ def ranked(prediction: Any, y: Tensor) -> float:
 def fitted(settings: Settings, task: SequenceTask, kind: str, share: float) -> Model:
     """The networks of all seeds in one stack; a stopped training goes on."""
     sizes, count = QUICK if settings.quick else FULL, len(task.train[0])
-    held = max(1, round(HELD_OUT * count))
+    fewer = max(1, round(VALIDATION * count))
     orders = [
         torch.randperm(count, generator=generator(settings.seed, task.name, seed))
         for seed in range(sizes.seeds)
@@ -174,8 +175,8 @@ def fitted(settings: Settings, task: SequenceTask, kind: str, share: float) -> M
         task.net(kind, share),
         task.train,
         members=sizes.seeds,
-        rows=torch.stack([order[held:] for order in orders]),
-        validation_rows=torch.stack([order[:held] for order in orders]),
+        rows=torch.stack([order[fewer:] for order in orders]),
+        validation_rows=torch.stack([order[:fewer] for order in orders]),
         epochs=task.epochs,
         patience=PATIENCE,
         batch_size=task.batch_size,

@@ -6,13 +6,13 @@ from nescio_papers.robust_deep_learning.recurrent_masks import PassMasks, masks_
 from nescio_papers.robust_deep_learning.recurrent_runs import (
     DEPTH,
     FULL,
-    HELD_OUT,
     KINDS,
     NAIVE,
     PATIENCE,
     SETS,
     SHARES,
     TOGETHER,
+    VALIDATION,
     VARIATIONAL,
     WIDTH,
     KindOutcome,
@@ -34,7 +34,7 @@ INTRODUCTION = (
     "dropout (one mask per sequence for inputs, states and outputs), naive dropout (a new mask at "
     f"every step, none for states) and none; {FULL.seeds} seeds each, in one stack, with the same "
     "initial weights, orders and samples for all kinds. Each seed trains on another "
-    f"{100 - 100 * HELD_OUT:.0f} % of the training data; the rest says when to stop (after "
+    f"{100 - 100 * VALIDATION:.0f} % of the training data; the rest says when to stop (after "
     f"{PATIENCE} epochs without a better NLL) and which share of units to drop, of "
     f"{' and '.join(f'{share:g}' for share in SHARES)}. Where there is a single channel, inputs "
     "are not dropped: a tied mask would erase the sequence. GunPoint is read with the mean of "
