@@ -13,6 +13,7 @@ from nescio_papers.robust_deep_learning import (
     mc_dropout,
     ood,
     poisoning,
+    segmentation_scenes,
     shift,
 )
 
@@ -27,6 +28,7 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
