@@ -27,7 +27,7 @@ KINDS = (VARIATIONAL, NAIVE, NONE)
 SHARES = (0.25, 0.5)  # dropped, to choose from
 WIDTH, DEPTH = 32, 2
 VALIDATION = 0.3  # of the training data, to choose by
-LEARNING_RATE, CLIP, PATIENCE = 0.01, 1.0, 20
+LEARNING_RATE, CLIP = 0.01, 1.0
 TOGETHER = 6  # steps of GunPoint that are averaged: 150 become 25
 
 
@@ -53,6 +53,7 @@ class SequenceTask:
     test: Part
     classes: int
     epochs: int  # at most
+    patience: int
     batch_size: int
 
     @property
@@ -75,9 +76,9 @@ class SequenceTask:
 
 
 SETS: Mapping[str, Mapping[str, Any]] = {
-    "italy_power_demand": {"epochs": 80, "batch_size": 20},
-    "gun_point": {"epochs": 100, "batch_size": 10},
-    "japanese_vowels": {"epochs": 60, "batch_size": 50},
+    "italy_power_demand": {"epochs": 80, "patience": 20, "batch_size": 20},
+    "gun_point": {"epochs": 160, "patience": 80, "batch_size": 10},
+    "japanese_vowels": {"epochs": 100, "patience": 20, "batch_size": 50},
 }
 
 
@@ -178,7 +179,7 @@ def fitted(settings: Settings, task: SequenceTask, kind: str, share: float) -> M
         rows=torch.stack([order[fewer:] for order in orders]),
         validation_rows=torch.stack([order[:fewer] for order in orders]),
         epochs=task.epochs,
-        patience=PATIENCE,
+        patience=task.patience,
         batch_size=task.batch_size,
         learning_rate=LEARNING_RATE,
         clip=CLIP,
