@@ -7,6 +7,7 @@ from nescio_papers.robust_deep_learning import (
     all_detectors,
     calibrating,
     dirichlet,
+    exploration_worlds,
     failure,
     influence_checks,
     little_labels,
@@ -27,6 +28,10 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "exploration": (
+        "Exploration: who finds out what it does not know",
+        exploration_worlds.run,
+    ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 
