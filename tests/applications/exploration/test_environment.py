@@ -1,5 +1,7 @@
 """The environments: their laws, and what is refused."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -105,3 +107,17 @@ def test_options_out_of_range_are_refused():
         Bandit(noise=-1)
     with pytest.raises(NescioError, match="a dataclass; got <class"):
         described(Chain)
+    with pytest.raises(NescioError, match="lacks actions, shape, steps"):
+        described(Named("some"))
+    with pytest.raises(NescioError, match="fields of chain must be numbers and texts"):
+        described(Held(torch.zeros(2)))
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+
+
+@dataclass(frozen=True)
+class Held(Chain):
+    values: torch.Tensor

@@ -146,10 +146,14 @@ class Broken:
 
     what: str
     name, actions, shape, steps = "broken", 2, (4,), 3
-    solved, window, continuing = None, 1, False
+    solved, window = None, 1
 
     def start(self, seeds):
         return BrokenRuns(len(seeds), self.what)
+
+    @property
+    def continuing(self):
+        return self.what == "state"
 
 
 @dataclass
@@ -158,7 +162,7 @@ class BrokenRuns:
     what: str
 
     def reset(self, episode):
-        return torch.zeros(self.runs, 4)
+        return torch.zeros(self.runs, 3 if self.what == "start" else 4)
 
     def step(self, actions):
         seen, reward = torch.zeros(self.runs, 4), torch.zeros(self.runs)
@@ -177,6 +181,8 @@ class BrokenRuns:
     [
         ("reward", "the reward of run 1 of broken is nan; rewards must be finite"),
         ("observation", "an observation of broken is NaN or infinite"),
+        ("start", r"a reset of broken must give observations of shape \(2, 4\), got \(2, 3\)"),
+        ("state", r"broken is continuing, so its runs need state\(\) and restore"),
         ("shape", "must give observations, rewards and ends of shapes"),
     ],
 )
@@ -194,9 +200,68 @@ def test_options_that_make_no_sense_are_refused():
         learn(CHAIN, "epsilon_greedy,epsilon=2", episodes=1)
     with pytest.raises(NescioError, match="episodes must be a positive whole number, got 0"):
         learn(CHAIN, "dropout", episodes=0)
-    with pytest.raises(NescioError, match="batch_size must be positive, got 0"):
+    with pytest.raises(NescioError, match="unknown option of learn 'discont'; did you mean"):
+        learn(CHAIN, "dropout", episodes=1, discont=0.9)
+    with pytest.raises(NescioError, match="updates must be a positive whole number, got 1.5"):
+        learn(CHAIN, "dropout", episodes=1, updates=1.5)
+    with pytest.raises(NescioError, match="batch_size must be a positive whole number, got 0"):
         learn(CHAIN, "dropout", episodes=1, batch_size=0)
     with pytest.raises(NescioError, match="different numbers of seeds"):
         learn(CHAIN, "dropout", episodes=1, seeds=[1, 1])
     with pytest.raises(NescioError, match="the network has none"):
         learn(CHAIN, "dropout", episodes=1, make_net=lambda: nn.Linear(5, 2))
+    with pytest.raises(NescioError, match="2 values, one for each action of chain"):
+        learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(5, 3))
+    with pytest.raises(NescioError, match="inputs"):
+        learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(4, 2))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk along a line that never ends: the reward is how far it is."""
+
+    name, actions, shape, steps = "walk", 2, (1,), 5
+    solved, window, continuing = None, 1, True
+
+    def start(self, seeds):
+        return WalkRuns(torch.zeros(len(seeds)))
+
+
+@dataclass
+class WalkRuns:
+    place: torch.Tensor
+
+    def reset(self, episode):
+        return self.place[:, None]
+
+    def step(self, actions):
+        self.place = self.place + actions - 0.5
+        return self.place[:, None], self.place, torch.zeros(len(self.place), dtype=torch.bool)
+
+    def state(self):
+        return {"place": self.place}
+
+    def restore(self, state):
+        self.place = state["place"]
+
+
+def test_a_world_that_continues_is_a_part_of_the_state(tmp_path):
+    options = {"seeds": 2, **SMALL}
+    whole = learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=6, **options)
+    learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=3, run=tmp_path, **options)
+    found = learn(Walk(), "epsilon_greedy,epsilon=0.5", episodes=6, run=tmp_path, **options)
+    np.testing.assert_array_equal(found.rewards, whole.rewards)
+    assert whole.rewards[:, 3:].any()
+
+
+def test_runs_that_ended_wait_and_store_nothing_more():
+    state = learner(Chain(length=3), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
+    rewards = state.episode()
+    replay = state.replay.state()
+    for run in range(6):
+        count = int(replay["count"][run])
+        stored = replay["reward"][run, :count]
+        assert float(stored.double().sum()) == pytest.approx(float(rewards[run]))
+        assert replay["ended"][run, : count - 1].sum() == 0
+        assert bool(replay["ended"][run, count - 1]) == (rewards[run] >= 1)
+    assert len(set(replay["count"].tolist())) > 1

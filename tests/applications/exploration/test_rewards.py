@@ -6,6 +6,7 @@ import pytest
 from nescio.applications.exploration import Rewards
 from nescio.core import NescioError
 from nescio.metrics import t_interval
+from nescio.report.plots.reward_plot import reward_curves
 
 DRAWN = np.random.default_rng(0).normal(size=(4, 30))
 
@@ -55,3 +56,28 @@ def test_the_file_holds_everything(tmp_path):
     assert (again.seeds, again.solved, again.window) == (found.seeds, 0.5, 9)
     assert repr(again) == "Rewards(ensemble on chain, 4 seeds, 30 episodes)"
     assert again.first(3).rewards.shape == (4, 3)
+
+
+def test_curves_show_means_intervals_and_who_reached_the_reward():
+    slow, quick = np.zeros((4, 40)), np.zeros((4, 40))
+    quick[:, 10:], slow[0, 20:] = 1.0, 1.0
+    found = {
+        "quick": rewards(quick, solved=0.5, window=4),
+        "slow": rewards(slow, solved=0.5, window=4),
+    }
+    (axis,) = reward_curves(found).axes
+    first, second, dotted = axis.lines
+    np.testing.assert_allclose(first.get_ydata(), found["quick"].averaged().mean(0))
+    np.testing.assert_allclose(second.get_ydata(), found["slow"].averaged().mean(0))
+    assert dotted.get_ydata()[0] == 0.5
+    assert axis.get_xscale() == "log"
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == [
+        "quick (4 of 4 seeds reach 0.5, median 12)",
+        "slow (1 of 4 seeds reach 0.5)",
+    ]
+    one = reward_curves({"alone": rewards(quick[:1])}, scale="linear")
+    assert one.axes[0].get_xscale() == "linear"
+    with pytest.raises(NescioError, match="no rewards to draw"):
+        reward_curves({})
+    with pytest.raises(NescioError, match="unknown scale 'sqrt'"):
+        reward_curves(found, scale="sqrt")

@@ -53,7 +53,7 @@ class Agent:
 
 
 @agents.register
-def ensemble(*, members: int = 10, prior: float = 1.0, share: float = 0.5) -> Agent:
+def ensemble(*, members: int = 10, prior: float = 3.0, share: float = 0.5) -> Agent:
     """Thompson sampling: one member of an ensemble acts for a whole episode.
 
     Bootstrapped Q-networks with fixed prior networks (Osband et al., 2016 and 2018). prior: the

@@ -1,5 +1,6 @@
 """What an environment is: a description, and S runs of it that move in lockstep."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -105,16 +106,56 @@ def as_actions(actions: Any, *, runs: int, count: int) -> Tensor:
     return given.long()
 
 
+NEEDED = ("name", "actions", "shape", "steps", "solved", "window", "continuing", "start")
+
+
 def described(environment: Environment) -> dict[str, Any]:
     """What an environment is, as JSON: its name and its options."""
     if not is_dataclass(environment) or isinstance(environment, type):
         raise NescioError(
-            "an environment is a value such as exploration.chain(length=20), a dataclass; got "
+            "an environment is a value such as exploration.Chain(length=20), a dataclass; got "
             f"{environment!r}"
         )
+    if lacking := [name for name in NEEDED if not hasattr(environment, name)]:
+        raise NescioError(f"the environment {environment!r} lacks {', '.join(lacking)}")
     if environment.actions < 2:
         raise NescioError(f"there is nothing to decide with {environment.actions} action(s)")
-    return {"name": environment.name, **asdict(environment)}
+    options = asdict(environment)
+    try:
+        json.dumps(options)
+    except TypeError as error:
+        raise NescioError(
+            f"the fields of {environment.name} must be numbers and texts, which a file can hold: "
+            f"{error}"
+        ) from None
+    return {"name": environment.name, **options}
+
+
+def started(environment: Environment, seeds: Sequence[int]) -> Runs:
+    """Runs of an environment, which can be resumed."""
+    runs = environment.start(seeds)
+    if environment.continuing and not isinstance(runs, ContinuingRuns):
+        raise NescioError(
+            f"{environment.name} is continuing, so its runs need state() and restore(state)"
+        )
+    return runs
+
+
+def checked_start(observed: Tensor, environment: Environment, runs: int) -> Tensor:
+    """What a reset gave, refused where it is not finite."""
+    expected = (runs, *environment.shape)
+    if tuple(observed.shape) != expected:
+        raise NescioError(
+            f"a reset of {environment.name} must give observations of shape {expected}, got "
+            f"{tuple(observed.shape)}"
+        )
+    _check_seen(observed, environment)
+    return observed
+
+
+def _check_seen(observed: Tensor, environment: Environment) -> None:
+    if not observed.isfinite().all():
+        raise NescioError(f"an observation of {environment.name} is NaN or infinite")
 
 
 def checked_outcome(outcome: Outcome, environment: Environment, playing: Tensor) -> Outcome:
@@ -134,6 +175,5 @@ def checked_outcome(outcome: Outcome, environment: Environment, playing: Tensor)
             f"the reward of run {run} of {environment.name} is {float(reward[run])}; rewards must "
             "be finite numbers"
         )
-    if not observed[playing].isfinite().all():
-        raise NescioError(f"an observation of {environment.name} is NaN or infinite")
+    _check_seen(observed[playing], environment)
     return observed, reward, ended

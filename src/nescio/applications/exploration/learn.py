@@ -63,7 +63,7 @@ def learn(
 def _run(state: QLearner, episodes: int, folder: Path | None, show: bool | None) -> Rewards:
     saved = len(state.rewards)
     last = monotonic()
-    with progress_bar(episodes, repr(state.agent.name), show=show) as advance:
+    with progress_bar(episodes, state.agent.name, show=show) as advance:
         advance(min(episodes, saved), str)
         while len(state.rewards) < episodes:
             rewards = state.episode()

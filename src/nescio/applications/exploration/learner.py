@@ -5,6 +5,7 @@ is a function of (seed, run, episode), so a run in a stack is the run alone, and
 saved and loaded resumes to the same bits.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,9 @@ from nescio.applications.exploration.environment import (
     Environment,
     Runs,
     checked_outcome,
+    checked_start,
     described,
+    started,
 )
 from nescio.applications.exploration.q_learning import QLearning, packed, td_loss
 from nescio.applications.exploration.replay import Replay, Transitions
@@ -38,7 +41,7 @@ from nescio.core import (
     save_tensors,
 )
 from nescio.models import mc_dropout
-from nescio.nets import Stack, mlp
+from nescio.nets import Stack, mlp, refusing_shapes
 
 KIND, FILE = "learner", "learner.safetensors"
 PASSES = 20  # of dropout, where the spread of values is asked for
@@ -59,7 +62,7 @@ def learner(
 
     environment, agent, seeds, make_net, seed, run, options: as for `learn`.
     """
-    world, agent, rule = described(environment), as_agent(agent), QLearning(**options)
+    world, agent, rule = described(environment), as_agent(agent), QLearning.of(options)
     numbers = _numbers(seeds)
     make = make_net or (
         lambda: mlp(
@@ -78,17 +81,25 @@ def learner(
         seed=seed,
         networks=networks,
         prior=priors.weights,
-        settings={
-            "environment": world,
-            "agent": agent.described,
-            "learning": rule.described,
-            "seed": seed,
-            "network": digest(*networks.weights.values()),
-        },
+        settings=_as_read(
+            {
+                "environment": world,
+                "agent": agent.described,
+                "learning": rule.described,
+                "seed": seed,
+                "network": digest(*networks.weights.values()),
+            }
+        ),
     )
     if run is not None and (Path(run) / FILE).exists():
         state.restore(Path(run) / FILE)
     return state
+
+
+def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they are read from a file: tuples are lists."""
+    read: dict[str, Any] = json.loads(json.dumps(settings))
+    return read
 
 
 def _numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -113,11 +124,23 @@ class QLearner:
     rewards: list[Tensor] = field(default_factory=list)  # (S,) of each episode
 
     def __post_init__(self) -> None:
-        self.runs: Runs = self.environment.start(self.seeds)
+        self.runs: Runs = started(self.environment, self.seeds)
         self.replay = Replay(len(self.seeds), self.rule.capacity)
         self.target = self._copied()
         if self.agent.dropout and not self._stack.draws:
             raise NescioError("dropout explores by dropout layers, and the network has none")
+        self._check_network()
+
+    def _check_network(self) -> None:
+        probe = torch.zeros(len(self.networks.members), 1, *self.environment.shape)
+        with torch.no_grad(), refusing_shapes(probe[0]):
+            found = self._stack(self.networks.weights, probe)
+        if tuple(found.shape[1:]) != (1, self.environment.actions):
+            raise NescioError(
+                f"the network must give {self.environment.actions} values, one for each action of "
+                f"{self.environment.name}, for an observation {self.environment.shape}; it gave "
+                f"{tuple(found.shape[2:])}"
+            )
 
     def __repr__(self) -> str:
         what = f"{self.agent.name} on {self.environment.name}"
@@ -149,7 +172,8 @@ class QLearner:
         chance, draws = self.agent.chance(episode), self._draws("actions", episode)
         drawn = torch.stack([torch.rand(2, steps, generator=g) for g in draws], 2)  # (2, T, S)
         at_random, other = drawn[0] < chance, (drawn[1] * self.environment.actions).long()
-        seen = self.runs.reset(episode).float()
+        seen = self.runs.reset(episode)
+        seen = checked_start(seen, self.environment, len(self.seeds)).float()
         playing = torch.ones(len(self.seeds), dtype=torch.bool)
         moments = []
         for step in range(steps):

@@ -4,14 +4,14 @@ The target of a transition is r + discount * Q'(s', argmax_a Q(s', a)), where Q'
 network (double Q-learning, van Hasselt et al., 2016), and the loss (Q(s, a) - target)^2.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, fixed_variance
+from nescio.core import NescioError, fixed_variance, unknown
 from nescio.losses import Loss, pointwise
 
 
@@ -39,14 +39,24 @@ class QLearning:
         object.__setattr__(self, "widths", tuple(self.widths))
         if not 0 <= self.discount <= 1:
             raise NescioError(f"discount must be 0 to 1, got {self.discount}")
-        for name in ("learning_rate", "updates", "batch_size", "capacity", "target_every"):
-            if not getattr(self, name) > 0:
-                raise NescioError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("updates", "batch_size", "capacity", "target_every"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise NescioError(f"{name} must be a positive whole number, got {value!r}")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "QLearning":
+        """From options by name; one that does not exist is refused."""
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise NescioError(unknown("option of learn", name, known))
+        return cls(**options)
 
     @property
     def described(self) -> dict[str, Any]:
         """All options, as JSON."""
-        return asdict(self) | {"widths": list(self.widths)}
+        return asdict(self)
 
 
 def td_loss() -> Loss:
