@@ -17,7 +17,6 @@ from nescio.cli.table_rows import input_columns as input_columns
 from nescio.cli.table_rows import names_of as names_of
 from nescio.core import NescioError, as_inputs, digest
 from nescio.core.registry import datasets, ood_sources
-from nescio.data import Columns as Encoding
 from nescio.data import Dataset, ood
 from nescio.data.readers import (
     Stream,
@@ -27,7 +26,7 @@ from nescio.data.readers import (
 )
 from nescio.data.readers.stream import first_of
 from nescio.guards import Guard, RegressionGuard
-from nescio.models import encoding_of, innermost
+from nescio.models import encoding_of, innermost, takes_tokens
 from nescio.training import Pair, Source
 
 
@@ -140,7 +139,8 @@ def data_to_test(
 ) -> Pair:
     """The labeled data of a name; only the test part where a run was trained on the rest."""
     trained_on = getattr(innermost(net), "notes", {}).get("data")
-    dataset = None if trained_on is None else _as_in_training(name, encoding_of(innermost(net)))
+    inner = innermost(net)
+    dataset = None if trained_on is None else _as_in_training(name, inner)
     if dataset is None or dataset.test is None or digest(*dataset.train) != trained_on:
         return read(name, part)
     count = len(dataset.test[0])
@@ -148,10 +148,12 @@ def data_to_test(
     return dataset.test
 
 
-def _as_in_training(name: str, encoding: Encoding | None) -> Dataset | None:
+def _as_in_training(name: str, net: Any) -> Dataset | None:
     """A file with all its rows, split as training splits it; None: it is not one."""
+    encoding = encoding_of(net)
     if named(name).whole_file:
-        return dataset_named(name)
+        tokens = named(name).source.endswith(".npz") and takes_tokens(net)
+        return dataset_named(name, tokens=True) if tokens else dataset_named(name)
     if not named(name).table or encoding is None:
         return None
     try:

@@ -45,8 +45,8 @@ PARAMETERS = [
     opt.NET_OF_RUN,
     opt.HEAD,
     opt.OUTPUT,
-    data_option("data", "The inputs: an .npz file with x, a table, or the name of a data set.",
-        required=True),
+    data_option("data", "The inputs: an .npz file with x, a .ts file, a table, or the name of a "
+        "data set.", required=True),
     option("--passes", "Sample the network's dropout with this number of forward passes.  "
         "[default: no dropout]", type=int),
     option("--out", "The file to write: .csv or .npz.", required=True, type=opt.PATH),

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
-from nescio.nets import encoded, needed_by
+from nescio.nets import encoded, needed_by, reads_tokens
 from nescio.training import Recipe
 from nescio.training import train as train_model
 
@@ -50,17 +51,17 @@ AUGMENTS = {
 # fmt: off
 PARAMETERS = [
     opt.argument("recipe"),
-    data_option("data", "The data: the name of a data set, an .npz file with x and y, or, with "
-        "--target, a .csv or .parquet file.", required=True),
+    data_option("data", "The data: the name of a data set, an .npz file with x and y, a .ts "
+        "file of sequences, or, with --target, a .csv or .parquet file.", required=True),
     option("--target", "The column of a .csv or .parquet file that is predicted: text or a few "
         "whole numbers are classes, other numbers a regression.", metavar="COLUMN"),
     option("--class-names", "The classes in a column of text, in the order of the network's "
         "outputs.  [default: alphabetical]", metavar="A,B,..."),
     option("--regression", "Predict numbers, where --target has a few whole ones.",
         is_flag=True),
-    option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
-        "[default: small_cnn or digit_cnn for images, dilated_cnn for label maps, mlp for other "
-        "inputs]", metavar="NAME"),
+    option("--net net_name", "A network of `nescio list nets`, also with options, such as "
+        "lstm,width=32, or package.module:factory.  [default: small_cnn or digit_cnn for images, "
+        "dilated_cnn for label maps, mlp for other inputs]", metavar="NAME"),
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
         type=opt.PATH),
     option("--option -o options", "An option of the recipe, for example -o members=10. "
@@ -163,6 +164,7 @@ def run_recipe(
     unlabeled: the name of inputs without labels.
     """
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
+    reading |= {"tokens": True} if _takes_tokens(net_name, data_name) else {}
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
     ignore_index = dataset.ignore_index  # a data set with a name may have one of its own
@@ -272,6 +274,16 @@ def _of_arrays(data_name: str, ignore_index: int | None) -> dict[str, Any]:
     return {"ignore_index": ignore_index}
 
 
+def _takes_tokens(net_name: str | None, data_name: str) -> bool:
+    """Whether whole numbers of an .npz file are tokens: the network has an embedding."""
+    if net_name is None or not named(data_name).source.endswith(".npz"):
+        return False
+    if ":" not in net_name:
+        return "vocabulary" in parse(net_name)[1]
+    factory = factory_named(net_name)
+    return not needed_by(factory) and reads_tokens(factory())
+
+
 def _factory(
     name: str | None, dataset: Dataset, recipe: Recipe, head: Head
 ) -> Callable[[], nn.Module]:
@@ -281,16 +293,19 @@ def _factory(
     inputs = shape if len(shape) > 1 else shape[0]
     outputs = head.width * (dataset.classes or dataset.train[1].shape[1])
     outputs = 1 if head.name == "binary" else outputs
+    words: Mapping[str, str] = {}
+    if name is not None:
+        name, words = parse(name)
     if recipe.net is not None and name not in (None, recipe.net):
         raise NescioError(
             f"the recipe needs a {recipe.net}, got {name}; leave --net out, or give a network of "
             "your own as package.module:factory"
         )
     name = name or recipe.net or default_net(shape, maps=dataset.train[1].ndim > 2)
-    build = nets[name]
+    build = partial(nets[name], **options_for(nets[name], words))
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
         raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
-    dropout = {"dropout": recipe.dropout} if recipe.dropout else {}
+    dropout = {"dropout": recipe.dropout} if recipe.dropout and "dropout" not in words else {}
     return _reading_tables(lambda: build(inputs, outputs, **dropout), dataset)
 
 

@@ -8,6 +8,7 @@ from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples
 from nescio.evaluation.compare import Comparison as Comparison
 from nescio.evaluation.compare import compare as compare
+from nescio.evaluation.deformations import deformations as deformations
 from nescio.evaluation.explain import Explained as Explained
 from nescio.evaluation.explain import Explanation as Explanation
 from nescio.evaluation.explain import Support as Support

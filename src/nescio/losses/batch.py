@@ -61,6 +61,16 @@ class Batch:
         return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 
     @property
+    def numbers(self) -> Tensor:
+        """The inputs x of a loss that moves them, or makes others of their kind; never tokens."""
+        if not self.x.is_floating_point():
+            raise NescioError(
+                "this loss moves its inputs or mixes in others, and tokens are names, not numbers; "
+                "train networks that read tokens with a loss that reads the batch as it is"
+            )
+        return self.x
+
+    @property
     def inputs(self) -> Tensor:
         """All inputs, `(M, B + U, ...)`: those with labels, then those without."""
         return self.x if self.unlabeled is None else torch.cat([self.x, self.unlabeled], 1)
@@ -87,7 +97,7 @@ class Batch:
         y, counts = without_ignored(self.y, ignore_index)
         if counts is None:
             return self
-        weight = counts.to(self.x.dtype)
+        weight = counts.to(self.low.dtype)
         return replace(self, y=y, weight=weight if self.weight is None else self._spread(weight))
 
     def _spread(self, values: Tensor) -> Tensor:
@@ -114,4 +124,4 @@ class Batch:
 
     def total_weight(self) -> Tensor:
         """How much the batch counts for each member, `(M,)`: the number of labels by default."""
-        return self._spread(torch.ones_like(self.y, dtype=self.x.dtype)).flatten(1).sum(1)
+        return self._spread(torch.ones_like(self.y, dtype=self.low.dtype)).flatten(1).sum(1)

@@ -6,18 +6,21 @@ Szegedy et al. (2014), section 4.3. Sums of branches add, branches side by side 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import fsum, sqrt
+from math import fsum, inf, sqrt
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from nescio.core import NescioError
+from nescio.geometry.affine_maps import gradients
 from nescio.geometry.lipschitz.norms import check_norm, operator_norm
-from nescio.geometry.tracing.domain import Bend, Domain, Linear, Part
+from nescio.geometry.tracing.domain import Bend, Domain, Function, Linear, Part
 from nescio.geometry.tracing.instances import Instance, Source, as_points, instances, together
 from nescio.geometry.tracing.operator_norms import OUTWARD
 
-SMALL = 1 << 20  # entries of a matrix that is written out
+SMALL = 1 << 22  # entries of a matrix that is written out
+FEW = 64  # outputs of affine layers that are multiplied out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,7 +29,7 @@ class ProductBound:
 
     bound: Tensor  # (), or (M,) of a model
     norm: str
-    layers: tuple[tuple[str, float], ...]  # of the first member: each affine layer and its factor
+    layers: tuple[tuple[str, float], ...]  # of the first member: the factors of its layers
 
     def __float__(self) -> float:
         return float(self.bound.max())
@@ -37,7 +40,8 @@ def product_bound(source: Source, x: Any, *, norm: str = "l2") -> ProductBound:
 
     x: inputs `(N, *features)`; only their shape is read.
     norm: "l2", "linf" or "l1", of inputs and outputs alike. In "l2" a linear layer counts with its
-    largest singular value, and a convolution with a bound that is nearly that of the layer.
+    largest singular value, and a convolution with a bound that is nearly that of the layer. Affine
+    layers that follow each other and end in few units are multiplied out.
 
     It is never below the constant of the network, and for a deep network often far above it.
     """
@@ -72,11 +76,18 @@ def _telling(net: nn.Module, names: Any, domain: "Stretch") -> Iterator[None]:
             one.remove()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Base:
-    """A tensor of the network that changes by at most `constant` times the change of the input."""
+    """A tensor of the network that changes by at most `constant` times the change of the input.
+
+    After affine layers, `function` computes it from `origin`, the last tensor that is not affine
+    in one before it.
+    """
 
     constant: float
+    features: tuple[int, ...]
+    origin: "Base | None" = None
+    function: Function | None = None
 
 
 class Stretch(Domain):
@@ -107,7 +118,21 @@ class Stretch(Domain):
             return self.made(replace(part, coefs=taken[None]))
         factor = self._factor(linear, part.features, taken.numel())
         self.factors.append((self.layer, factor))
-        return self._fresh(self.constant([part]) * factor, taken.shape[1:])
+        base = _after(part, linear.function, taken.shape[1:], self.constant([part]) * factor)
+        if part.error.function is not None:  # several affine layers: multiplied out where small
+            base = replace(base, constant=min(base.constant, self._multiplied_out(base)))
+        return self._whole(base)
+
+    def _multiplied_out(self, base: Base) -> float:
+        """The constant of a base by the matrix of all affine layers since its origin."""
+        assert base.origin is not None
+        assert base.function is not None
+        inputs = torch.zeros(1, *base.origin.features, dtype=torch.float64)
+        if torch.Size(base.features).numel() > FEW or inputs.numel() * FEW > SMALL:
+            return inf
+        with torch.enable_grad():
+            matrix = gradients(base.function(inputs.requires_grad_()).flatten(1), inputs)
+        return base.origin.constant * float(operator_norm(matrix[0], self.norm)) * OUTWARD
 
     def _factor(self, linear: Linear, features: tuple[int, ...], outputs: int) -> float:
         if self.norm == "l2" and linear.norm is not None:
@@ -152,19 +177,40 @@ class Stretch(Domain):
         return self.curve(part, "", steepest)
 
     def curve(self, part: Part, name: str, steepest: float) -> Part:  # noqa: ARG002
-        return replace(part, error=Base(part.error.constant * steepest))
+        return replace(part, error=_base(part.error.constant * steepest, part.error.features))
 
-    def shrink(self, part: Part, name: str, function: Callable[..., Any], factor: float) -> Part:  # noqa: ARG002
-        shape = function(torch.empty(1, *part.features, dtype=torch.float64, device="meta")).shape
+    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:
+        if self.norm != "l2":
+            raise NescioError(f'{name} is bounded in the norm "l2" only, asked for {self.norm!r}')
         self.factors.append((self.layer, factor))
-        return self._fresh(self.constant([part]) * factor, shape[1:])
+        return self._fresh(self.constant([part]) * factor, shape)
 
     def largest(self, parts: Sequence[Part]) -> Part:
         return self._fresh(self.constant(parts), parts[0].features)
 
     def _fresh(self, constant: float, features: Sequence[int]) -> Part:
-        units = 1 + torch.arange(torch.Size(features).numel(), dtype=torch.float64)
-        return self.made(Part(units.reshape(1, 1, *features), error=Base(constant)))
+        return self._whole(_base(constant, features))
+
+    def _whole(self, base: Base) -> Part:
+        units = 1 + torch.arange(torch.Size(base.features).numel(), dtype=torch.float64)
+        return self.made(Part(units.reshape(1, 1, *base.features), error=base))
+
+
+def _base(constant: float, features: Sequence[int]) -> Base:
+    return Base(constant=constant, features=tuple(features))
+
+
+def _after(part: Part, function: Function, features: Sequence[int], constant: float) -> Base:
+    """What an affine layer makes of a part."""
+    base: Base = part.error
+    units = part.coefs[0, 0].long()
+
+    def composed(x: Tensor) -> Tensor:
+        x = x if base.function is None else base.function(x)
+        with_constant = torch.cat([x.new_zeros(len(x), 1), x.flatten(1)], 1)
+        return function(with_constant[:, units])
+
+    return replace(_base(constant, features), origin=base.origin or base, function=composed)
 
 
 def _takes(function: Callable[[Tensor], Tensor], units: Tensor, taken: Tensor) -> bool:

@@ -147,6 +147,10 @@ class Domain:
         """A smooth activation of every unit whose slope is at most `steepest`."""
         raise NescioError(f"{name} is not piecewise affine")
 
+    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:  # noqa: ARG002
+        """A function of all units, to others of a shape, that stretches by at most `factor`."""
+        raise NescioError(f"{name} is not piecewise affine")
+
     def made(self, part: Part) -> Part:
         self.widest = max(self.widest, part.coefs[0, 0].numel())
         return part

@@ -1,10 +1,11 @@
-"""Activations that are smooth: only a domain that bounds slopes can take them."""
+"""What is not piecewise affine: only a domain that bounds slopes can take it."""
 
 # ruff: noqa: ARG001 (every operation is called with the function and the arguments it stands for)
 
 from typing import Any
 
 from nescio.geometry.tracing.traced import Traced, handles
+from nescio.nets import Scattering
 
 STEEPEST = {  # the largest slope of each, rounded up
     "tanh": 1.0,
@@ -37,3 +38,10 @@ def _curve(func: Any, x: Traced, *args: Any, **kwargs: Any) -> Traced:
 def _elu(func: Any, x: Traced, alpha: float = 1.0, *args: Any, **kwargs: Any) -> Traced:
     steepest = 1.0 if func.__name__.startswith("celu") else max(1.0, abs(alpha))
     return Traced.of(x.domain.curve(x.part, func.__name__, steepest), x.domain)
+
+
+@handles("scattering_coefficients")
+def _scattering(func: Any, x: Traced, front: Scattering) -> Traced:
+    shape = (x.shape[1] * front.paths, front.rows, front.columns)
+    part = x.domain.contract(x.part, "a scattering transform", front.expansion, shape)
+    return Traced.of(part, x.domain)
