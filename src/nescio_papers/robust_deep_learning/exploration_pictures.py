@@ -51,7 +51,6 @@ def chain_values(settings: Settings, race: Race) -> Figure:
     found: Figure = action_value_lines(
         _named(ordered),
         actions=("towards the far end", "back"),
-        state="state (start: 1; rewards: 0.001 at 0, 1 at the far end)",
         title="The chain: Q of ten members, mean and two standard deviations",
     )
     return found
@@ -93,5 +92,3 @@ def car_states(car: GymEnvironment) -> Tensor:
 
 def _named(by_episodes: dict[int, Tensor]) -> dict[str, Tensor]:
     return {f"after {count} episodes": values for count, values in by_episodes.items()}
-
-

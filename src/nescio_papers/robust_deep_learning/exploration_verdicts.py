@@ -40,11 +40,7 @@ def overall(rewards: Rewards) -> Sample:
 def faster(race: Race, found: Found) -> list[Claim]:
     """Does each agent that samples from what it does not know beat epsilon-greedy?"""
     rivals = {name: found[name] for name in (GREEDY, SLOW) if name in found}
-    return [
-        _faster(race, found, name, rival)
-        for name in (DROPOUT, ENSEMBLE)
-        for rival in rivals
-    ]
+    return [_faster(race, found, name, rival) for name in (DROPOUT, ENSEMBLE) for rival in rivals]
 
 
 def _faster(race: Race, found: Found, name: str, rival: str) -> Claim:

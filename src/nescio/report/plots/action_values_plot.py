@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from nescio.core import NescioError
@@ -102,6 +103,7 @@ def action_value_lines(
             axis.fill_between(states, low, high, alpha=0.2, linewidth=0, **look)
         axis.set_title(label(name), loc="left")
         axis.set_xlabel(state)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("Q")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
