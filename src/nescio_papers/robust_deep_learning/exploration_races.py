@@ -29,7 +29,8 @@ from nescio_papers.kit import Settings, folder_of, full_and_quick, size, slug
 PART, LOOK = "exploration", "values of states"
 ENSEMBLE, DROPOUT, GREEDY = "ensemble", "dropout", "epsilon-greedy"
 SLOW, ALONE = "epsilon-greedy, slow", "dropout, no burn-in"
-BURN_IN = 25  # epochs, as in the source; random actions fade over them
+BURN_IN = 25  # batches, as in the source; random actions fade over them
+Looks = dict[int, tuple[Tensor, Tensor]]  # by episodes: values (K, N, A), observations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class Race:
         """Where an agent's state is."""
         return folder_of(settings, PART) / f"{slug(self.name)}-{slug(agent)}"
 
-    def looked(self, settings: Settings, agent: str, x: Tensor, stages: Sequence[int]) -> "Looks":
+    def looked(self, settings: Settings, agent: str, x: Tensor, stages: Sequence[int]) -> Looks:
         """Q of all members of the first run at observations, after some numbers of episodes."""
         found: Looks = {}
         for stage in stages:
@@ -120,9 +121,6 @@ class Race:
             "visited": state.replay.tensors["seen"][0, :stored].contiguous(),
             "episodes": torch.tensor(len(state.rewards)),
         }
-
-
-Looks = dict[int, tuple[Tensor, Tensor]]  # by episodes: values (K, N, A), observations
 
 
 def races(settings: Settings) -> dict[str, Race]:

@@ -92,8 +92,8 @@ def _chain(settings: Settings, race: Race, found: Found) -> Findings:
         figures={CHAIN_VALUES: pictures.chain_values(settings, race)},
         captions={
             CHAIN_VALUES: "What the members of an ensemble think of both directions along the "
-            "chain, early and late, of one seed: they differ where they have not been. The start is "
-            "state 1; rewards are 0.001 in state 0 and 1 in state 19."
+            "chain, early and late, of one seed: they differ where they have not been. The start "
+            "is state 1; rewards are 0.001 in state 0 and 1 in state 19."
         },
         claims=chain_figures(found),
     )

@@ -46,7 +46,8 @@ def robust_deep_learning() -> Experiment:
         "et al. (2018), Gal and Ghahramani (2016), Hendrycks et al. (2019), Malinin and Gales "
         "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang "
         "(2017)",
-        needs="data sets: see `nescio data list`; what is absent is left out",
+        needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
+        "is absent is left out",
         minutes=(6, 250),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )
