@@ -58,12 +58,13 @@ def run(settings: Settings) -> Findings:
 def _world(settings: Settings, race: Race) -> Findings:
     if race.name in ("cart_pole", "mountain_car") and find_spec("gymnasium") is None:
         return absent("Gymnasium", "pip install nescio[exploration]")
-    extra = EXTRAS.get(race.name, lambda *_: Findings())
     if race.name == "mountain_car":
         pictures.car_looks(settings, race)  # on the way, before everything is learned
     found = {name: race.learned(settings, name) for name in race.agents}
-    own, more = _rewards(race, found), extra(settings, race, found)
-    both = joined({"rewards": own, "more": more})
+    own, extra = _rewards(race, found), EXTRAS.get(race.name)
+    if extra is None:
+        return own
+    both = joined({"rewards": own, "extra": extra(settings, race, found)})
     return replace(both, numbers=own.numbers)
 
 
