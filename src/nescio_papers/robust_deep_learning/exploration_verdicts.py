@@ -37,6 +37,11 @@ def overall(rewards: Rewards) -> Sample:
     return sample(rewards.rewards.mean(1))
 
 
+def said(one: Sample) -> str:
+    """A mean with half the width of its interval."""
+    return f"{one.mean:.4g} ± {one.half:.2g}"
+
+
 def faster(race: Race, found: Found) -> list[Claim]:
     """Does each agent that samples from what it does not know beat epsilon-greedy?"""
     rivals = {name: found[name] for name in (GREEDY, SLOW) if name in found}
@@ -51,8 +56,8 @@ def _faster(race: Race, found: Found, name: str, rival: str) -> Claim:
         SOURCE,
         "Use uncertainty estimates (e.g. a dropout Q-network) to drive exploration, e.g. Thompson "
         f"sampling, and converge faster ({name} against {rival}, {WORDS[race.name]}).",
-        f"mean reward of {race.episodes} episodes: {own} against {other}, paired over seeds "
-        f"{gain} more, in {wins} of {len(gain.values)} seeds (95 % intervals)",
+        f"mean reward of {race.episodes} episodes: {said(own)} against {said(other)}; difference "
+        f"paired by seed {said(gain)}, more in {wins} of {len(gain.values)} seeds (95 % intervals)",
         verdict=verdict(gain.above, gain.mean > 0),
     )
 
@@ -145,7 +150,7 @@ def _last(rewards: Rewards) -> Sample:
 def rewards_table(race: Race, found: Found) -> str:
     """Mean rewards by agent, those of the last fifth, and the time to the goal."""
     header = ["agent", "reward, all episodes", "reward, last fifth"]
-    rows = [[name, str(overall(own)), str(_last(own))] for name, own in found.items()]
+    rows = [[name, said(overall(own)), said(_last(own))] for name, own in found.items()]
     if race.goal is not None:
         header.append(f"episodes to {race.goal:g} (median, 95 % interval)")
         for row, own in zip(rows, found.values(), strict=True):

@@ -42,7 +42,8 @@ TEXTS = {
     "cart_pole": "CartPole-v1 of Gymnasium; random actions fade over 25 episodes for all agents. "
     "The time is that to a mean of 100 over 10 episodes.",
     "mountain_car": "MountainCar-v0 of Gymnasium, an episode of 200 decisions without the goal has "
-    "-200. No burn-in; the scale of the priors is 10. The time is that to the first goal.",
+    "-200. Only epsilon-greedy acts at random; the scale of the priors is 10. The time is that to "
+    "the first goal.",
 }
 WORLD, CHAIN_VALUES, CAR_VALUES = (
     f"exploration-{name}.png" for name in ("maze-world", "chain-values", "mountain-car-values")

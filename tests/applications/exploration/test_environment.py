@@ -104,9 +104,7 @@ def test_actions_out_of_range_are_refused(actions, words):
 
 
 def test_options_out_of_range_are_refused():
-    with pytest.raises(
-        NescioError, match="a slack of 0 or more, got 2 and 0"
-    ):
+    with pytest.raises(NescioError, match="a slack of 0 or more, got 2 and 0"):
         Chain(length=2)
     with pytest.raises(NescioError, match="noise of 0 or more"):
         Bandit(noise=-1)

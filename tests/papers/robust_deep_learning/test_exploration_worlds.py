@@ -87,7 +87,7 @@ def test_faster_is_more_reward_on_the_same_seeds():
     }
     unclear, better = verdicts.faster(race, found)
     assert (unclear.verdict, better.verdict) == ("partly", "holds")
-    assert "in 2 of 2 seeds" in better.measured
+    assert "more in 2 of 2 seeds" in better.measured
 
 
 def test_the_time_in_the_maze_is_beside_the_lectures():
