@@ -18,8 +18,8 @@ from nescio_papers.robust_deep_learning.exploration_races import (
 )
 
 SOURCE = "lecture, Application in Reinforcement Learning"
-THESIS = "Gal (2016), section 5.4, the lecture's figure 5.4"
-FIGURES = "figure to reach"
+THESIS = "lecture, figure 5.4 (Gal, 2016)"
+FIGURES, OWN = "figure to reach", "a question of ours"
 PUBLISHED = {DROPOUT: 25, SLOW: 175}  # batches after the burn-in to a reward of 1
 WITHIN, GREEDY_AT_MOST = 2000, 0.1  # episodes of the chain; share of seeds
 WORDS = {
@@ -163,7 +163,7 @@ def burn_in_matters(race: Race, found: Found) -> Claim:
     times = {name: found[name].episodes_to(race.goal, window=race.window) for name in found}
     with_it, alone = times[DROPOUT], times[ALONE]
     return Claim(
-        SOURCE,
+        OWN,
         "Dropout's uncertainty is enough to drive exploration: no random actions are needed (the "
         "maze without the burn-in).",
         f"seeds with a mean reward above 1: {alone.reached} of {len(alone.by_seed)} without random "
