@@ -22,9 +22,9 @@ from nescio_papers.robust_deep_learning.exploration_verdicts import (
 INTRODUCTION = (
     "All agents learn by double Q-learning with the same networks, replay and updates, ten seeds "
     "in lockstep in one stack; they differ in how they explore. `ensemble` draws one of its "
-    "5 or 10 members for an episode, each with a fixed random prior network; `dropout` draws one mask for "
-    "an episode (rate 0.1); `epsilon-greedy` acts at random with a probability that falls from 1 "
-    "to 0.05. Intervals are those of the mean over seeds (95 %, Student's t), and differences are "
+    "5 or 10 members for an episode, each with a fixed random prior network; `dropout` draws one "
+    "mask for an episode (rate 0.1); `epsilon-greedy` acts at random with a probability that falls "
+    "from 1 to 0.05. Intervals are those of the mean over seeds (95 %, Student's t), and differences are "
     "paired by seed. Options were chosen with four other seeds; on the chain with four of the ten."
 )
 TEXTS = {
