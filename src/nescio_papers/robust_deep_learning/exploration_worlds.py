@@ -24,8 +24,9 @@ INTRODUCTION = (
     "in lockstep in one stack; they differ in how they explore. `ensemble` draws one of its "
     "5 or 10 members for an episode, each with a fixed random prior network; `dropout` draws one "
     "mask for an episode (rate 0.1); `epsilon-greedy` acts at random with a probability that falls "
-    "from 1 to 0.05. Intervals are those of the mean over seeds (95 %, Student's t), and differences are "
-    "paired by seed. Options were chosen with four other seeds; on the chain with four of the ten."
+    "from 1 to 0.05. Intervals are those of the mean over seeds (95 %, Student's t), and "
+    "differences are paired by seed. Options were chosen with four other seeds; on the chain with "
+    "four of the ten."
 )
 TEXTS = {
     "bandit": "Ten arms with standard normal means and noise of standard deviation 1.",
