@@ -19,7 +19,7 @@ from nescio.metrics import Interval, bootstrap_mean
 KINDS: dict[str, tuple[str, str, tuple[float, ...]]] = {  # option, unit, sizes
     "rotation": ("degrees", "degrees", (2, 5, 10, 15, 20, 30, 45)),
     "translation": ("pixels", "pixels", (0.5, 1, 2, 3, 4, 6)),
-    "warping": ("stretch", "of stretch", (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)),
+    "warping": ("stretch", "largest stretch", (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)),
 }
 INPUTS = "inputs"  # the subject whose change is that of the images themselves
 SAMPLES = 64  # images at a time
@@ -70,7 +70,7 @@ def deformations(
             rows += [_row(subject.name, place, metric, n) for metric, n in numbers.items()]
     return ShiftCurves(
         shift=kind,
-        description=f"size in {unit}",
+        description=unit,
         samples=len(images),
         rows=tuple(rows),
         sets=tuple(places),

@@ -14,6 +14,7 @@ from nescio_papers.robust_deep_learning import (
     ood,
     poisoning,
     shift,
+    stability_checks,
 )
 
 PARTS = {
@@ -28,6 +29,7 @@ PARTS = {
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
     "shift": ("Under shift: what holds as digits move away", shift.run),
+    "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
 
 
