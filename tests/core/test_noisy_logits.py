@@ -32,7 +32,9 @@ def test_many_draws_give_the_exact_mean(classes):
     pairs = 2000
     both = (torch.tensor(values)[None, None] for values in (logits, deviation))
     found = log_mean_softmax(*both, fixed_noise(pairs, classes)).exp()[0, 0].numpy()
-    assert np.abs(found - truth).max() < 4 * 0.5 / np.sqrt(2 * pairs)  # a mean of shares
+    assert np.abs(found - truth).max() < 0.5 / np.sqrt(2 * pairs)  # a mean of shares
+    noise = fixed_noise(5, classes)
+    torch.testing.assert_close(noise.square().mean(0), torch.ones(classes, dtype=torch.float64))
 
 
 def test_without_spread_it_is_the_softmax():

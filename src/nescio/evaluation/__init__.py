@@ -39,6 +39,8 @@ from nescio.evaluation.smallest_changes import AdversarialExample as Adversarial
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
 from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples
 from nescio.evaluation.smallest_changes import smallest_changes as smallest_changes
+from nescio.evaluation.stability import Stability as Stability
+from nescio.evaluation.stability import stability as stability
 from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above
 from nescio.evaluation.under_shift import entropies as entropies

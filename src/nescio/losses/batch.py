@@ -98,9 +98,9 @@ class Batch:
         if counts is None:
             return self
         weight = counts.to(self.low.dtype)
-        return replace(self, y=y, weight=weight if self.weight is None else self._spread(weight))
+        return replace(self, y=y, weight=weight if self.weight is None else self.weighing(weight))
 
-    def _spread(self, values: Tensor) -> Tensor:
+    def weighing(self, values: Tensor) -> Tensor:
         """Values `(M, B, ...)` times the weights, of samples or of labels."""
         if self.weight is None:
             return values
@@ -117,11 +117,11 @@ class Batch:
         if self.weight is None:
             return scores.flatten(1).mean(1)
         weights, labeled = torch.ones_like(scores), self.weight.shape[1]
-        weights[:, :labeled] = self._spread(weights[:, :labeled])
+        weights[:, :labeled] = self.weighing(weights[:, :labeled])
         scores = torch.where(weights > 0, scores, 0.0) * weights
         total = weights.flatten(1).sum(1)
         return scores.flatten(1).sum(1) / torch.where(total > 0, total, 1.0)
 
     def total_weight(self) -> Tensor:
         """How much the batch counts for each member, `(M,)`: the number of labels by default."""
-        return self._spread(torch.ones_like(self.y, dtype=self.low.dtype)).flatten(1).sum(1)
+        return self.weighing(torch.ones_like(self.y, dtype=self.low.dtype)).flatten(1).sum(1)

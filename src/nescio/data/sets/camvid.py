@@ -24,7 +24,8 @@ def camvid(*, folder: str | None = None, validation: int = 0, seed: int = 0) -> 
 
     folder: where the folder `camvid` is, in place of the setting. The 367 training frames of the
     SegNet split train; its 101 validation frames are the test part (its test frames are not read).
-    They are frames of films: neighbors are alike. Label 11, no class, is the ignore index.
+    They are frames of films: neighbors are alike, and the test frames are of one stretch of a film
+    that also trains. Label 11, no class, is the ignore index.
     validation: how many of the training frames, chosen by `seed`, are set apart.
     """
     where = data_folder("camvid", folder)
