@@ -44,8 +44,9 @@ TEXT = (
     "of the outputs of two random digits. The bound of a network is the product bound of its "
     "layers times the change of the image itself. Of the scattering coefficients, `expansion` "
     "bounds the first factor, and under translations by c whole pixels `shift_bound(c)` times the "
-    "norm of the image, which falls with 4^-J: the averages are smoother, and fewer. For warpings Mallat (2012) proves a bound C |x| "
-    "(|tau'| + ...) without a number for C; the C below is the smallest that fits these digits, "
+    "norm of the image, which falls with 4^-J: the averages are smoother, and fewer. For warpings "
+    "Mallat (2012) proves a bound C |x| (|tau'| + ...) without a number for C; the C below is the "
+    "smallest that fits these digits, "
     "not a proved one."
 )
 

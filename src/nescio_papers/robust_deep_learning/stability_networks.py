@@ -24,10 +24,10 @@ class Sizes:
     test: int = size(1_000, quick=30)
     epochs: int = size(12, quick=2)
     toy_epochs: int = size(200, quick=10)
-    points: int = size(500, quick=6)  # digits with local constants
-    segments: int = size(6, quick=2)
-    draws: int = size(1_000, quick=20)  # pairs of the sampled bound
-    deformed: int = size(400, quick=8)  # digits that are deformed
+    points: int = size(300, quick=6)  # digits with local constants
+    segments: int = size(4, quick=2)
+    draws: int = size(600, quick=20)  # pairs of the sampled bound
+    deformed: int = size(250, quick=8)  # digits that are deformed
 
 
 FULL, QUICK = full_and_quick(Sizes)
