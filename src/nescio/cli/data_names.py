@@ -25,7 +25,7 @@ from nescio.data.readers import (
     open_stream,
 )
 from nescio.data.readers.stream import first_of
-from nescio.guards import Guard, RegressionGuard
+from nescio.guards import Guard, MapGuard, RegressionGuard
 from nescio.models import encoding_of, innermost, takes_tokens
 from nescio.training import Pair, Source
 
@@ -100,7 +100,7 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     return stream.changed(given.change, text) if given.changes else stream
 
 
-def guarded_stream(text: str, made: Guard | RegressionGuard) -> Stream:
+def guarded_stream(text: str, made: Guard | RegressionGuard | MapGuard) -> Stream:
     """Inputs of a guard block by block; a note says where it has no names of columns."""
     columns = encoding_of(made.nets[0] if made.nets else None) or made.notes.get("columns")
     stream = stream_named(text, columns)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core import Classification, NescioError, Prediction, measures
+from nescio.core import Categorical, Classification, NescioError, Prediction, measures
 from nescio.data import door
 from nescio.models.model import encoding_of, takes_tokens
 from nescio.models.predictor import Predictor, plain
@@ -94,12 +94,31 @@ class Mixture:
             raise NescioError(
                 f"uncertainty maps are of predictions of classes, got a {type(prediction).__name__}"
             )
+        if type(prediction) is Categorical:
+            return cls.of_logits(prediction.logits)
         return cls(
             members=prediction.members,
             probs=prediction.probs.double(),
             entropy=measures.expected_entropy(prediction),
             information=measures.mutual_information(prediction),
         )
+
+    @classmethod
+    def of_logits(cls, logits: Tensor) -> "Mixture":
+        """The same from logits `(M, n, *axes, C)`, with few passes over the memory.
+
+        A network gives `(M, n, C, *axes)`, and sums over the classes are quickest in this order.
+        """
+        least = torch.finfo(logits.dtype).min  # -inf times 0 would be NaN
+        logs = logits.movedim(-1, 2).log_softmax(2).clamp_min_(least)
+        probs = logs.exp()
+        mean = probs.mean(0)
+        entropy = (probs * logs).sum(2).mean(0).neg_()
+        gaps = torch.zeros_like(entropy)
+        if len(logits) > 1:
+            gaps = logs.sub_(mean.log().clamp_min_(least)).mul_(probs).sum(2).mean(0).clamp_min_(0)
+        probs = mean.movedim(1, -1).double()
+        return cls(members=len(logits), probs=probs, entropy=entropy, information=gaps)
 
     def joined(self, other: "Mixture") -> "Mixture":
         """Those of both groups of members together."""

@@ -68,7 +68,8 @@ class UNet(nn.Module):
             if level:
                 shortcuts.append(x)
                 x = F.max_pool2d(x, 2, ceil_mode=True)  # odd sizes lose no pixel
-            x = pair(self.before(x) if level == len(self.down) - 1 else x)
+            deepest = 0 < level == len(self.down) - 1  # never the image itself
+            x = pair(self.before(x) if deepest else x)
         x = self.after(x)
         for pair in self.up:
             x = pair(_joined(x, shortcuts.pop()))

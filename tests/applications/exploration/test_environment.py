@@ -52,8 +52,9 @@ def test_which_action_leads_on_differs_by_state_and_seed():
     assert len({tuple(row.tolist()) for row in onward}) == 50
 
 
-def test_random_actions_reach_the_far_end_as_often_as_the_walk_says():
-    chain = Chain(length=5)
+@pytest.mark.parametrize("slack", [0, 5])
+def test_random_actions_reach_the_far_end_as_often_as_the_walk_says(slack):
+    chain = Chain(length=5, slack=slack)
     place, arrived = np.eye(5)[1], 0.0
     for _ in range(chain.steps):
         moved = np.zeros(5)
@@ -63,6 +64,8 @@ def test_random_actions_reach_the_far_end_as_often_as_the_walk_says():
         arrived += moved[4]
         moved[4] = 0
         place = moved
+    if not slack:
+        assert arrived == 2.0 ** -(chain.length - 2)
     found = learn(chain, "epsilon_greedy,epsilon=1", episodes=1, seeds=400, updates=1, widths=(4,))
     share = (found.rewards >= 1).mean()
     assert abs(share - arrived) < 4 * np.sqrt(arrived * (1 - arrived) / 400)
@@ -101,7 +104,7 @@ def test_actions_out_of_range_are_refused(actions, words):
 
 
 def test_options_out_of_range_are_refused():
-    with pytest.raises(NescioError, match="length of 3 or more, got 2"):
+    with pytest.raises(NescioError, match="a slack of 0 or more, got 2 and 0"):
         Chain(length=2)
     with pytest.raises(NescioError, match="noise of 0 or more"):
         Bandit(noise=-1)

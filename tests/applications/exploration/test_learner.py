@@ -9,11 +9,11 @@ from torch import nn
 from torch.func import functional_call
 
 from nescio import nets
-from nescio.applications.exploration import Bandit, Chain, dropout, ensemble, learn, learner
+from nescio.applications.exploration import Agent, Bandit, Chain, dropout, ensemble, learn, learner
 from nescio.applications.exploration.q_learning import packed, td_loss
 from nescio.core import NescioError
 
-CHAIN = Chain(length=5)
+CHAIN = Chain(length=5, slack=9)
 SMALL = {"widths": (8,), "updates": 3, "batch_size": 6, "target_every": 4}
 AGENTS = ["ensemble,members=3,prior=2", "dropout,rate=0.2", "epsilon_greedy,epsilon=0.3"]
 
@@ -109,6 +109,21 @@ def test_an_episode_has_one_mask_or_one_for_each_step():
         same = torch.equal(values(seen, 0), values(seen, 1))
         assert same is (masks == "episode")
         assert not torch.equal(values(seen, 0), state._player(1)(seen, 0))
+
+
+def test_values_of_dropout_are_those_of_its_passes_and_have_the_prior():
+    plain, both = (
+        learner(CHAIN, Agent(name="both", members=2, dropout=0.3, prior=prior), seeds=2, **SMALL)
+        for prior in (0.0, 2.0)
+    )
+    seen = CHAIN.observations()
+    found = both.values(seen, passes=4)
+    assert found.shape == (2, 2 * 4, 5, 2)
+    assert (found.std(1) > 0).all()
+    fixed = learner(CHAIN, ensemble(members=2, prior=2.0), seeds=2, **SMALL).values(seen)
+    free = learner(CHAIN, ensemble(members=2, prior=0.0), seeds=2, **SMALL).values(seen)
+    added = (fixed - free).repeat_interleave(4, 1)
+    torch.testing.assert_close(found, plain.values(seen, passes=4) + added)
 
 
 def test_one_member_with_its_prior_acts_for_an_episode():
@@ -255,7 +270,7 @@ def test_a_world_that_continues_is_a_part_of_the_state(tmp_path):
 
 
 def test_runs_that_ended_wait_and_store_nothing_more():
-    state = learner(Chain(length=3), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
+    state = learner(Chain(length=3, slack=9), "epsilon_greedy,epsilon=1,decay=0", seeds=6, **SMALL)
     rewards = state.episode()
     replay = state.replay.state()
     for run in range(6):

@@ -17,20 +17,25 @@ NEAR, FAR = 0.001, 1.0
 class Chain:
     """States in a row: a small reward at the near end, a reward of 1 at the far end.
 
-    An episode begins in the second state and has at most length + 9 steps. A step to the first
-    state gives 0.001; a step to the last state gives 1 and ends the episode (in the paper it goes
-    on there). Which of the two actions leads on is drawn for each state and seed: without that, a
-    network that always takes the same action, as many do before they learn, would be at the far
-    end at once.
+    An episode begins in the second state. A step to the first state gives 0.001; a step to the
+    last state gives 1 and ends the episode (in the paper it continues there). Which of the two
+    actions leads on is drawn for each state and seed: without that, a network that always takes
+    the same action, as many do before they learn, would be at the far end at once.
 
-    length: the number of states.
+    length: the number of states. slack: how many steps an episode has beyond the shortest way to
+    the far end. With 0, one action back is one too many, and random actions arrive in one of
+    2 ** (length - 2) episodes; the chain of the paper has 11.
     """
 
     length: int = 20
+    slack: int = 0
 
     def __post_init__(self) -> None:
-        if self.length < 3:
-            raise NescioError(f"a chain has a length of 3 or more, got {self.length}")
+        if self.length < 3 or self.slack < 0:
+            raise NescioError(
+                "a chain has a length of 3 or more and a slack of 0 or more, got "
+                f"{self.length} and {self.slack}"
+            )
 
     name = "chain"
     actions = 2
@@ -41,7 +46,7 @@ class Chain:
     @property
     def steps(self) -> int:
         """The limit of steps of an episode."""
-        return self.length + 9
+        return self.length - 2 + self.slack
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -279,11 +279,13 @@ class QLearner:
         observations: `(N, *shape)`. passes: of dropout, which are its members.
         """
         x = as_tensor(observations, "observations").float()
-        if self.agent.dropout:
-            found = mc_dropout(self.networks.live, passes=passes, seed=self.seed).outputs(x)
-        else:
-            every = x.expand(len(self.networks.members), *x.shape)
+        every = x.expand(len(self.networks.members), *x.shape)
+        if not self.agent.dropout:
             found = self._values(self.networks.weights, self.prior, every)
+        else:
+            found = mc_dropout(self.networks.live, passes=passes, seed=self.seed).outputs(x)
+            if self.agent.prior:
+                found = found + self._prior(self.prior, every).repeat_interleave(passes, 0)
         each: Tensor = found.unflatten(0, (len(self.seeds), -1))
         return each
 

@@ -103,8 +103,8 @@ def rademacher(
 
     draws: of signs; all are fitted at once, as members of one stack.
     epochs: the largest number; training ends when all signs are fitted, or when no draw was fitted
-    better for `patience` epochs. Training need not find the largest correlation, so that the value is a
-    lower bound of the complexity.
+    better for `patience` epochs. Training need not find the largest correlation, so that the value
+    is a lower bound of the complexity.
     run: a folder for checkpoints; the same call resumes there.
     """
     if draws < 2:
