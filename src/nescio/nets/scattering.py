@@ -116,10 +116,11 @@ class Scattering(nn.Module):
         Frequencies that fall on each other there add in squares; a modulus of any order has at
         most the energy of the image.
         """
-        step = 2**self.scales
+        step = 1 << self.scales
         squares = transform.square().unflatten(1, (step, -1)).sum(1).unflatten(0, (step, -1)).sum(0)
-        share = float(self._energies.max().clamp(min=1))
-        return math.sqrt((1 + share + share**2) * float(squares.max())) / step
+        share: float = float(self._energies.max().clamp(min=1))
+        largest: float = float(squares.max())
+        return math.sqrt((1 + share + share * share) * largest) / step
 
     def forward(self, x: Tensor) -> Tensor:
         return scattering_coefficients(x, self)

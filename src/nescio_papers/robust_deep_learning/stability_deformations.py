@@ -118,11 +118,11 @@ def translations(x: Tensor, scales: int) -> dict[str, list[float]]:
     """
     images = as_batch(x).double()
     front = Scattering(*images.shape[2:], scales=scales, orientations=8).double()
-    before, norm = front(images), images.flatten(1).norm(dim=1)
+    before, norm = _coefficients(front, images), images.flatten(1).norm(dim=1)
     found: dict[str, list[float]] = {"change": [], "shift_bound": [], "expansion": [], "within": []}
     for pixels in PIXELS:
         moved = F.pad(images, (pixels, 0))[..., :-pixels]
-        change = (front(moved) - before).flatten(1).norm(dim=1)
+        change = (_coefficients(front, moved) - before).flatten(1).norm(dim=1)
         lost = images[..., -pixels:].flatten(1).norm(dim=1)
         by_shift = front.shift_bound(pixels) * norm + front.expansion * lost
         by_image = front.expansion * (moved - images).flatten(1).norm(dim=1)
@@ -131,6 +131,10 @@ def translations(x: Tensor, scales: int) -> dict[str, list[float]]:
         within = (change <= by_shift) & (change <= by_image)
         found["within"].append(float(within.double().mean()))
     return found
+
+
+def _coefficients(front: Scattering, images: Tensor) -> Tensor:
+    return torch.cat([front(part) for part in images.split(16)])
 
 
 def _examples(kind: str) -> list[tuple[str, corruptions.Shifted]]:

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from nescio.core import NescioError
 from nescio.evaluation.deformations import INPUTS
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.geometry import PlaneLipschitz
@@ -53,11 +54,11 @@ def _changes(axis: Axes, found: ShiftCurves) -> None:
         _banded(axis, found, name, "change", look)
         if name in found.subjects("bound"):
             axis.plot(
-                sizes, found.curve(name, "bound")[1:], color=look["color"], linewidth=0.9,
+                sizes, _numbers(found, name, "bound"), color=look["color"], linewidth=0.9,
                 linestyle=look["linestyle"], alpha=0.8, label=f"bound, {label(name)}",
             )  # fmt: skip
     axis.plot(
-        sizes, found.curve(INPUTS, "change")[1:], color=GRAY, linestyle=":", linewidth=1.4,
+        sizes, _numbers(found, INPUTS, "change"), color=GRAY, linestyle=":", linewidth=1.4,
         label="the images themselves",
     )  # fmt: skip
     axis.set_yscale("log")
@@ -72,11 +73,16 @@ def _flips(axis: Axes, found: ShiftCurves) -> None:
 
 
 def _banded(axis: Axes, found: ShiftCurves, name: str, metric: str, look: dict[str, Any]) -> None:
-    """A curve without its start at 0, and its interval."""
+    """A curve and its interval."""
     sizes = found.strengths[1:]
-    value, low, high = (found.curve(name, metric, end)[1:] for end in ("value", "low", "high"))  # type: ignore[arg-type]
+    value, low, high = (_numbers(found, name, metric, end) for end in ("value", "low", "high"))
     axis.plot(sizes, value, label=label(name), **look)
-    axis.fill_between(sizes, low, high, color=look["color"], alpha=0.15, linewidth=0)  # type: ignore[arg-type]
+    axis.fill_between(sizes, low, high, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _numbers(found: ShiftCurves, name: str, metric: str, end: Any = "value") -> Any:
+    """A curve without its start at 0."""
+    return np.array(found.curve(name, metric, end)[1:], dtype=np.float64)
 
 
 @with_look
@@ -91,7 +97,7 @@ def lipschitz_histograms(
     ends = [float(v) for name in local for v in (min(local[name]), *marks[name].values())]
     edges = np.geomspace(0.8 * min(ends), 1.25 * max(ends), 60)
     for axis, (name, constants) in zip(axes, local.items(), strict=True):
-        axis.hist(np.asarray(constants), edges, color="#bbbbbb", label="local, by input")
+        axis.hist(np.asarray(constants), edges.tolist(), color="#bbbbbb", label="local, by input")
         for index, (what, value) in enumerate(marks[name].items()):
             look = line(index)
             axis.axvline(
@@ -113,7 +119,7 @@ def lipschitz_map(
 ) -> Figure:
     """The constant of every linear region of a plane by color, and points `(N, 2)` with labels."""
     if found.regions.box is None:
-        raise ValueError("a map needs regions over a box")
+        raise NescioError("a map needs regions over a box: plane_lipschitz(net, box)")
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     axis = figure.subplots()
     constants = found.constants.numpy()
@@ -133,6 +139,8 @@ def lipschitz_map(
     if points is not None:
         for index, value in enumerate(np.unique(labels)):
             chosen = np.asarray(points)[np.asarray(labels) == value]
-            axis.scatter(*chosen.T, s=7, color=("white", "#D55E00")[index % 2], linewidths=0)
+            axis.scatter(
+                chosen[:, 0], chosen[:, 1], s=7, color=("white", "#D55E00")[index % 2], linewidths=0
+            )
     add_title(figure, title)
     return figure
