@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import Findings, Settings, absent, all_images, joined, judged
-from nescio_papers.robust_deep_learning import stability_deformations, stability_lipschitz
+from nescio_papers.robust_deep_learning import (
+    stability_adversarial,
+    stability_deformations,
+    stability_lipschitz,
+    stability_patch,
+)
 from nescio_papers.robust_deep_learning.stability_networks import digit_networks, sizes_of
 
 INTRODUCTION = (
@@ -27,5 +32,7 @@ def run(settings: Settings) -> Findings:
         networks = digit_networks(settings, sizes, images)
         parts["lipschitz"] = stability_lipschitz.digits(settings, sizes, images, networks)
         parts["deformations"] = stability_deformations.digits(settings, sizes, images, networks)
+    parts["adversarial"] = stability_adversarial.adversarial(settings)
+    parts["patch"] = stability_patch.patched(settings)
     whole = joined(parts, INTRODUCTION)
     return replace(whole, claims=judged(settings, whole.claims))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import data, nets
+from nescio.core import digest, from_json, kept, to_json
 from nescio.geometry import (
     local_lipschitz,
     plane_lipschitz,
@@ -39,18 +40,19 @@ EXACT = 1e-9  # how close to brute force
 class Constants:
     """The constants of one network; `local` at each input."""
 
-    local: Tensor
+    local: tuple[float, ...]
     sampled: float
     segments: float
     product: float
 
     def numbers(self) -> dict[str, float]:
         """For the results."""
-        spread = self.local.quantile(torch.tensor([0.5, 0.95], dtype=torch.float64)).tolist()
+        shares = torch.tensor([0.5, 0.95], dtype=torch.float64)
+        spread = torch.tensor(self.local, dtype=torch.float64).quantile(shares).tolist()
         return {
             "median": spread[0],
             "quantile_95": spread[1],
-            "largest": float(self.local.max()),
+            "largest": max(self.local),
             "largest_on_segments": self.segments,
             "sampled": self.sampled,
             "product": self.product,
@@ -126,7 +128,9 @@ def digits(
 ) -> Findings:
     """Networks on MNIST: constants at test digits and between them."""
     linear = {name: net for name, net in networks.items() if name != FIXED}
-    found = {name: _constants(net, images.test[0], sizes, settings) for name, net in linear.items()}
+    found = {
+        name: _constants(name, net, images.test[0], sizes, settings) for name, net in linear.items()
+    }
     columns = ("median", "quantile_95", "largest", "largest_on_segments", "sampled", "product")
     numbers = {name: one.numbers() for name, one in found.items()}
     head = [
@@ -151,14 +155,22 @@ def digits(
     )
 
 
-def _constants(net: nn.Module, x: Tensor, sizes: Sizes, settings: Settings) -> Constants:
-    pairs = x[: 2 * sizes.segments].unflatten(0, (2, -1))
-    return Constants(
-        local=local_lipschitz(net, x[: sizes.points]),
-        sampled=float(sampled_lipschitz(net, x, draws=sizes.draws, seed=settings.seed)),
-        segments=float(segment_lipschitz(net, pairs[0], pairs[1]).largest.max()),
-        product=float(product_bound(net, x)),
-    )
+def _constants(name: str, net: nn.Module, x: Tensor, sizes: Sizes, settings: Settings) -> Constants:
+    """Computed once and stored."""
+
+    def make() -> Any:
+        pairs = x[: 2 * sizes.segments].unflatten(0, (2, -1))
+        found = Constants(
+            local=tuple(local_lipschitz(net, x[: sizes.points]).tolist()),
+            sampled=float(sampled_lipschitz(net, x, draws=sizes.draws, seed=settings.seed)),
+            segments=float(segment_lipschitz(net, pairs[0], pairs[1]).largest.max()),
+            product=float(product_bound(net, x)),
+        )
+        return to_json(found)
+
+    path = folder_of(settings, PART) / f"lipschitz-{name}.json"
+    key = [str(sizes), digest(*net.state_dict().values())]
+    return from_json(Constants, kept(path, {"key": key}, make), str(path))
 
 
 def _histograms(found: Mapping[str, Constants]) -> Any:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from nescio.core import NescioError
+from nescio.evaluation import ShiftCurves
 from nescio.evaluation.deformations import INPUTS
-from nescio.evaluation.under_shift import ShiftCurves
 from nescio.geometry import PlaneLipschitz
 from nescio.report.plots.look import GRAY, add_title, label, line, panels, per_cent, with_look
 
@@ -69,7 +69,7 @@ def _flips(axis: Axes, found: ShiftCurves) -> None:
         if name in found.subjects("flipped"):
             _banded(axis, found, name, "flipped", line(index))
     per_cent(axis.yaxis)
-    axis.set_ylim(0, min(1.0, 1.05 * axis.get_ylim()[1]))
+    axis.set_ylim(bottom=0)
 
 
 def _banded(axis: Axes, found: ShiftCurves, name: str, metric: str, look: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def lipschitz_histograms(
         axis.set_xscale("log")
         axis.set_title(label(name), loc="left")
         axis.set_xlabel("Lipschitz constant")
-        axis.legend(fontsize=8, loc="upper right", frameon=True, framealpha=0.9)
+        axis.legend(fontsize=8, loc="upper left", frameon=True, framealpha=0.9)
         axis.set_ylim(top=1.6 * axis.get_ylim()[1])
     axes[0].set_ylabel("inputs")
     return figure
