@@ -14,6 +14,7 @@ from nescio_papers.robust_deep_learning import (
     mc_dropout,
     ood,
     poisoning,
+    recurrent_sequences,
     segmentation_scenes,
     shift,
     stability_checks,
@@ -30,6 +31,7 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "recurrent": ("Recurrent networks: dropout masks tied over time", recurrent_sequences.run),
     "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
     "generalisation": (
         "Generalization: random labels, Rademacher complexity, double descent",

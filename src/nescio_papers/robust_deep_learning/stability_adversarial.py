@@ -1,4 +1,4 @@
-"""Part `stability`: how small a change of a house number flips its answer, and how sure it is."""
+"""Part `stability`: how small a change of a house number flips its answer, and its confidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
