@@ -7,8 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from nescio.core import kept, to_json
-from nescio.core.results import from_json
+from nescio.core import from_json, kept, to_json
 from nescio.evaluation import SmallestChanges, adversarial_examples, smallest_changes
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Interval, bootstrap_mean
