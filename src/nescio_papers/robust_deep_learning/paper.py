@@ -18,6 +18,7 @@ from nescio_papers.robust_deep_learning import (
     recurrent_sequences,
     segmentation_scenes,
     shift,
+    stability_checks,
 )
 
 PARTS = {
@@ -42,6 +43,7 @@ PARTS = {
         generalization.run,
     ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
+    "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
 
 
