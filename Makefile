@@ -38,7 +38,7 @@ mutants: $(READY)
 test-oldest:
 	python3.11 -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet -c constraints-oldest.txt torch
-	$(VENV)-oldest/bin/pip install --quiet -c constraints-oldest.txt -e ".[scale,search]" pytest pytest-xdist hypothesis
+	$(VENV)-oldest/bin/pip install --quiet -c constraints-oldest.txt -e ".[scale,search,exploration]" pytest pytest-xdist hypothesis
 	$(VENV)-oldest/bin/python -m pytest
 
 test-newest:
@@ -46,7 +46,7 @@ test-newest:
 		command -v $$python && $$python --version || continue; \
 		$$python -m venv $(VENV)-$$python || exit 1; \
 		$(VENV)-$$python/bin/pip install --quiet --upgrade $(TORCH) || { echo "no $(TORCH) for $$python: left out"; continue; }; \
-		$(VENV)-$$python/bin/pip install --quiet --upgrade -e ".[scale,search]" pytest pytest-xdist hypothesis && \
+		$(VENV)-$$python/bin/pip install --quiet --upgrade -e ".[scale,search,exploration]" pytest pytest-xdist hypothesis && \
 		$(VENV)-$$python/bin/python -m pytest || exit 1; \
 	done
 

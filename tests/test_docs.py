@@ -48,3 +48,8 @@ def test_every_loss_and_head_stands_in_the_docs(kind: str) -> None:
 @pytest.mark.parametrize("name", registry.acquisitions)
 def test_every_acquisition_stands_in_the_table(name: str) -> None:
     assert f"| `{name}` |" in (ROOT / "docs" / "active-learning.md").read_text()
+
+
+@pytest.mark.parametrize("name", registry.agents)
+def test_every_agent_stands_in_the_table(name: str) -> None:
+    assert f"| `{name}` |" in (ROOT / "docs" / "exploration.md").read_text()

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAMES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # distribution: module
+EXTRAS = ("scale", "search", "exploration")
 OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
 
 
@@ -32,13 +33,14 @@ def imported(folder: Path) -> set[str]:
 
 def test_what_is_imported_is_declared() -> None:
     extras = PROJECT["optional-dependencies"]
-    declared = {*bounds(PROJECT["dependencies"]), *bounds([*extras["scale"], *extras["search"]])}
+    optional = [one for extra in EXTRAS for one in extras[extra]]
+    declared = {*bounds(PROJECT["dependencies"]), *bounds(optional)}
     modules = {NAMES.get(name, name).replace("-", "_") for name in declared}
     own = {"nescio", "nescio_papers"}
     assert imported(ROOT / "src") - own - OFFERED <= modules
 
 
-@pytest.mark.parametrize("extra", ["scale", "search", "dev"])
+@pytest.mark.parametrize("extra", [*EXTRAS, "dev"])
 def test_an_extra_pulls_only_what_is_imported(extra: str) -> None:
     asked = bounds(PROJECT["optional-dependencies"][extra])
     tools = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff"}
@@ -49,7 +51,7 @@ def test_an_extra_pulls_only_what_is_imported(extra: str) -> None:
 def test_the_oldest_versions_that_are_tested_are_those_claimed() -> None:
     oldest = bounds((ROOT / "constraints-oldest.txt").read_text().split())
     claimed = bounds(PROJECT["dependencies"])
-    for extra in ("scale", "search"):
+    for extra in EXTRAS:
         claimed |= bounds(PROJECT["optional-dependencies"][extra])
     assert {name: oldest.get(name) for name in claimed} == claimed
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
     from nescio.guards import Guard as Guard
     from nescio.guards import LabelGuards as LabelGuards
+    from nescio.guards import MapGuard as MapGuard
     from nescio.guards import RegressionGuard as RegressionGuard
     from nescio.guards import guard_labels as guard_labels
     from nescio.guards.guard import guard as guard
@@ -73,7 +74,7 @@ NAMES = {  # of modules, by the one that has them
     "detectors.observe": "observe scorer",
     "evaluation": "Absent AdversarialNoise AdversarialSamples Audit Comparison LabelAudit audit "
     "audit_labels compare leave_classes_out",
-    "guards": "Guard LabelGuards RegressionGuard guard guard_labels",
+    "guards": "Guard LabelGuards MapGuard RegressionGuard guard guard_labels",
     "guards.score": "score",
     "models": "Model",
     "monitoring": "Monitor monitor",

@@ -11,6 +11,7 @@ from nescio.attacks import (
     adversarial_noise,
     confidence,
     label_loss,
+    margin,
     pgd,
     uncertainty,
     wrong_confidence,
@@ -276,3 +277,13 @@ def test_of_maps_an_objective_is_the_mean_over_pixels(name):
     found = objective(net)(*given)
     expected = objective(net)(*each).reshape(4, -1).mean(1)
     torch.testing.assert_close(found, expected)
+
+
+def test_the_sign_of_the_margin_is_the_answer():
+    """Of three classes, a label below a half may still win: label_loss does not tell."""
+    model, x, y = ensemble(), torch.rand(200, 4), torch.arange(200) % CLASSES
+    logs = model(x).log_probs.numpy()
+    others = np.array([np.delete(row, label).max() for row, label in zip(logs, y, strict=True)])
+    found = margin(model)(x, y).detach().numpy()
+    np.testing.assert_allclose(found, others - logs[np.arange(200), y], rtol=1e-5, atol=1e-6)
+    assert ((found > 0) == (model(x).labels != y).numpy()).all()

@@ -1,6 +1,7 @@
 """`nescio train` and recipes beside an audited network."""
 
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -257,6 +258,30 @@ def test_label_maps_are_trained_and_predicted(folder: Path, nescio: Callable[...
         result = nescio(*command)
         assert result.exit_code == 1
         assert message in result.output
+
+
+def test_a_data_set_with_a_name_knows_what_to_ignore(
+    folder: Path, nescio: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder / "shared" / "camvid"
+    home.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part in ("train", "val"):
+        with lzma.open(home / f"camvid_{part}_7x6_x.npy.xz", "wb") as file:
+            np.save(file, rng.integers(0, 256, (9, 6, 7, 3), dtype=np.uint8))
+        labels = rng.choice([0, 1, 2, 11], (9, 6, 7)).astype(np.uint8)
+        np.savez(home / f"camvid_{part}_7x6_y.npz", labels=labels)
+    monkeypatch.setenv("NESCIO_DATA", str(home.parent))
+    words = ["train", "dropout", "--data", "camvid", "--net", "unet", "--run", "run"]
+    words += ["--head", "gaussian_logits", "--augment", "mirrors,colors=0.1,affine=5"]
+    done = nescio(*words, "--epochs", "1")
+    assert done.exit_code == 0, done.output
+    assert "11 classes, of which 3, 4, 5, 6, 7 never occur in training, label maps" in done.output
+    assert "mean_iou" in done.output
+    assert nescio("predict", "run", "--data", "camvid", "--out", "p.npz").exit_code == 0
+    with np.load(folder / "p.npz") as table:
+        assert table["probs"].shape == (9, 6, 7, 11)
+        assert table["mutual_information"].max() > 0
 
 
 def test_a_recipe_with_a_network_of_its_own_takes_no_other(

@@ -14,6 +14,7 @@ from nescio.data.augmentation import (
     augment,
     augment_pairs,
     check_augments,
+    colors,
     crops,
     mirrors,
     still,
@@ -236,3 +237,29 @@ def test_affine_maps_refuse_limits_that_are_none():
         affine(degrees=-1)
     with pytest.raises(NescioError, match="scale"):
         affine(scale=1.0)
+
+
+def test_colors_change_as_the_formula_says():
+    x = torch.rand(7, 3, 4, 5, dtype=torch.float64)
+    changed = colors(0.2, contrast=0.5, tint=0.3).change(x, torch.Generator().manual_seed(2))
+    draws = (2 * torch.rand(5, 7, generator=torch.Generator().manual_seed(2)) - 1).double()
+    for image, own, (u, shift, *tints) in zip(x, changed, draws.T, strict=True):
+        middle = image.mean()
+        for channel, found, v in zip(image, own, tints, strict=True):
+            wanted = (channel - middle) * (0.5 * u + 0.3 * v).exp() + middle + 0.2 * shift
+            torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
+
+
+def test_colors_of_bytes_are_those_of_floats_rounded_and_clipped():
+    x = torch.randint(0, 256, (9, 3, 6, 6), dtype=torch.uint8)
+    step = colors(0.3, contrast=0.5)
+    found = step.change(x, torch.Generator().manual_seed(1))
+    wanted = 255 * step.change(x.double() / 255, torch.Generator().manual_seed(1))
+    assert found.dtype == torch.uint8
+    assert (found.double() - wanted.round().clamp(0, 255)).abs().max() <= 1
+    labels = torch.randint(0, 4, (9, 6, 6))
+    assert step.move_labels(labels, torch.Generator(), 255) is labels
+    same = colors(0, contrast=0, tint=0).change(x, torch.Generator())
+    assert torch.equal(same, x)
+    with pytest.raises(NescioError, match="contrast must be a number from 0 up"):
+        colors(contrast=-0.1)

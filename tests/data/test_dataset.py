@@ -35,7 +35,12 @@ def test_a_data_set_does_not_change():
     ("x", "y", "classes", "message"),
     [
         (X.double(), LABELS, 3, r"must be float32 of shape \(N, ...\), or .* got float64 of shape"),
-        (X.byte(), LABELS, 3, r"or uint8 of shape \(N, C, H, W\), got uint8 of shape \(4, 3, 2\)"),
+        (
+            X.byte(),
+            LABELS,
+            3,
+            r"or uint8 of shape \(N, C, H, W\), or int64 tokens, got uint8 of shape \(4, 3, 2\)",
+        ),
         (torch.zeros(4), LABELS, 3, r"got float32 of shape \(4,\)"),
         (X, LABELS[:3], 3, "4 inputs but 3 targets"),
         (X[:0], LABELS[:0], 3, "train part of 'mine' is empty"),

@@ -34,7 +34,7 @@ def test_an_unknown_name_lists_the_known_ones():
     ):
         load("half_moon")
     with pytest.raises(
-        NescioError, match=r"Known: .*digits.*; the path of an \.npz file, a table or"
+        NescioError, match=r"Known: .*digits.*; the path of an \.npz or \.ts file, a table or"
     ):
         load("numbers")
 

@@ -53,6 +53,11 @@ COMPOSED = {
     "exclusive transformations": lambda: losses.transformation_consistency(
         losses.ceda(losses.nll(), OOD), exclusivity=0.1
     ),
+    "weighted classes": lambda: losses.class_weighted(losses.brier(), [0.5, 1.0, 2.0, 4.0]),
+    "decay of weighted classes": lambda: losses.weight_decay(
+        losses.class_weighted(losses.nll(), [0.5, 1.0, 2.0, 4.0])
+    ),
+    "noisy logits": lambda: losses.nll(heads.gaussian_logits()),
     "decay of brier": lambda: losses.weight_decay(losses.brier()),
     "dirichlet": lambda: losses.virtual_adversarial(losses.nll(heads.dirichlet())),
     "gaussian": lambda: losses.virtual_adversarial(
@@ -108,7 +113,7 @@ def situation(loss, members, dropout=False):
         nets = [network(dropout, layer_for(loss)) for _ in range(members)]
     x = torch.rand(members, SAMPLES, FEATURES, generator=rng, dtype=torch.float64)
     if loss.head.task == "classification":
-        classes = OUTPUTS - (loss.head.name == "with_score")  # one output is no class
+        classes = (OUTPUTS - (loss.head.name == "with_score")) // loss.head.width  # one is no class
         y = torch.randint(classes, (members, SAMPLES), generator=rng)
     else:
         shape = (members, SAMPLES, OUTPUTS // loss.head.width)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from nescio import metrics
 from nescio.core import NescioError
 from nescio.metrics import (
     bootstrap_metric,
@@ -135,3 +136,48 @@ def test_bad_input_is_refused():
         bootstrap_metric(ece, [], [])
     with pytest.raises(NescioError, match="`resamples`"):
         bootstrap_metric(ece, [0.5], [1], resamples=1)
+
+
+def label_maps(seed, images=30, quality=0.8):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=(images, 4, 5))
+    truth[:, 0] = 255
+    truth[1] = 255  # an image without labels
+    share = quality + 0.2 * rng.random((images, 1, 1))
+    probs = np.full((*truth.shape, 3), 0.1)
+    label = np.where(rng.random(truth.shape) < share, truth % 3, (truth + 1) % 3)
+    np.put_along_axis(probs, label[..., None], 0.8, -1)
+    return probs, truth
+
+
+def test_a_paired_test_of_any_metric_draws_images():
+    probs, truth = label_maps(0)
+    worse, _ = label_maps(0, quality=0.5)
+    found = metrics.metric_test(
+        metrics.accuracy, (probs, truth), (worse, truth), ignore_index=255, resamples=100
+    )
+    accuracy = [metrics.accuracy(one, truth, ignore_index=255) for one in (probs, worse)]
+    assert found.value == pytest.approx(accuracy[0] - accuracy[1])
+    assert 0 < found.low < found.value < found.high
+    assert found.p == pytest.approx(2 / 101)
+    gap = metrics.bootstrap_metric(
+        lambda a, y, b, **some: metrics.accuracy(a, y, **some) - metrics.accuracy(b, y, **some),
+        probs, truth, worse, ignore_index=255, resamples=100, unbiased=False,
+    )  # fmt: skip
+    assert (2 * gap.value - gap.low, 2 * gap.value - gap.high) == pytest.approx(
+        (found.high, found.low)
+    )  # the same draws
+
+
+def test_a_paired_test_takes_other_truths_and_refuses_what_does_not_fit():
+    probs, truth = label_maps(0)
+    confidence, right = probs.max(-1), probs.argmax(-1) == truth
+    marks = metrics.mark_ignored(right, truth, ignore_index=255)
+    pair = (confidence, marks)
+    found = metrics.metric_test(metrics.ece, pair, pair, ignore_index=255, resamples=10)
+    assert (found.value, found.p) == (0, 1)
+    with pytest.raises(NescioError, match="one row per sample"):
+        metrics.metric_test(metrics.ece, pair, (confidence[1:], marks[1:]), ignore_index=255)
+    empty = (confidence[1:2], marks[1:2])
+    with pytest.raises(NescioError, match="no sample has a label"):
+        metrics.metric_test(metrics.ece, empty, empty, ignore_index=255)

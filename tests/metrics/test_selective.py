@@ -244,3 +244,65 @@ def test_bad_input_is_refused(scores, wrong, message):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(NescioError, match=message):
         metrics.bootstrap_selective([1, 2], [0, 1], **options)
+
+
+def maps_of_images(seed=0, images=12):
+    rng = np.random.default_rng(seed)
+    level = rng.random((images, 1, 1))  # the pixels of an image depend on each other
+    score = level + 0.2 * rng.random((images, 4, 5)).round(1)
+    wrong = (rng.random(score.shape) < 0.5 * level).astype(np.int16)
+    wrong[rng.random(score.shape) < 0.2] = 255
+    wrong[3] = 255  # an image without labels
+    return score, wrong
+
+
+def test_resamples_of_maps_draw_whole_images():
+    score, wrong = maps_of_images()
+    values, found = module.resampled({"": score}, wrong, resamples=9, ignore_index=255)
+    known = np.delete(np.arange(12), 3)
+    unit = np.repeat(np.arange(11), (wrong[known] != 255).sum((1, 2)))
+    flags = wrong[wrong != 255].astype(bool)
+    counts = np.concatenate(list(module._counted(flags, 9, 0, unit)))
+    assert counts.sum(1).tolist() == [11] * 9
+    for row, count in enumerate(counts):
+        rows = np.repeat(known, count)
+        for place, name in enumerate(STATISTICS):
+            drawn, truth = score[rows], wrong[rows]
+            one = module.resampled(
+                {"": drawn[truth != 255]}, truth[truth != 255], of=[name], resamples=2
+            )[0][0, 0]
+            assert found[0, place, row] == pytest.approx(one, abs=1e-12)
+    assert values[0, list(STATISTICS).index("aurc")] == metrics.aurc(score, wrong, ignore_index=255)
+
+
+def test_intervals_of_maps_are_wider_than_those_of_pixels():
+    score, wrong = maps_of_images(images=40)
+    options = {"of": ["auroc"], "resamples": 100}
+    by_image = metrics.bootstrap_selective(score, wrong, ignore_index=255, **options)["auroc"]
+    keep = wrong != 255
+    by_pixel = metrics.bootstrap_selective(score[keep], wrong[keep], **options)["auroc"]
+    assert by_image.value == by_pixel.value
+    assert by_image.high - by_image.low > 1.3 * (by_pixel.high - by_pixel.low)
+
+
+def test_a_paired_test_of_maps():
+    score, wrong = maps_of_images(images=40)
+    noise = np.random.default_rng(1).normal(0, 0.5, score.shape)
+    found = metrics.selective_test(
+        score, score + noise, wrong, of=["auroc"], resamples=100, ignore_index=255
+    )["auroc"]
+    assert found.low > 0
+    assert found.p < 0.05
+    same = metrics.selective_test(
+        score, 2 * score, wrong, of=["auroc"], resamples=50, ignore_index=255
+    )["auroc"]
+    assert (same.value, same.p) == (0, 1)
+
+
+def test_one_image_has_no_interval_and_all_ignored_is_refused():
+    score, wrong = maps_of_images()
+    wrong[2, 0, :2] = 0, 1
+    with pytest.raises(NescioError, match="one image"):
+        metrics.bootstrap_selective(score[2:4], wrong[2:4], ignore_index=255)
+    with pytest.raises(NescioError, match="all 20 entries"):
+        metrics.bootstrap_selective(score[3:4], wrong[3:4], ignore_index=255)

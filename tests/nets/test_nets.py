@@ -29,7 +29,9 @@ EXAMPLES = [
     ("lenet", ((3, 9, 6), 4), {"dropout": 0.5}, (3, 9, 6)),
     ("small_cnn", (), {}, (1, 28, 28)),
     ("small_cnn", ([3, 32, 32], 4), {"width": 5, "dropout": 0.5}, (3, 32, 32)),
+    ("scattering", ((2, 9, 8), 4), {"scales": 1, "orientations": 3, "hidden": 5}, (2, 9, 8)),
     ("dilated_cnn", ((3, 9, 8), 4), {"width": 5, "depth": 2, "dropout": 0.5}, (3, 9, 8)),
+    ("unet", ((3, 9, 7), 4), {"width": 3, "depth": 3, "dropout": 0.5, "stem": 2}, (3, 9, 7)),
     ("resnet", (), {"blocks": 1}, (3, 32, 32)),
     ("resnet", ((1, 9, 8), 4), {"blocks": 2, "width": 3}, (1, 9, 8)),
 ]
@@ -43,7 +45,7 @@ def kinds(net):
 def test_outputs_have_one_row_a_sample(name, args, options, shape):
     net = registry[name](*args, **options)
     outputs = args[1] if args else 10
-    pixels = shape[1:] if name == "dilated_cnn" else ()
+    pixels = shape[1:] if name in ("dilated_cnn", "unet") else ()
     assert net(torch.randn(5, *shape)).shape == (5, outputs, *pixels)
 
 

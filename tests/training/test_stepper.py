@@ -298,7 +298,6 @@ NAN[3, 1] = torch.nan
         (lambda: stepper(small, loss=losses.nll), "call it: losses.nll"),
         (lambda: stepper(small, loss=losses.nll(), head="gaussian"), "leave head= out"),
         (lambda: stepper(lambda: nn.Linear(3, 1)), "one output"),
-        (lambda: stepper(lambda: nn.Sequential(nn.Embedding(4, 2))), "read tokens"),
         (
             lambda: stepper(normed).step(X[:1], Y[:1]),
             "the network refuses a batch of 1: .*more than",

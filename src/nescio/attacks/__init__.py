@@ -5,6 +5,7 @@ from nescio.attacks.ascent import Norm as Norm
 from nescio.attacks.ascent import l1 as l1
 from nescio.attacks.ascent import l2 as l2
 from nescio.attacks.ascent import linf as linf
+from nescio.attacks.ascent import norm_named as norm_named
 from nescio.attacks.named import Attacked as Attacked
 from nescio.attacks.named import adversarial_noise as adversarial_noise
 from nescio.attacks.named import adversarial_samples as adversarial_samples
@@ -14,5 +15,9 @@ from nescio.attacks.objectives import answer_of as answer_of
 from nescio.attacks.objectives import confidence as confidence
 from nescio.attacks.objectives import label_loss as label_loss
 from nescio.attacks.objectives import leaking as leaking
+from nescio.attacks.objectives import margin as margin
 from nescio.attacks.objectives import uncertainty as uncertainty
 from nescio.attacks.objectives import wrong_confidence as wrong_confidence
+from nescio.attacks.patch import Patch as Patch
+from nescio.attacks.patch import patch as patch
+from nescio.attacks.views import Views as Views

@@ -61,6 +61,22 @@ def wrong_confidence(source: object) -> Objective:
     return value
 
 
+def margin(source: object) -> Objective:
+    """The log-ratio of the most probable class but the label to the label: positive where it wins.
+
+    Its sign is exactly whether the answer is another class than y, whatever the number of classes.
+    """
+    answered = answer_of(source)
+
+    def value(x: Tensor, y: Tensor) -> Tensor:
+        logs = answered(x).log_probs
+        label = _column(y, logs)
+        others = logs.scatter(-1, label, -torch.inf).amax(-1)
+        return _per_sample(others - logs.gather(-1, label)[..., 0])
+
+    return value
+
+
 def uncertainty(source: object, measure: str, *, lower: bool = True, **options: Any) -> Objective:
     """A measure of the prediction, lowered (the model looks sure) or raised.
 

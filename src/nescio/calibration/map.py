@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -308,6 +308,17 @@ class Calibrated:
     def __call__(self, x: Any) -> Prediction:
         fitted: Any = self.map
         return fitted(self.inner(x))  # type: ignore[no-any-return]
+
+    @property
+    def streamed(self) -> Callable[[Any], Iterator[tuple[int, Prediction]]] | None:
+        """Parts of the prediction, as `MCDropout.streamed`, where each member is scaled by itself.
+
+        None for maps of the mixture's probabilities, which need all members at once.
+        """
+        fitted, parts = self.map, getattr(self.inner, "streamed", None)
+        if parts is None or not isinstance(fitted, Map) or maps[fitted.name] is not affine:
+            return None
+        return lambda x: ((start, fitted(part)) for start, part in parts(x))
 
     def answer(self, x: Tensor) -> Prediction:
         """The prediction in one go, with gradients with respect to the inputs."""

@@ -40,7 +40,7 @@ from nescio.models import (
     with_head,
 )
 from nescio.nets.factory import is_scaled, made_by, rebuild
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 EPOCHS = 20  # of a recipe beside an audited network
 
@@ -78,6 +78,8 @@ PARAMETERS = [
     opt.REPEATS,
     option("--influence", "Also say which samples of --train the most confident errors rest on.",
         is_flag=True),
+    option("--stability", "Also say how small a change of an input flips correct answers, with "
+        "examples, and how far the answers follow deformations.", is_flag=True),
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
@@ -132,7 +134,10 @@ def audit(
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
-        demo = ("recipe", "epochs", "attack_steps", "attack_radius", "rays", "thorough", "seed")
+        demo = (
+            *("recipe", "epochs", "attack_steps", "attack_radius", "rays", "thorough"),
+            *("stability", "seed"),
+        )
         opt.without_network(*demo)
         chosen = {name: options[name] for name in demo if name in options}
         from nescio.cli.demo import audit_digits

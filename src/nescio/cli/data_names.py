@@ -17,7 +17,6 @@ from nescio.cli.table_rows import input_columns as input_columns
 from nescio.cli.table_rows import names_of as names_of
 from nescio.core import NescioError, as_inputs, digest
 from nescio.core.registry import datasets, ood_sources
-from nescio.data import Columns as Encoding
 from nescio.data import Dataset, ood
 from nescio.data.readers import (
     Stream,
@@ -26,10 +25,9 @@ from nescio.data.readers import (
     open_stream,
 )
 from nescio.data.readers.stream import first_of
-from nescio.guards import Guard, RegressionGuard
-from nescio.models import encoding_of, innermost
-from nescio.training.loop import Pair
-from nescio.training.recipe import Source
+from nescio.guards import Guard, MapGuard, RegressionGuard
+from nescio.models import encoding_of, innermost, takes_tokens
+from nescio.training import Pair, Source
 
 
 def dataset_named(text: str, **options: Any) -> Dataset:
@@ -102,7 +100,7 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     return stream.changed(given.change, text) if given.changes else stream
 
 
-def guarded_stream(text: str, made: Guard | RegressionGuard) -> Stream:
+def guarded_stream(text: str, made: Guard | RegressionGuard | MapGuard) -> Stream:
     """Inputs of a guard block by block; a note says where it has no names of columns."""
     columns = encoding_of(made.nets[0] if made.nets else None) or made.notes.get("columns")
     stream = stream_named(text, columns)
@@ -141,7 +139,8 @@ def data_to_test(
 ) -> Pair:
     """The labeled data of a name; only the test part where a run was trained on the rest."""
     trained_on = getattr(innermost(net), "notes", {}).get("data")
-    dataset = None if trained_on is None else _as_in_training(name, encoding_of(innermost(net)))
+    inner = innermost(net)
+    dataset = None if trained_on is None else _as_in_training(name, inner)
     if dataset is None or dataset.test is None or digest(*dataset.train) != trained_on:
         return read(name, part)
     count = len(dataset.test[0])
@@ -149,10 +148,12 @@ def data_to_test(
     return dataset.test
 
 
-def _as_in_training(name: str, encoding: Encoding | None) -> Dataset | None:
+def _as_in_training(name: str, net: Any) -> Dataset | None:
     """A file with all its rows, split as training splits it; None: it is not one."""
+    encoding = encoding_of(net)
     if named(name).whole_file:
-        return dataset_named(name)
+        tokens = named(name).source.endswith(".npz") and takes_tokens(net)
+        return dataset_named(name, tokens=True) if tokens else dataset_named(name)
     if not named(name).table or encoding is None:
         return None
     try:

@@ -15,7 +15,7 @@ from nescio.data.ood import overlaid, patches, permuted, uniform
 from nescio.evaluation import Audit, Comparison, audit, compare
 from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import Predictor, mc_dropout, plain
-from nescio.training.train import train
+from nescio.training import train
 
 EPOCHS, DROPOUT, PASSES = 25, 0.25, 50
 

@@ -19,9 +19,10 @@ from nescio.detectors import Activations, Detector
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.models import describe, has_labels, innermost, task_of
+from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
 
-SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage")
+SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
+    "answered", "selective_risk")  # fmt: skip
 
 
 # fmt: off
@@ -41,14 +42,20 @@ PARAMETERS = [
     opt.CLASS_NAMES,
     option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options as "
         "in knn,k=10.  [default: an early layer and the last one, combined]", metavar="NAME"),
-    option("--failure", "The failure score, named in the same way.  [default: the recommended one "
-        "after a hidden linear layer, otherwise the log-odds]", metavar="NAME"),
+    option("--failure", "The failure score, named in the same way; of label maps a measure such as "
+        "mutual_information.  [default: the recommended one after a hidden linear layer, otherwise "
+        "the log-odds; of label maps least_confidence]", metavar="NAME"),
     option("--false-alarm", "The largest share of inputs like the calibration data that may be "
         "called OOD.", default=0.01),
     option("--risk", "The largest share of answers that are wrong; of a regression, whose interval "
-        "misses the target.  [default: 0.02; of a regression 0.1]", type=float),
-    option("--confidence", "The probability with which the calibration data must show that risk.",
-        default=0.95),
+        "misses the target; of label maps, of an image's labeled pixels that are answered and "
+        "wrong.  [default: 0.02; of a regression 0.1; of label maps 0.05]", type=float),
+    option("--confidence", "The probability with which the calibration data must show that risk.  "
+        "[default: 0.95; of label maps the risk holds on average]", type=float),
+    option("--ignore-index", "The label of pixels without a class, in label maps y (N, H, W).  "
+        "[default: none]", type=int),
+    option("--passes", "Of label maps, sample the network's dropout with this number of forward "
+        "passes.  [default: no dropout]", type=int),
     option("--sets", "The largest share of prediction sets that miss the class; 0 gives no sets.",
         default=0.1),
     option("--miscoverage", "Of a regression, the largest share of prediction intervals that miss "
@@ -111,6 +118,13 @@ def guard(
     nescio guard runs/prices --calibration calibration.csv --target price --train train.csv \\
         --max-width 50 --repeats
 
+    Of label maps, y (N, H, W), the guard answers or abstains for every pixel. The share of an
+    image's labeled pixels that are answered and wrong is bounded; images, not pixels, calibrate it.
+
+    \b
+    nescio guard runs/streets --calibration validation.npz --ignore-index 255 --risk 0.05 \\
+        --passes 50
+
     With --head multilabel there is a guard for each label, in a folder named as --out without its
     ending; their risks are bounded all at once.
 
@@ -132,6 +146,9 @@ def guard(
     if numbers and target is not None and len(listed(target)) > 1:
         names = names or listed(target)
     calibration = data_to_test(source, calibration_name, calibrated, part)
+    maps = options["ignore_index"] is not None or calibration[1].ndim > 2
+    if (passes := options.pop("passes")) is not None:
+        source = mc_dropout(source, passes=passes)
     read = partial(calibrated, columns=columns)
     if train_name is None and getattr(innermost(source), "seen", None) is None:
         note("without --train it was not checked whether --calibration are training samples")
@@ -142,18 +159,13 @@ def guard(
         _guard_labels(source, data, {**_python(options), "names": names}, path, not no_weights)
         return
     with opt.warnings_as_notes():
-        made = make_guard(source, calibration, train=train, **_python(options), names=names)
+        made = make_guard(source, calibration, train=train, **_python(options, maps), names=names)
     if (inputs := names_of(columns)) is not None:
         made = replace(made, notes={**made.notes, "columns": list(inputs)})
     click.echo(str(made))
     about = described(made)
     if test is not None:
-        with opt.warnings_as_notes():
-            about["test"] = made(test[0]).summary(test[1])
-        click.echo(f"tried on {data_name}:")
-        for name, value in about["test"].items():
-            shown = "-" if value is None else format(value, ".2%" if name in SHARES else ".6g")
-            click.echo(f"  {name:<14} {shown}")
+        about["test"] = _tried(made, test, f"tried on {data_name}:")
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
     net = ""
@@ -161,7 +173,19 @@ def guard(
     if no_weights or users:
         net = f" --net {network if ':' in network or not users else net_name}"
     net += f" --weights {weights}" if no_weights and weights is not None else ""
-    click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out decisions.csv")
+    result = "maps.npz" if maps else "decisions.csv"
+    click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _tried(made: Any, test: Any, title: str) -> dict[str, Any]:
+    """What a new guard does with labeled test data, as numbers that are also printed."""
+    with opt.warnings_as_notes():
+        found: dict[str, Any] = made(test[0]).summary(test[1])
+    click.echo(title)
+    for name, value in found.items():
+        shown = "-" if value is None else format(value, ".2%" if name in SHARES else ".6g")
+        click.echo(f"  {name:<14} {shown}")
+    return found
 
 
 def _guard_labels(
@@ -170,7 +194,10 @@ def _guard_labels(
     """A guard for each label, in a folder named as the file would be."""
     if options.pop("by") or options.pop("failure"):
         raise NescioError("--by-class and --failure go with one guard; here each label has one")
+    if options.pop("ignore_index") is not None:
+        raise NescioError("--ignore-index is for label maps, not for several labels per sample")
     del options["head"]
+    options = {name: one for name, one in options.items() if (name, one) != ("confidence", None)}
     with opt.warnings_as_notes():
         made = guard_labels(source, data["calibration"], train=data["train"], **options)
     click.echo(str(made))
@@ -180,11 +207,11 @@ def _guard_labels(
         click.echo(f"saved: {folder / f'{name}.safetensors'}")
 
 
-def _python(options: dict[str, Any]) -> dict[str, Any]:
-    """The options as `nescio.guard` takes them."""
+def _python(options: dict[str, Any], maps: bool = False) -> dict[str, Any]:
+    """The options as `nescio.guard` takes them; the failure score of label maps is a name."""
     options["max_width"] = _widths(options["max_width"])
     layer, by_class = options.pop("layer"), options.pop("by_class")
-    for name in ("detector", "failure"):
+    for name in ("detector",) if maps else ("detector", "failure"):
         options[name] = None if options[name] is None else detector_named(options[name])
     return {
         **options,

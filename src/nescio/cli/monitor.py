@@ -27,7 +27,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.data.readers import Stream, array_stream, columns_of, open_stream
-from nescio.guards import Guard, RegressionGuard
+from nescio.guards import Guard, MapGuard, RegressionGuard
 from nescio.monitoring import Monitor
 from nescio.monitoring import monitor as start
 from nescio.monitoring.monitor import LEAST, digest, said
@@ -165,6 +165,11 @@ def _after(now: Monitor, text: str, blocks: Iterator[NDArray[np.float64]]) -> tu
 def _calibration(path: str) -> Iterator[NDArray[np.float64]]:
     """The scores of a guard on its calibration samples, rule by rule."""
     tensors, manifest = load_tensors(Path(path), "guard")
+    if "rules" not in manifest:
+        raise NescioError(
+            f"{path} guards label maps and has no score of an image; write a number of each image, "
+            "such as its mean uncertainty, to a file and monitor that"
+        )
     for index in range(len(manifest["rules"])):
         yield tensors[f"rules/{index}/scores"].double().numpy()
 
@@ -188,6 +193,7 @@ def _scores(
             f"{source} holds no scores: expected a column {COLUMN!r}, or an .npy (N,)"
         )
     made = load_guard(guard, net_name, weights)
+    assert not isinstance(made, MapGuard)  # its calibration scores were refused
     return _decided(made, guarded_stream(text, made))
 
 

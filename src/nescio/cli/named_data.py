@@ -32,7 +32,9 @@ class Named:
 
     @property
     def whole_file(self) -> bool:
-        """Whether it is an .npz file of inputs `x` that nobody has split."""
+        """Whether it is an .npz file of inputs `x` that nobody has split, or a .ts file."""
+        if readers.is_ts(self.source):
+            return True
         return self.source.endswith(".npz") and "x" in arrays_of(self.source)
 
     @property
@@ -57,6 +59,8 @@ class Named:
 
         whole: whole numbers, other than images of bytes, stay so; a network may read tokens.
         """
+        if readers.is_ts(self.source) and set(self.options) <= {"length"}:
+            return data.read_ts(self.source, **self.options)
         if self.options:
             words = ", ".join(f"{name}={value}" for name, value in self.options.items())
             raise NescioError(

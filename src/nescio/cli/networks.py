@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nescio.cli.options import device, note
 from nescio.core import NescioError, load
-from nescio.guards import Guard, RegressionGuard, about
+from nescio.guards import Guard, MapGuard, RegressionGuard, about
 from nescio.models import MCDropout, innermost
 
 
@@ -74,7 +74,9 @@ def _refuse_random(network: str, net: nn.Module) -> None:
         )
 
 
-def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard | RegressionGuard:
+def load_guard(
+    path: str, net_name: str | None, weights: str | None
+) -> Guard | RegressionGuard | MapGuard:
     """A guard with its network; weights in the file go into a network of the user's."""
     try:
         manifest = about(path)
@@ -105,7 +107,7 @@ def load_guard(path: str, net_name: str | None, weights: str | None) -> Guard | 
         net = factory_named(net_name)  # the weights of the file go into it
     else:
         net = innermost(named_networks(net_name, weights, None))
-    loaded: Guard | RegressionGuard = load(path, net=net)
+    loaded: Guard | RegressionGuard | MapGuard = load(path, net=net)
     return replace(loaded, nets=tuple(map(on_device, loaded.nets)))
 
 

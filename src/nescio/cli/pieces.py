@@ -16,7 +16,7 @@ from nescio.cli.networks import named_predictor
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, as_batch, make_folder
 from nescio.models import Predictor
-from nescio.training.train import train
+from nescio.training import train
 
 if TYPE_CHECKING:
     from nescio.geometry.regions.picture import Picture

@@ -45,8 +45,8 @@ PARAMETERS = [
     opt.NET_OF_RUN,
     opt.HEAD,
     opt.OUTPUT,
-    data_option("data", "The inputs: an .npz file with x, a table, or the name of a data set.",
-        required=True),
+    data_option("data", "The inputs: an .npz file with x, a .ts file, a table, or the name of a "
+        "data set.", required=True),
     option("--passes", "Sample the network's dropout with this number of forward passes.  "
         "[default: no dropout]", type=int),
     option("--out", "The file to write: .csv or .npz.", required=True, type=opt.PATH),
@@ -94,7 +94,7 @@ def predict(
     members: set[int] = set()
     classes = () if columns is None else columns.classes
     table = Path(out).suffix == ".csv"
-    samples = _write(Path(out), predicted(predictor, stream, members, classes, table=table))
+    samples = write_arrays(Path(out), predicted(predictor, stream, members, classes, table=table))
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
     click.echo(f"{samples} samples, {max(members)} member(s): {out}")
@@ -180,7 +180,7 @@ def _with_gaps(values: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[Any]:
 
 def write_predictions(path: Path, prediction: Prediction) -> None:
     """Write a prediction as .npz, or as .csv with vectors as name_0, name_1, ..., atomically."""
-    _write(path, [columns_of(prediction)])
+    write_arrays(path, [columns_of(prediction)])
 
 
 def columns_of(prediction: Prediction) -> Columns:
@@ -202,7 +202,7 @@ def columns_of(prediction: Prediction) -> Columns:
     return {name: array.astype(small[array.dtype.kind]) for name, array in arrays.items()}
 
 
-def _write(path: Path, parts: Iterable[Columns]) -> int:
+def write_arrays(path: Path, parts: Iterable[Columns]) -> int:
     """Write the parts one after the other; returns the number of samples."""
     samples, every = 0, []
     with writing_atomically(path) as file:

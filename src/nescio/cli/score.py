@@ -1,12 +1,21 @@
 """`nescio score`: from a guard file and inputs to decisions, streaming and resumable."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import note, option
+from nescio.core import NescioError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nescio.data.readers import Stream
+    from nescio.guards import MapGuard
 
 SHOWN = 5  # files that cannot be read
 # fmt: off
@@ -19,7 +28,8 @@ PARAMETERS = [
     opt.argument("inputs"),
     NET_OF_GUARD,
     WEIGHTS_OF_GUARD,
-    option("--out", "The file to write: .csv, .jsonl or .parquet.", required=True, type=opt.PATH),
+    option("--out", "The file to write: .csv, .jsonl or .parquet; of label maps .npz.",
+        required=True, type=opt.PATH),
     option("--batch-mb", "How many megabytes of inputs and decisions are in memory at a time, per "
         "thread.",
         default=16.0, type=click.FloatRange(min=0, min_open=True)),
@@ -59,15 +69,22 @@ def score(
     Each input has one row: sample, decision, label, probability, p_value, score, failure_score,
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file
     beside. An input with a missing value, or an image that cannot be read, is OOD.
+
+    The guard of label maps writes an .npz file: label, answered and failure_score (N, H, W), and
+    in_range (N,). It is written at the end, so a run that was stopped starts again.
     """
     from nescio.cli.data_names import guarded_stream  # its help needs none of this
     from nescio.cli.networks import load_guard
+    from nescio.guards import MapGuard
     from nescio.guards.resumable_table import rows_done
     from nescio.guards.score import score as write_decisions
 
     opt.resumable()
     made = load_guard(guard, net_name, weights)
     stream = guarded_stream(inputs, made)
+    if isinstance(made, MapGuard):
+        _score_maps(made, stream, Path(out), int(batch_mb * (1 << 20)))
+        return
     if not restart and (done := rows_done(Path(out))):
         note(f"going on at row {done}; {out} is not complete yet")
     batch_bytes = int(batch_mb * (1 << 20))
@@ -75,3 +92,25 @@ def score(
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
     click.echo(f"decisions: {out}")
+
+
+def _score_maps(made: "MapGuard", stream: "Stream", out: Path, batch_bytes: int) -> None:
+    """Write what a guard of label maps says about all images."""
+    from nescio.cli.predict import write_arrays
+
+    if out.suffix != ".npz":
+        raise NescioError(
+            f"each image has a map of answers, which is not a row of a table; --out must end in "
+            f".npz, got {str(out)!r}"
+        )
+    shares: list[float] = []
+
+    def parts() -> Iterator[dict[str, "NDArray[Any]"]]:
+        for _, block in stream.blocks(max(1, batch_bytes // stream.sample_bytes)):
+            with opt.warnings_as_notes():
+                found = made(block)
+            shares.append(float(found.coverage.sum()))
+            yield found.arrays()
+
+    images = write_arrays(out, parts())
+    click.echo(f"{images} images, {sum(shares) / images:.2%} of the pixels answered: {out}")

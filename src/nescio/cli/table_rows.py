@@ -16,7 +16,7 @@ from nescio.data import readers
 from nescio.data.readers.raw_rows import is_number, number
 from nescio.data.readers.stream import chosen_columns, first_of, listed
 from nescio.models import encoding_of
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 ALL = 1 << 30  # samples of a block: all of them
 Columns = Sequence[str] | Encoding | None  # names of those that a network reads, or how

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
 from nescio.models.predictor import save_settings, unfinished
-from nescio.nets import encoded, needed_by
-from nescio.training.recipe import Recipe
-from nescio.training.train import train as train_model
+from nescio.nets import encoded, needed_by, reads_tokens
+from nescio.training import Recipe
+from nescio.training import train as train_model
 
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
@@ -43,23 +44,24 @@ AUGMENTS = {
     "mirrors": (augmentation.mirrors, None),
     "noise": (augmentation.noise, float),
     "affine": (augmentation.affine, float),
+    "colors": (augmentation.colors, float),
 }
 
 
 # fmt: off
 PARAMETERS = [
     opt.argument("recipe"),
-    data_option("data", "The data: the name of a data set, an .npz file with x and y, or, with "
-        "--target, a .csv or .parquet file.", required=True),
+    data_option("data", "The data: the name of a data set, an .npz file with x and y, a .ts "
+        "file of sequences, or, with --target, a .csv or .parquet file.", required=True),
     option("--target", "The column of a .csv or .parquet file that is predicted: text or a few "
         "whole numbers are classes, other numbers a regression.", metavar="COLUMN"),
     option("--class-names", "The classes in a column of text, in the order of the network's "
         "outputs.  [default: alphabetical]", metavar="A,B,..."),
     option("--regression", "Predict numbers, where --target has a few whole ones.",
         is_flag=True),
-    option("--net net_name", "A network of `nescio list nets`, or package.module:factory.  "
-        "[default: small_cnn or digit_cnn for images, dilated_cnn for label maps, mlp for other "
-        "inputs]", metavar="NAME"),
+    option("--net net_name", "A network of `nescio list nets`, also with options, such as "
+        "lstm,width=32, or package.module:factory.  [default: small_cnn or digit_cnn for images, "
+        "dilated_cnn for label maps, mlp for other inputs]", metavar="NAME"),
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
         type=opt.PATH),
     option("--option -o options", "An option of the recipe, for example -o members=10. "
@@ -74,7 +76,8 @@ PARAMETERS = [
         default="constant"),
     option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 for a "
         "width of 2 pixels instead of 4; affine=15 for rotations up to 15 degrees, small shears, "
-        "scalings and shifts; noise=0.1 for noise on any inputs.  [default: none]",
+        "scalings and shifts; colors=0.2 for brightness, contrast and tint; noise=0.1 for noise on "
+        "any inputs.  [default: none]",
         metavar="NAMES"),
     option("--clip", "The largest gradient norm of a member.  [default: no limit]", type=float),
     option("--patience", "Stop a member after this number of epochs without a better validation "
@@ -82,7 +85,8 @@ PARAMETERS = [
     option("--standardize", "Scale inputs by the mean and the standard deviation of the training "
         "data.", is_flag=True),
     option("--ignore-index", "The label of what is left out, which is not one of the classes: "
-        "pixels of a label map y (N, H, W) without a class.  [default: none]", type=int),
+        "pixels of a label map y (N, H, W) without a class.  [default: that of a data set with a "
+        "name, otherwise none]", type=int),
     option("--standardize-targets", "Learn the targets of a regression scaled by their mean and "
         "standard deviation; predictions are in the units of the targets.", is_flag=True),
     option("--average", "The decay, such as 0.999, of a moving average of the weights, which is "
@@ -115,6 +119,8 @@ def train(recipe: str, data_name: str, net_name: str | None, run: str, **options
     nescio train outlier_exposure --data mnist --run runs/oe -o ood=fashion_mnist
     nescio train deep_ensemble --data patients.csv:keep=name --target died --run runs/patients
     nescio train deep_ensemble --data streets.npz --ignore-index 255 --run runs/streets
+    nescio train dropout --data camvid --net unet --head gaussian_logits --run runs/camvid \
+      --augment mirrors,colors --batch-size 8
     nescio train mean_teacher --data half_moons --labels 6 --unlabeled half_moons --run runs/few \
       --augment noise=0.1 --batch-size 0 --unlabeled-size 100 --epochs 500
 
@@ -158,8 +164,10 @@ def run_recipe(
     unlabeled: the name of inputs without labels.
     """
     reading = _of_table(data_name, table or {}) | _of_arrays(data_name, ignore_index)
+    reading |= {"tokens": True} if _takes_tokens(net_name, data_name) else {}
     with opt.warnings_as_notes():
         dataset = _on_device(dataset_named(data_name, **reading))
+    ignore_index = dataset.ignore_index  # a data set with a name may have one of its own
     others = None if unlabeled is None else unlabeled_inputs(unlabeled, dataset, table or {})
     dataset = few_labels(dataset, labels, seed)
     if not len(dataset.train[0]):
@@ -266,6 +274,16 @@ def _of_arrays(data_name: str, ignore_index: int | None) -> dict[str, Any]:
     return {"ignore_index": ignore_index}
 
 
+def _takes_tokens(net_name: str | None, data_name: str) -> bool:
+    """Whether whole numbers of an .npz file are tokens: the network has an embedding."""
+    if net_name is None or not named(data_name).source.endswith(".npz"):
+        return False
+    if ":" not in net_name:
+        return "vocabulary" in parse(net_name)[1]
+    factory = factory_named(net_name)
+    return not needed_by(factory) and reads_tokens(factory())
+
+
 def _factory(
     name: str | None, dataset: Dataset, recipe: Recipe, head: Head
 ) -> Callable[[], nn.Module]:
@@ -273,18 +291,21 @@ def _factory(
         return _reading_tables(factory_named(name), dataset)
     shape = dataset.features
     inputs = shape if len(shape) > 1 else shape[0]
-    outputs = dataset.classes or head.width * dataset.train[1].shape[1]
+    outputs = head.width * (dataset.classes or dataset.train[1].shape[1])
     outputs = 1 if head.name == "binary" else outputs
+    words: Mapping[str, str] = {}
+    if name is not None:
+        name, words = parse(name)
     if recipe.net is not None and name not in (None, recipe.net):
         raise NescioError(
             f"the recipe needs a {recipe.net}, got {name}; leave --net out, or give a network of "
             "your own as package.module:factory"
         )
     name = name or recipe.net or default_net(shape, maps=dataset.train[1].ndim > 2)
-    build = nets[name]
+    build = partial(nets[name], **options_for(nets[name], words))
     if recipe.dropout and "dropout" not in inspect.signature(build).parameters:
         raise NescioError(f"the recipe needs dropout, and {name} has none; choose another --net")
-    dropout = {"dropout": recipe.dropout} if recipe.dropout else {}
+    dropout = {"dropout": recipe.dropout} if recipe.dropout and "dropout" not in words else {}
     return _reading_tables(lambda: build(inputs, outputs, **dropout), dataset)
 
 
@@ -321,9 +342,8 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
             steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
         except (TypeError, ValueError):
             raise NescioError(
-                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, noise or "
-                "noise=DEVIATION, got "
-                f"{word!r}"
+                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, colors, "
+                f"colors=BRIGHTNESS, noise or noise=DEVIATION, got {word!r}"
             ) from None
     return tuple(steps)
 

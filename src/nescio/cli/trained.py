@@ -51,8 +51,6 @@ def _about(dataset: Dataset) -> str:
     if dataset.classes is None:
         return f"regression, {y.shape[1]} target(s)"
     absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
-    if y.ndim > 1:
-        return f"{dataset.classes} classes, label maps {tuple(y.shape[1:])}"
-    if not absent:
-        return f"{dataset.classes} classes"
-    return f"{dataset.classes} classes, of which {str(absent[:5])[1:-1]} never occur in training"
+    maps = f", label maps {tuple(y.shape[1:])}" if y.ndim > 1 else ""
+    never = f", of which {str(absent[:5])[1:-1]} never occur in training" if absent else ""
+    return f"{dataset.classes} classes{never}{maps}"

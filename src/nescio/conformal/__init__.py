@@ -12,6 +12,9 @@ from nescio.conformal.prediction_intervals import normalized as normalized
 from nescio.conformal.prediction_intervals import quantile as quantile
 from nescio.conformal.prediction_intervals import residual as residual
 from nescio.conformal.prediction_intervals import spread as spread
+from nescio.conformal.risk_control import RiskControl as RiskControl
+from nescio.conformal.risk_control import control_risk as control_risk
+from nescio.conformal.risk_control import fewest_images as fewest_images
 from nescio.conformal.score_limits import check_groups as check_groups
 from nescio.conformal.score_limits import coverage_law as coverage_law
 from nescio.conformal.score_limits import needed as needed

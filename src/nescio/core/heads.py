@@ -17,6 +17,7 @@ from nescio.core.densities import DoubleExponential, Gaussian, Regression
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
 from nescio.core.multilabel import MultiLabel, two_logits
+from nescio.core.noisy_logits import Draw, fixed_noise, log_mean_softmax, noisy_nll
 from nescio.core.prediction import Categorical, Prediction
 from nescio.core.registry import heads
 from nescio.core.student_t import (
@@ -51,6 +52,9 @@ class Head:
     expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
     standardized: "Head | None" = None  # the head that `in_target_units` made this one of
     log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
+    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = (
+        None  # nll with noise, for training
+    )
 
     def __post_init__(self) -> None:
         if self.task not in TASKS or self.width < 1:
@@ -359,6 +363,41 @@ def _log_concentrations(activation: str, floor: float, outputs: Tensor) -> Tenso
 
 
 @heads.register
+def gaussian_logits(*, samples: int = 10, floor: float = 1e-6) -> Head:
+    """C class logits with normal noise, from 2 C outputs: the logits, then their variances.
+
+    The variances are softplus(output) + floor. The probabilities are the mean of
+    softmax(logits + noise) over `samples` draws (Kendall and Gal, 2017, eq. 12): the same draws in
+    every prediction, fresh ones for each label in training. samples: an even number; the draws come
+    in pairs of opposite sign.
+    """
+    _positive(floor, "floor")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2 or samples % 2:
+        raise NescioError(f"samples must be an even number from 2 up, got {samples!r}")
+    pairs = samples // 2
+
+    def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
+        logits, variance = _split(floor, outputs, "class (logit, variance)")
+        return logits, variance.sqrt()
+
+    def center(outputs: Tensor) -> Tensor:
+        logits, deviation = split(outputs)
+        return log_mean_softmax(logits, deviation, fixed_noise(pairs, logits.shape[-1]))
+
+    return Head(
+        "gaussian_logits",
+        {"samples": samples, "floor": floor},
+        "classification",
+        2,
+        lambda outputs: Categorical(center(outputs)),
+        center,
+        lambda outputs, y: cross_entropy(center(outputs), y),
+        lambda p, q: _kl_categorical(center(p), center(q)),
+        noisy_nll=lambda outputs, y, draw: noisy_nll(*split(outputs), y, pairs, draw),
+    )
+
+
+@heads.register
 def gaussian(*, floor: float = 1e-6) -> Head:
     """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs."""
     _positive(floor, "floor")
@@ -487,11 +526,11 @@ def _kl_laplace(m1: Tensor, b1: Tensor, m2: Tensor, b2: Tensor) -> Tensor:
     return ((b2 / b1).log() + gap / b2 + b1 / b2 * (-gap / b1).exp() - 1).sum(-1)
 
 
-def _split(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor]:
+def _split(
+    floor: float, outputs: Tensor, what: str = "target (mean, spread)"
+) -> tuple[Tensor, Tensor]:
     if outputs.shape[-1] % 2:
-        raise NescioError(
-            f"this head needs two outputs per target (mean, spread), got {outputs.shape[-1]}"
-        )
+        raise NescioError(f"this head needs two outputs per {what}, got {outputs.shape[-1]}")
     mean, raw = outputs.chunk(2, dim=-1)
     return mean, F.softplus(raw) + floor
 

@@ -175,4 +175,5 @@ predictors = Registry("predictor", "models")
 optimizers = Registry("optimizer", "training.optimizers")  # what checks and returns the options
 recipes = Registry("recipe", "training.recipes")
 acquisitions = Registry("acquisition", "applications.active_learning")
+agents = Registry("agent", "applications.exploration")
 experiments = Registry("experiment")

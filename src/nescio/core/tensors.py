@@ -167,10 +167,10 @@ def refuse_maps(labels: Tensor) -> None:
     """Refuse labels of pixels, where only one label per sample is read."""
     if labels.ndim > 2:
         raise NescioError(
-            f"labels have shape {tuple(labels.shape)}, a map for each sample; audits, guards, "
+            f"labels have shape {tuple(labels.shape)}, a map for each sample; audits, "
             "comparisons and detectors read one label per sample. For label maps there are "
-            "nescio.train, nescio.calibration, nescio.metrics and nescio.measures, each with "
-            "ignore_index=; docs/label-maps.md shows them"
+            "nescio.train, nescio.guard, nescio.calibration, nescio.metrics and nescio.measures, "
+            "each with ignore_index=; docs/label-maps.md shows them"
         )
 
 

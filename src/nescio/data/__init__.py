@@ -20,6 +20,10 @@ from nescio.data.random_access import shuffled_features as shuffled_features
 from nescio.data.random_access import uniform_noise as uniform_noise
 from nescio.data.readers.arrays import dataset_from_npz as dataset_from_npz
 from nescio.data.readers.arrays import read_npz as read_npz
+from nescio.data.readers.ts import dataset_from_ts as dataset_from_ts
+from nescio.data.readers.ts import read_ts as read_ts
+from nescio.data.sets.camvid import CAMVID_CLASSES as CAMVID_CLASSES
+from nescio.data.sets.camvid import camvid as camvid
 from nescio.data.sets.cifar import cifar10 as cifar10
 from nescio.data.sets.cifar import cifar100 as cifar100
 from nescio.data.sets.folders import image_folder as image_folder

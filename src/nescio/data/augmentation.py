@@ -1,4 +1,4 @@
-"""Random changes of training inputs that keep their class: crops, mirrors, affine maps, noise.
+"""Random changes of training inputs that keep their class: crops, mirrors, affine, colors, noise.
 
 Label maps move with their images. Each member draws from the generator of (seed, member, epoch,
 step), as everything does.
@@ -123,6 +123,30 @@ def noise(deviation: float = 0.15) -> Augment:
     return Augment(f"noise({deviation})", add, move_labels=still, any_shape=True)
 
 
+def colors(brightness: float = 0.2, *, contrast: float = 0.3, tint: float = 0.1) -> Augment:
+    """Make each image lighter or darker, of more or less contrast, and tint it.
+
+    brightness: the largest shift of all values, in the units of the inputs; bytes are 0 to 1. The
+    distance from the image's mean is multiplied by exp(u + v), u between -contrast and contrast, v
+    between -tint and tint for each channel. Bytes are rounded and clipped; label maps stay.
+    """
+    for name, limit in {"brightness": brightness, "contrast": contrast, "tint": tint}.items():
+        if not 0 <= limit < math.inf:
+            raise NescioError(f"{name} must be a number from 0 up, got {limit!r}")
+
+    def change(x: Tensor, source: torch.Generator) -> Tensor:
+        draws = (2 * torch.rand(2 + x.shape[1], len(x), generator=source) - 1).to(x.device)
+        draws = draws.T[:, :, None, None]  # (B, 2 + C, 1, 1)
+        values = x if x.is_floating_point() else x.float() / 255
+        middle = values.mean((1, 2, 3), keepdim=True)
+        factor = (contrast * draws[:, :1] + tint * draws[:, 2:]).exp()
+        changed = ((values - middle) * factor + middle + brightness * draws[:, 1:2]).to(values)
+        return changed if x.is_floating_point() else (255 * changed).round_().clamp_(0, 255).byte()
+
+    text = f"colors({brightness=}, {contrast=}, {tint=})"
+    return Augment(text, change, move_labels=still)
+
+
 def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
     """Each member's images `(M, B, C, H, W)`, changed by every step in turn."""
     return augment_pairs(steps, x, x.new_empty(x.shape[:2]), rng)[0]
@@ -169,7 +193,9 @@ def check_augments(
     """The steps as a tuple, if they fit inputs and targets of these shapes."""
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
-        raise NescioError("augment takes crops(), mirrors(), affine(), noise(), or a list of them")
+        raise NescioError(
+            "augment takes crops(), mirrors(), affine(), colors(), noise(), or a list"
+        )
     for step in chosen:
         if len(features) != 3 and not step.any_shape:
             raise NescioError(

@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -249,22 +249,29 @@ def pixelation(*, share: float = 0.16) -> Shifted:
     return Shifted("pixelation", f"{100 * share:g} % fewer pixels a side a step", change)
 
 
-def warp(x: Tensor, turn: Tensor, move: Tensor) -> Tensor:
+def warp(x: Tensor, turn: Tensor, move: Tensor, *, beyond: str = "zeros") -> Tensor:
     """Images whose pixel at position q is that of `x` at `turn (q - middle) + middle - move`.
 
-    Bilinear between pixels, zeros beyond the edge. Positions are (column, row) in pixels; turn:
-    (N, 2, 2); move: (N, 2).
+    Bilinear between pixels. Positions are (column, row) in pixels; turn: (N, 2, 2); move: (N, 2).
+    beyond: what is beyond the edge, "zeros", or "border" for the nearest pixel of the image.
     """
-    height, width = x.shape[2:]
-    kind: Any = {"dtype": x.dtype, "device": x.device}
-    sides = torch.arange(width, **kind), torch.arange(height, **kind)
-    middle = torch.tensor([(width - 1) / 2, (height - 1) / 2], **kind)
-    positions = torch.stack(torch.meshgrid(*sides, indexing="xy"), dim=-1) - middle  # (H, W, 2)
-    turned = torch.einsum("nij,hwj->nhwi", turn.to(**kind), positions)
-    read = turned - move.to(**kind)[:, None, None]
-    scale = torch.tensor([max(width - 1, 1), max(height - 1, 1)], **kind) / 2
-    grid = read / scale  # -1 and 1 are the middles of the outermost pixels
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
+    positions = _positions(x)
+    turned = torch.einsum("nij,hwj->nhwi", turn.to(x), positions)
+    return _read_at(x, turned - move.to(x)[:, None, None], beyond=beyond)
+
+
+def _positions(x: Tensor) -> Tensor:
+    """Where the pixels of images are, from their middle, `(H, W, 2)`: (column, row)."""
+    sides = [torch.arange(n, dtype=x.dtype, device=x.device) for n in reversed(x.shape[2:])]
+    middle = x.new_tensor([(len(side) - 1) / 2 for side in sides])
+    return torch.stack(torch.meshgrid(*sides, indexing="xy"), dim=-1) - middle
+
+
+def _read_at(x: Tensor, positions: Tensor, *, beyond: str = "zeros") -> Tensor:
+    """Images at positions `(N, H, W, 2)` from their middle."""
+    scale = x.new_tensor([max(n - 1, 1) for n in reversed(x.shape[2:])]) / 2
+    grid = positions / scale  # -1 and 1 are the middles of the outermost pixels
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode=beyond, align_corners=True)
 
 
 @corruptions.register
@@ -292,3 +299,49 @@ def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
         return warp(x, torch.eye(2).expand(len(x), 2, 2), move)
 
     return Shifted("translation", f"moved by {step:g} pixels a step", change)
+
+
+@corruptions.register
+def warping(*, stretch: float = 0.1, waves: int = 2, seed: int = 0) -> Shifted:
+    """Deform each image by a smooth random field that stretches it by up to `stretch` per step.
+
+    The field moves a pixel at q to read at q - tau(q); tau is a sum of sines with up to `waves`
+    periods each way, and 0 at the edge. stretch: the largest norm of its derivative over the image,
+    which is what stability to deformations is measured by (Mallat, 2012); below 1 nothing folds.
+    """
+    step = positive("stretch", stretch)
+    if isinstance(waves, bool) or not isinstance(waves, int) or waves < 1:
+        raise NescioError(f"`waves` must be a whole number from 1 up, got {waves!r}")
+
+    def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
+        field, slope = displacements(x.shape[2:], indices, waves, seed)
+        largest = torch.linalg.matrix_norm(slope, 2).amax((1, 2))
+        tau = step * strength * field / largest[:, None, None, None]
+        return _read_at(x, _positions(x) - tau.to(x))
+
+    return Shifted("warping", f"deformed, stretched by {100 * step:g} % a step", change)
+
+
+def displacements(
+    size: Sequence[int], indices: Indices, waves: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Random smooth fields `(N, H, W, 2)`, in pixels, and their derivatives `(N, H, W, 2, 2)`."""
+    height, width = (int(n) for n in size)
+    orders = torch.arange(1, waves + 1, dtype=torch.float64) * math.pi
+    rows, columns = (torch.arange(n, dtype=torch.float64) / max(n - 1, 1) for n in (height, width))
+    drawn = uniform(seed, "warping", indices, 2 * waves**2).double()
+    weights = (2 * drawn - 1).view(-1, 2, waves, waves)  # (N, 2, row order, column order)
+    bases = [torch.sin(at[:, None] * orders) for at in (rows, columns)]  # (H, K), (W, K)
+    rises = [
+        torch.cos(at[:, None] * orders) * orders / max(n - 1, 1)
+        for at, n in ((rows, height), (columns, width))
+    ]
+    mixed = [
+        torch.einsum("ndab,ha,wb->nhwd", weights, down, across)
+        for down, across in (
+            (bases[0], bases[1]),
+            (bases[0], rises[1]),  # by the column
+            (rises[0], bases[1]),  # by the row
+        )
+    ]
+    return mixed[0], torch.stack(mixed[1:], dim=-1)

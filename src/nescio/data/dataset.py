@@ -19,10 +19,10 @@ Part: TypeAlias = tuple[Tensor, Tensor]
 class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
-    Images (N, C, H, W) may be uint8, with 255 = 1. `classes` is the number of classes, or None for
-    regression. Labels may have gaps, and more axes, (N, H, W); these may be uint8, and
-    `ignore_index` is the label of what is left out. A set that is only for testing has a train part
-    of no samples.
+    Images (N, C, H, W) may be uint8, with 255 = 1; tokens are int64. `classes` is the number of
+    classes, or None for regression. Labels may have gaps, and more axes, (N, H, W); these may be
+    uint8, and `ignore_index` is the label of what is left out. A set that is only for testing has a
+    train part of no samples.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Dataset:
         where = f"the {part} part of {self.name!r}"
         x, y = pair
         images = x.dtype == torch.uint8 and x.ndim == 4
-        if not images and (x.dtype != torch.float32 or x.ndim < 2):
+        if not images and (x.dtype not in (torch.float32, torch.int64) or x.ndim < 2):
             raise NescioError(
                 f"x in {where} must be float32 of shape (N, ...), or uint8 of shape (N, C, H, W), "
-                f"got {_what(x)}; convert it with .float(), one row per sample"
+                f"or int64 tokens, got {_what(x)}; convert it with .float(), one row per sample"
             )
         if len(x) != len(y):
             raise NescioError(f"{where} has {len(x)} inputs but {len(y)} targets; expected pairs")

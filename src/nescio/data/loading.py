@@ -8,14 +8,15 @@ from typing import Any
 from nescio.core import NescioError, did_you_mean
 from nescio.core.registry import Part, datasets
 from nescio.data.dataset import Dataset
-from nescio.data.readers import is_table
+from nescio.data.readers import is_table, is_ts
 from nescio.data.readers.arrays import dataset_from_npz
+from nescio.data.readers.ts import dataset_from_ts
 from nescio.data.sets.folders import image_folder
 from nescio.data.table_dataset import dataset_from_table
 
 
 def load(name_or_path: str, **options: Any) -> Dataset:
-    """Load a data set by its registered name, or by a path: .npz, a table, a folder of images."""
+    """Load a data set by its registered name, or by a path: .npz, .ts, a table, images."""
     reader = _reader(name_or_path)
     known = list(inspect.signature(reader).parameters)
     wrong = sorted(set(options) - set(known))
@@ -32,6 +33,8 @@ def load(name_or_path: str, **options: Any) -> Dataset:
 def _reader(name_or_path: str) -> Part:
     if name_or_path not in datasets and name_or_path.endswith(".npz"):
         return partial(dataset_from_npz, name_or_path)
+    if name_or_path not in datasets and is_ts(name_or_path):
+        return partial(dataset_from_ts, name_or_path)
     if name_or_path not in datasets and is_table(name_or_path):
         return partial(dataset_from_table, name_or_path)
     if name_or_path not in datasets and Path(name_or_path).is_dir():
@@ -42,5 +45,5 @@ def _reader(name_or_path: str) -> Part:
         return datasets[name_or_path]
     except NescioError as error:
         raise NescioError(
-            f"{error}; the path of an .npz file, a table or a folder of images is possible too"
+            f"{error}; the path of an .npz or .ts file, a table or images is possible too"
         ) from None

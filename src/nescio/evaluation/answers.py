@@ -90,8 +90,9 @@ def maps_quality(
         kept = torch.ones_like(y, dtype=torch.bool) if counts is None else counts
         logs.append(prediction.log_probs[kept.cpu()].float())
         labels.append(y[kept])
-    seen = Seen(prediction.members, torch.cat(logs).double(), {})
-    return prediction.members, quality(seen, torch.cat(labels))
+    seen, truth = Seen(prediction.members, torch.cat(logs).double(), {}), torch.cat(labels)
+    overlap = metrics.mean_iou(seen.labels, truth)
+    return prediction.members, {**quality(seen, truth), "mean_iou": overlap}
 
 
 def separation(in_dist: Seen, ood: Seen) -> dict[str, dict[str, float]]:

@@ -26,8 +26,7 @@ from nescio.data import Dataset
 from nescio.evaluation.compare.areas import Floats, first_places
 from nescio.evaluation.compare.compare import compare
 from nescio.metrics import t_interval, t_test
-from nescio.training.loop import Pair
-from nescio.training.train import train
+from nescio.training import Pair, train
 from nescio.version import VERSION
 
 UNKNOWN, KNOWN = "classes left out", "known classes"

@@ -9,6 +9,15 @@ from nescio.geometry.certificates import certificate as certificate
 from nescio.geometry.exact.exact import exact_far_field as exact_far_field
 from nescio.geometry.exact.exact import exact_ray as exact_ray
 from nescio.geometry.exact.exact import exact_regions as exact_regions
+from nescio.geometry.lipschitz.local_lipschitz import PlaneLipschitz as PlaneLipschitz
+from nescio.geometry.lipschitz.local_lipschitz import SegmentLipschitz as SegmentLipschitz
+from nescio.geometry.lipschitz.local_lipschitz import local_lipschitz as local_lipschitz
+from nescio.geometry.lipschitz.local_lipschitz import plane_lipschitz as plane_lipschitz
+from nescio.geometry.lipschitz.local_lipschitz import segment_lipschitz as segment_lipschitz
+from nescio.geometry.lipschitz.product_bound import ProductBound as ProductBound
+from nescio.geometry.lipschitz.product_bound import product_bound as product_bound
+from nescio.geometry.lipschitz.sampled_lipschitz import SampledLipschitz as SampledLipschitz
+from nescio.geometry.lipschitz.sampled_lipschitz import sampled_lipschitz as sampled_lipschitz
 from nescio.geometry.rays.breakpoints import Rays as Rays
 from nescio.geometry.rays.breakpoints import ray as ray
 from nescio.geometry.rays.far_field import FarField as FarField

@@ -86,10 +86,9 @@ def monotone(source: Source, x: Any) -> Monotone:
     Where V has none, every logit is strictly monotone in every feature on that region.
     """
     points = as_points(x, "x")
-    way = generic(points.shape[1:])
     counts = []
     for instance in instances(source):
-        zeros = [(V == 0).sum((1, 2)) for V, _ in _maps(instance, points, way)]
+        zeros = [(V == 0).sum((1, 2)) for V, _ in maps_at(instance, points)]
         counts.append(torch.cat(zeros))
     found = together(source, counts)
     return Monotone(found == 0, found, float((found > 0).double().mean()))
@@ -115,7 +114,7 @@ def _of_one(instance: Instance, x: Tensor, way: Tensor, half_spaces: bool) -> Af
     _refuse_large(len(x) * classes * size, "the maps")
     if half_spaces:
         _refuse_large(len(x) * trial.faces * (size + 1), f"{trial.faces} half-spaces per point")
-    maps = list(_maps(instance, x, way))
+    maps = list(maps_at(instance, x, way))
     V, a = (torch.cat([part[i] for part in maps]) for i in (0, 1))
     if not half_spaces:
         return Affine(V=V, a=a)
@@ -144,8 +143,11 @@ def _refuse_large(numbers: int, what: str) -> None:
         )
 
 
-def _maps(instance: Instance, x: Tensor, way: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def maps_at(
+    instance: Instance, x: Tensor, way: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
     """V `(n, C, D)` and a `(n, C)`, block by block: one backward pass per class."""
+    way = generic(x.shape[1:]) if way is None else way
     trial, _ = _trial(instance, x, way)
     rows = max(1, BYTES // (24 * max(1, trial.widest)))
     for block in blocks(len(x), rows):
@@ -156,8 +158,14 @@ def _maps(instance: Instance, x: Tensor, way: Tensor) -> Iterator[tuple[Tensor, 
         inputs = x[block].clone().requires_grad_()
         with torch.enable_grad():
             out = instance.run(again, again.start(inputs)).coefs[0]
-            V = [_gradient(out[:, c], inputs) for c in range(out.shape[1])]
-        yield torch.stack(V, 1), a.clone()
+            V = gradients(out, inputs)
+        yield V, a.clone()
+
+
+def gradients(outputs: Tensor, inputs: Tensor) -> Tensor:
+    """The derivatives `(N, C, D)` of outputs `(N, C)` by the features of inputs."""
+    found = [_gradient(outputs[:, c], inputs) for c in range(outputs.shape[1])]
+    return torch.stack(found, 1)
 
 
 def _gradient(output: Tensor, inputs: Tensor) -> Tensor:

@@ -14,5 +14,7 @@ from nescio.guards.largest_coverage import check_shares as check_shares
 from nescio.guards.largest_coverage import first_rank as first_rank
 from nescio.guards.largest_coverage import largest_coverage as largest_coverage
 from nescio.guards.largest_coverage import upper_bound as upper_bound
+from nescio.guards.map_decisions import MapDecisions as MapDecisions
+from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard

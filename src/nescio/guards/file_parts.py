@@ -23,6 +23,7 @@ from nescio.detectors.observe.layers import named
 from nescio.detectors.observe.network import Network, networks, reader
 from nescio.guards.decide import Guard
 from nescio.guards.largest_coverage import Coverage
+from nescio.guards.map_guard import MapGuard
 from nescio.guards.regression_guard import RAW, RegressionGuard
 from nescio.guards.rules import Rule
 from nescio.guards.watching import Range
@@ -35,13 +36,22 @@ PROBE = "probe/inputs"  # their tensor, or where those of several begin
 NEAR = 1e-3  # of the largest logit: machines differ in rounding, networks in more
 
 
+AnyGuard = Guard | RegressionGuard | MapGuard
+
+
 def shared_tensors(guard: Guard | RegressionGuard) -> dict[str, Tensor]:
-    """The tensors of any guard: detector, rules, range, a probe, hashes."""
+    """The tensors of a guard with a detector: this, rules, range, a probe, hashes."""
     parts = detector_tensors("detector", guard.detector)
     for index, rule in enumerate(guard.rules):
         limits = [rule.limit, rule.coverage.threshold, rule.coverage.bound]
         parts[f"rules/{index}/scores"] = rule.scores
         parts[f"rules/{index}/limits"] = torch.tensor(limits, dtype=torch.float64)
+    return parts | input_tensors(guard)
+
+
+def input_tensors(guard: AnyGuard) -> dict[str, Tensor]:
+    """What any guard keeps of the calibration inputs: range, a probe, hashes."""
+    parts: dict[str, Tensor] = {}
     if guard.range is not None:
         parts |= {"range/low": guard.range.low, "range/high": guard.range.high}
         parts |= _probed(guard, guard.range) if guard.nets else {}
@@ -62,14 +72,21 @@ def detector_tensors(name: str, detector: Detector) -> dict[str, Tensor]:
 
 
 def shared_manifest(guard: Guard | RegressionGuard, *, weights: bool) -> dict[str, Any]:
-    """What the manifest of any guard says."""
+    """What the manifest of a guard with a detector says."""
     return {
-        "torch": torch.__version__,
         "detector": guard.detector.manifest(),
         "rules": [
             {"group": rule.group, **{name: getattr(rule.coverage, name) for name in COUNTS}}
             for rule in guard.rules
         ],
+        **network_manifest(guard, weights=weights),
+    }
+
+
+def network_manifest(guard: AnyGuard, *, weights: bool) -> dict[str, Any]:
+    """What the manifest of any guard says of its networks, and of what it guarantees."""
+    return {
+        "torch": torch.__version__,
         "names": None if guard.names is None else list(guard.names),
         "shape": None if guard.range is None else _written_shape(guard.range),
         "networks": [{**describe(net), "digest": weights_digest(net)} for net in guard.nets],
@@ -79,9 +96,7 @@ def shared_manifest(guard: Guard | RegressionGuard, *, weights: bool) -> dict[st
     }
 
 
-def with_weights(
-    tensors: Mapping[str, Tensor], guard: Guard | RegressionGuard
-) -> dict[str, Tensor]:
+def with_weights(tensors: Mapping[str, Tensor], guard: AnyGuard) -> dict[str, Tensor]:
     """The tensors and those of the networks."""
     found = dict(tensors)
     for member, net in enumerate(guard.nets):
@@ -90,19 +105,26 @@ def with_weights(
 
 
 def shared_fields(saved: Saved) -> dict[str, Any]:
-    """The fields of any guard, from its file; the networks come by `networks_of`."""
-    manifest, tensors = saved.manifest, saved.tensors
-    shape, names, rules = manifest["shape"], manifest["names"], enumerate(manifest["rules"])
+    """The fields of a guard with a detector, from its file."""
+    rules = enumerate(saved.manifest["rules"])
     return {
         "detector": detector_of(saved, "detector"),
         "rules": tuple(_rule(rule, saved.under(f"rules/{index}/")) for index, rule in rules),
+        **input_fields(saved),
+    }
+
+
+def input_fields(saved: Saved) -> dict[str, Any]:
+    """The fields of any guard about its inputs and classes; the networks come by `networks_of`."""
+    tensors, shape, names = saved.tensors, saved.manifest["shape"], saved.manifest["names"]
+    return {
         "names": None if names is None else tuple(names),
         "range": shape and _range(shape, tensors["range/low"], tensors["range/high"]),
         "hashes": tensors.get("hashes"),
     }
 
 
-def check_probe(guard: Guard | RegressionGuard, saved: Saved) -> None:
+def check_probe(guard: AnyGuard, saved: Saved) -> None:
     """Refuse networks that answer a probe otherwise than when the guard was made."""
     if "probe/logits" not in saved.tensors:
         return
@@ -111,7 +133,7 @@ def check_probe(guard: Guard | RegressionGuard, saved: Saved) -> None:
     _check_probe(guard, probe, saved.tensors["probe/logits"])
 
 
-def _probed(guard: Guard | RegressionGuard, known: Range) -> dict[str, Tensor]:
+def _probed(guard: AnyGuard, known: Range) -> dict[str, Tensor]:
     """Inputs, and what the networks answer; none where tokens that are nobody's have no answer."""
     probe = _probe(guard.nets[0], known)
     answers = _answers(guard, probe)
@@ -219,14 +241,16 @@ def _probe(net: nn.Module, known: Range) -> Inputs:
 
 
 @torch.no_grad()
-def _answers(guard: Guard | RegressionGuard, probe: Inputs) -> Tensor:
+def _answers(guard: AnyGuard, probe: Inputs) -> Tensor:
+    if isinstance(guard, MapGuard):
+        return guard.outputs(probe).cpu()
     members = guard.members
     if isinstance(guard, RegressionGuard):  # all that the networks give, not the means alone
         members = tuple(replace(member, head=RAW) for member in members)
     return torch.stack([reader(member, guard.output).answer(probe).cpu() for member in members])
 
 
-def _check_probe(guard: Guard | RegressionGuard, probe: Inputs, wanted: Tensor) -> None:
+def _check_probe(guard: AnyGuard, probe: Inputs, wanted: Tensor) -> None:
     found = _answers(guard, probe)
     gap = float((found - wanted).abs().max()) if found.shape == wanted.shape else float("inf")
     if not gap <= NEAR * max(1.0, float(wanted.abs().max())):

@@ -63,7 +63,7 @@ def guard_regression(
     wish: dict[str, Any] = {"false_alarm": false_alarm, "risk": _default(risk, RISK)}
     wish |= {"confidence": confidence, "miscoverage": _default(miscoverage, MISCOVERAGE)}
     check_shares(**wish)
-    source, head, passes = _without_dropout(source, head)
+    source, head, passes = without_dropout(source, head)
     members = _members(source, head, calibration)
     raw = [replace(member, head=RAW) for member in members]
     data = {"calibration": calibration, "train": train}
@@ -107,7 +107,7 @@ def _default(wished: float | None, usual: float) -> float:
     return usual if wished is None else wished
 
 
-def _without_dropout(
+def without_dropout(
     source: Any, head: Head | str | None
 ) -> tuple[Any, Head | str | None, dict[str, Any]]:
     """The networks behind passes of MC dropout, and how these are drawn."""

@@ -11,6 +11,7 @@ from nescio.guards.rules import Rule, rate_interval
 
 if TYPE_CHECKING:
     from nescio.guards.decide import Guard
+    from nescio.guards.map_guard import MapGuard
     from nescio.guards.regression_guard import RegressionGuard
 
 SHIFT = (
@@ -104,7 +105,7 @@ def strength_words(guard: "Guard | RegressionGuard") -> list[str]:
     ]
 
 
-def dropped_words(guard: "Guard | RegressionGuard") -> list[str]:
+def dropped_words(guard: "Guard | RegressionGuard | MapGuard") -> list[str]:
     """What the training samples among the calibration data mean."""
     if not (count := guard.notes.get("dropped", 0)):
         return []
@@ -115,7 +116,7 @@ def dropped_words(guard: "Guard | RegressionGuard") -> list[str]:
     ]
 
 
-def repeated_words(guard: "Guard | RegressionGuard") -> list[str]:
+def repeated_words(guard: "Guard | RegressionGuard | MapGuard") -> list[str]:
     """What equal inputs mean for the guarantees."""
     if guard.notes.get("repeats"):
         return [

@@ -16,17 +16,20 @@ from nescio.conformal import check_groups, threshold
 from nescio.core import (
     Head,
     NescioError,
+    as_tensor,
     check_labels,
 )
 from nescio.detectors import Activations, Detector
 from nescio.detectors.observe.network import head_of, kept
 from nescio.guards.decide import CLASS, Guard, describes, read_samples
+from nescio.guards.fit_maps import guard_maps
 from nescio.guards.fit_regression import guard_regression
 from nescio.guards.guarantees import warn_about
 from nescio.guards.largest_coverage import check_shares
 from nescio.guards.observing import (
     Fitted,
     both_detectors,
+    class_names,
     copies_of,
     counts_of,
     inputs_of,
@@ -39,7 +42,7 @@ from nescio.guards.splitting import TUNING, Split, split, unknown_to
 from nescio.models import is_regression, task_of
 from nescio.nets import Output
 
-RISK, SETS = 0.02, 0.1  # where nothing else is asked for
+RISK, SETS, CONFIDENCE = 0.02, 0.1, 0.95  # where nothing else is asked for
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 
 
@@ -52,7 +55,8 @@ def guard(
     failure: Fitted | None = None,
     false_alarm: float = 0.01,
     risk: float | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = None,
+    ignore_index: int | None = None,
     calibration_map: str | None = "temperature",
     sets: float | None = SETS,
     miscoverage: float | None = None,
@@ -73,12 +77,13 @@ def guard(
 
     A `Guard` of classes, or of a regression a `RegressionGuard`, which also gives every input a
     prediction interval. Without a head, where targets are not whole numbers, outputs are means.
+    Of label maps `(N, H, W)` a `MapGuard`, which answers or abstains for every pixel.
 
     >>> guard = nescio.guard(net, (x, y), train=(x_train, y_train), risk=0.02)  # doctest: +SKIP
     >>> guard(x_new).decision  # doctest: +SKIP
 
-    source: an `nn.Module`, a nescio model or a list of modules, of a regression also MC dropout;
-      None where `calibration` and
+    source: an `nn.Module`, a nescio model or a list of modules, of a regression or of label maps
+      also MC dropout; None where `calibration` and
       `train` are activations. It is copied: later training does not change the guard.
     calibration: inputs with labels, `(x, y)`, a loader or activations; never training data, and
       drawn like the inputs to come.
@@ -89,10 +94,15 @@ def guard(
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector and after a hidden linear layer, the recommended
       failure score; from 10,000 calibration samples on, the other one if it is clearly better.
+      Of label maps a measure of uncertainty: `least_confidence` by default, `predictive_entropy`,
+      `expected_entropy` or `mutual_information`.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
     risk, confidence: the largest share of answers that may be wrong, and with which probability
-      the calibration data must show it. An answer about a number is wrong if its interval misses.
-      risk is 0.02 by default, of a regression 0.1.
+      the calibration data must show it, 0.95 by default. An answer about a number is wrong if its
+      interval misses. risk is 0.02 by default, of a regression 0.1. Of label maps it is the largest
+      expected share of an image's labeled pixels that are answered and wrong, 0.05 by default; it
+      holds on average over calibration data, too, unless a confidence is given.
+    ignore_index: of label maps, the label of pixels without a class.
     calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
     sets: the largest share of prediction sets that may miss the true class; None gives no sets.
     miscoverage: of a regression, the largest share of intervals that may miss the target, of
@@ -109,6 +119,16 @@ def guard(
     output, head: where the logits are in what the network returns, and how they are read, as for
       `observe`. A guard whose `output` is a function is loaded with it again.
     """
+    if _are_maps(calibration, ignore_index):
+        for_samples = {"detector": detector, "by": by, "sets": None if sets == SETS else sets}
+        for_samples |= {"miscoverage": miscoverage, "intervals": intervals, "max_width": max_width}
+        _refuse(
+            {**for_samples, "layers": layers, "pool": pool}, "one answer per input", "label maps"
+        )
+        own = {"train": train, "failure": failure, "risk": risk, "confidence": confidence}
+        own |= {"names": names, "repeats": repeats, "output": output, "head": head}
+        return guard_maps(source, calibration, ignore_index=ignore_index, **own)
+    confidence = CONFIDENCE if confidence is None else confidence
     reading = {"layers": layers, "pool": pool, "output": output, "batch_size": batch_size}
     wish: dict[str, Any] = {"false_alarm": false_alarm, "confidence": confidence}
     both: dict[str, Any] = {"train": train, "detector": detector, "names": names, "head": head}
@@ -186,6 +206,15 @@ def _guard_classes(
     return complete
 
 
+def _are_maps(calibration: Any, ignore_index: int | None) -> bool:
+    """Whether there is a label for each pixel: as an ignore index says, or the labels' shape."""
+    if ignore_index is not None:
+        return True
+    pair = isinstance(calibration, tuple) and len(calibration) == 2
+    labels = calibration[1] if pair else None
+    return getattr(labels, "ndim", 0) > 2 and not as_tensor(labels, "labels").is_floating_point()
+
+
 def _predicts_numbers(source: Any, calibration: Any, head: Head | str | None) -> bool:
     """Whether it is a regression: by the head, or by targets that are not whole numbers."""
     first = source[0] if isinstance(source, list | tuple) and source else source
@@ -209,7 +238,7 @@ def _unfitted(samples: Activations, by: Any, names: Sequence[str] | None) -> dic
         "rules": (),
         "groups": (),
         "by": CLASS if isinstance(by, str) else None if by is None else "groups",
-        "names": _names(names, samples.classes),
+        "names": class_names(names, samples.classes),
         **inputs_of(samples),
     }
 
@@ -259,12 +288,6 @@ def _groups(by: Any, samples: int) -> Tensor | None:
     if isinstance(by, str):
         raise NescioError(f"by is 'class' or group numbers, one per calibration sample; got {by!r}")
     return check_groups(by, samples)
-
-
-def _names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
-    if names is not None and len(names) != classes:
-        raise NescioError(f"{len(names)} names for {classes} classes; one each")
-    return None if names is None else tuple(map(str, names))
 
 
 def _map(

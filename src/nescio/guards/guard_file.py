@@ -1,5 +1,6 @@
 """A guard in one file: tensors and a manifest, atomic, checked when it is read."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from nescio.core import (
 from nescio.detectors.observe.network import kept
 from nescio.guards.decide import Guard
 from nescio.guards.file_parts import (
+    AnyGuard,
     check_probe,
     detector_of,
     detector_tensors,
@@ -29,7 +31,9 @@ from nescio.guards.file_parts import (
     shared_tensors,
     with_weights,
 )
-from nescio.guards.regression_file import TASK, read_regression
+from nescio.guards.map_guard import MapGuard
+from nescio.guards.map_guard_file import MAPS, read_maps
+from nescio.guards.regression_file import REGRESSION, TASK, read_regression
 from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.rules import Rule
 from nescio.models import Model, saved_head
@@ -62,14 +66,14 @@ def save(guard: Guard, path: Path, *, weights: bool) -> Path:
 @readers.named(KIND)
 def _read(
     saved: Saved, *, net: Any = None, output: Output = None, head: Head | None = None
-) -> Guard | RegressionGuard:
+) -> AnyGuard:
     """A guard, whose network is checked against the one it was fitted with.
 
     output: where the logits are in what it returns, where that was a function, which no file holds.
     head: how they are read, where that is a head that nescio does not have; a model brings its own.
     """
     nets = tuple(networks_of(saved, net))
-    build = read_regression if TASK in saved.manifest else _guard
+    build = BUILDERS[saved.manifest.get(TASK)]
     guard = build(saved, nets, head or _own_head(net, saved))
     written = kept(saved.manifest, "output", None) if output is None else output
     guard = replace(guard, output=written)
@@ -84,8 +88,11 @@ def _own_head(net: Any, saved: Saved) -> Head | None:
     return None if model is None else model.head
 
 
-def described(guard: Guard | RegressionGuard) -> dict[str, Any]:
+def described(guard: AnyGuard) -> dict[str, Any]:
     """What a guard guarantees and how it was made, for people and other programs; JSON."""
+    if isinstance(guard, MapGuard):
+        control = {"measure": guard.measure, **vars(guard.control)}
+        return {"guarantees": list(guard.guarantees), **control, **dict(guard.notes)}
     numbers = isinstance(guard, RegressionGuard)
     errors = "misses" if numbers else "errors"
     groups = [
@@ -140,3 +147,10 @@ def _guard(saved: Saved, nets: tuple[nn.Module, ...], head: Head | None) -> Guar
         sets=None if sets is None else Sets.from_manifest(sets, saved.under("sets/")),
         **{name: manifest[name] for name in PLAIN},
     )
+
+
+BUILDERS: dict[str | None, Callable[..., AnyGuard]] = {  # by the task that a manifest says
+    None: _guard,
+    REGRESSION: read_regression,
+    MAPS: read_maps,
+}

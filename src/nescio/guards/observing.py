@@ -205,3 +205,10 @@ def fitted_detector(wanted: Fitted, base: Activations | None) -> Detector:
     if not isinstance(made, Detector):
         raise NescioError(f"the function for a detector returned a {type(made).__name__}")
     return made
+
+
+def class_names(names: Sequence[str] | None, classes: int) -> tuple[str, ...] | None:
+    """The names of the classes, one each."""
+    if names is not None and len(names) != classes:
+        raise NescioError(f"{len(names)} names for {classes} classes; one each")
+    return None if names is None else tuple(map(str, names))

@@ -15,7 +15,7 @@ from nescio.guards.file_parts import (
 )
 from nescio.guards.regression_guard import RegressionGuard
 
-TASK = "task"  # of a manifest; that of classes has none
+TASK, REGRESSION = "task", "regression"  # of a manifest; that of classes has none
 PLAIN = (
     "false_alarm",
     "risk",
@@ -41,7 +41,7 @@ def regression_manifest(guard: RegressionGuard, *, weights: bool) -> dict[str, A
     """What the file says about the guard."""
     return {
         "kind": "guard",
-        TASK: "regression",
+        TASK: REGRESSION,
         **shared_manifest(guard, weights=weights),
         "intervals": guard.intervals.manifest(),
         "heads": [said for said, _ in _heads(guard)],

@@ -139,10 +139,10 @@ def watch(
         part = x if len(x) <= size else x[rows]
         if known is None:
             in_range = torch.ones(len(part), dtype=torch.bool, device=x.device)
-            finite: Tensor | None = _finite(part)
+            finite: Tensor | None = finite_samples(part)
         else:
             in_range = known.in_dist(part)
-            finite = None if in_range.all() else _finite(part)  # what is in range is finite
+            finite = None if in_range.all() else finite_samples(part)  # what is in range is finite
         read = part if finite is None or finite.all() else part[finite]
         found, good = _activations(nets, detector, read, batch)
         if good is not None:
@@ -184,7 +184,7 @@ def _activations(
     values = [*logits, *(row for rows in features for row in rows.values())]
     good = None
     if not all(math.isfinite(value.sum()) for value in values):  # where the sums are, all are
-        good = torch.stack([_finite(value) for value in values]).all(0)
+        good = torch.stack([finite_samples(value) for value in values]).all(0)
         if not good.any():
             return None, good
         logits = [rows[good] for rows in logits]
@@ -206,10 +206,10 @@ def _activations(
     ), good
 
 
-def _finite(x: Inputs) -> Tensor:
+def finite_samples(x: Inputs) -> Tensor:
     """Which samples are finite, `(N,)`; where their sum is, all are, in a tenth of the time."""
     if isinstance(x, Bundle):
-        return torch.stack([_finite(part) for part in x.parts.values()]).all(0)
+        return torch.stack([finite_samples(part) for part in x.parts.values()]).all(0)
     if not x.is_floating_point() or math.isfinite(x.sum()):
         return torch.ones(len(x), dtype=torch.bool, device=x.device)
     return x.reshape(len(x), -1).isfinite().all(1)

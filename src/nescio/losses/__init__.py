@@ -7,6 +7,8 @@ from nescio.losses.batch import Batch as Batch
 from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
+from nescio.losses.class_weighted import balanced_weights as balanced_weights
+from nescio.losses.class_weighted import class_weighted as class_weighted
 from nescio.losses.consistency import mean_teacher as mean_teacher
 from nescio.losses.consistency import pi_model as pi_model
 from nescio.losses.consistency import (

@@ -27,7 +27,7 @@ def adversarial(base: Loss, *, share: float = 0.01) -> Loss:
         raise NescioError(f"share must not be negative, got {share}")
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        x = batch.x.detach().requires_grad_()
+        x = batch.numbers.detach().requires_grad_()
         clean = base(forward, replace(batch, x=x), rng)
         (slope,) = torch.autograd.grad(clean.sum(), x, retain_graph=True)
         moved = batch.x + share * (batch.high - batch.low) * slope.sign()
@@ -49,7 +49,7 @@ def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: flo
     ascent = attack or Ascent(radius=0.3, steps=10, step=0.075, best=False)
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        frozen, still = forward.frozen(), round(clean * batch.x.shape[1])
+        frozen, still = forward.frozen(), round(clean * batch.numbers.shape[1])
         if still == batch.x.shape[1]:
             return base(forward, batch, rng)
         center, labels = batch.x[:, still:], batch.y[:, still:]
@@ -97,7 +97,7 @@ def virtual_adversarial(
         raise NescioError(f"entropy is that of classes; the {base.head.name} head has none")
 
     def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        inputs = batch.inputs
+        inputs = batch.inputs.to(batch.numbers)
         with torch.set_grad_enabled(entropy > 0):
             answers = forward(inputs)
         outputs = answers.detach()  # the answers at x are constants

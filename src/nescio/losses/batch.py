@@ -61,6 +61,16 @@ class Batch:
         return [*optional, *ends, *(["points"] if isinstance(self.points, Tensor) else [])]
 
     @property
+    def numbers(self) -> Tensor:
+        """The inputs x of a loss that moves them, or makes others of their kind; never tokens."""
+        if not self.x.is_floating_point():
+            raise NescioError(
+                "this loss moves its inputs or mixes in others, and tokens are names, not numbers; "
+                "train networks that read tokens with a loss that reads the batch as it is"
+            )
+        return self.x
+
+    @property
     def inputs(self) -> Tensor:
         """All inputs, `(M, B + U, ...)`: those with labels, then those without."""
         return self.x if self.unlabeled is None else torch.cat([self.x, self.unlabeled], 1)
@@ -87,10 +97,10 @@ class Batch:
         y, counts = without_ignored(self.y, ignore_index)
         if counts is None:
             return self
-        weight = counts.to(self.x.dtype)
-        return replace(self, y=y, weight=weight if self.weight is None else self._spread(weight))
+        weight = counts.to(self.low.dtype)
+        return replace(self, y=y, weight=weight if self.weight is None else self.weighing(weight))
 
-    def _spread(self, values: Tensor) -> Tensor:
+    def weighing(self, values: Tensor) -> Tensor:
         """Values `(M, B, ...)` times the weights, of samples or of labels."""
         if self.weight is None:
             return values
@@ -107,11 +117,11 @@ class Batch:
         if self.weight is None:
             return scores.flatten(1).mean(1)
         weights, labeled = torch.ones_like(scores), self.weight.shape[1]
-        weights[:, :labeled] = self._spread(weights[:, :labeled])
+        weights[:, :labeled] = self.weighing(weights[:, :labeled])
         scores = torch.where(weights > 0, scores, 0.0) * weights
         total = weights.flatten(1).sum(1)
         return scores.flatten(1).sum(1) / torch.where(total > 0, total, 1.0)
 
     def total_weight(self) -> Tensor:
         """How much the batch counts for each member, `(M,)`: the number of labels by default."""
-        return self._spread(torch.ones_like(self.y, dtype=self.x.dtype)).flatten(1).sum(1)
+        return self.weighing(torch.ones_like(self.y, dtype=self.low.dtype)).flatten(1).sum(1)

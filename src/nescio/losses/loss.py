@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -28,6 +30,7 @@ from nescio.losses.batch import Batch as Batch
 from nescio.nets.stack import Forward, Stack, Tensors
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> (M, *batch)
+Noisy = Callable[[Tensor, Tensor, Rng], Tensor]  # the same, with noise
 Step = Callable[[Forward, Batch, Rng], Tensor]  # -> (M,)
 
 
@@ -143,12 +146,17 @@ def _weighing(function: Step, name: str) -> Step:
     return step
 
 
-def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -> Loss:
-    """A loss that is the mean of a score over the samples, or labels, of the batch."""
+def pointwise(
+    name: str, head: Head, score: Score, slope: Slope | None = None, noisy: Noisy | None = None
+) -> Loss:
+    """A loss that is the mean of a score over the samples, or labels, of the batch.
 
-    def step(forward: Forward, batch: Batch, _: Rng) -> Tensor:
+    noisy: the score in training, where it draws random numbers.
+    """
+
+    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         outputs = forward(batch.x)
-        scores = score(outputs, batch.y)
+        scores = noisy(outputs, batch.y, rng) if noisy else score(outputs, batch.y)
         if not isinstance(scores, Tensor) or scores.shape != outputs.shape[:-1]:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise NescioError(
@@ -163,7 +171,7 @@ def pointwise(name: str, head: Head, score: Score, slope: Slope | None = None) -
         score=score,
         step=step,
         slope=slope,
-        weighted=True,
+        weighted=noisy is None,
         decay=0.0,
     )
 
@@ -237,7 +245,14 @@ def nll(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
     ignore_index: the label of what is left out, one that is not a class.
     """
     head = head or categorical()
-    return pointwise("nll", head, head.nll, head.nll_slope).ignoring(ignore_index)
+    noisy = None if head.noisy_nll is None else partial(_noisy, head.noisy_nll)
+    return pointwise("nll", head, head.nll, head.nll_slope, noisy).ignoring(ignore_index)
+
+
+def _noisy(nll: Callable[..., Tensor], outputs: Tensor, y: Tensor, rng: Rng) -> Tensor:
+    """Scores with noise of this step, another one at each call."""
+    counted = count()
+    return nll(outputs, y, lambda shape: rng.normal(shape, f"logits {next(counted)}", like=outputs))
 
 
 def in_units(units: Units, loss: Loss) -> Loss:

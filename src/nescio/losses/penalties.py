@@ -61,7 +61,7 @@ def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = 
         shapes = tuple((name, tuple(weight.shape[1:])) for name, weight in weights.items())
         variances = prior_variances(shapes, patterns or prior_variance)
         anchors = draw_anchors(rng.seed, rng.members, shapes)
-        total = torch.zeros(len(batch.x), dtype=batch.x.dtype, device=batch.x.device)
+        total = torch.zeros(len(batch.x), dtype=batch.low.dtype, device=batch.x.device)
         for weight, variance, anchor in zip(weights.values(), variances, anchors, strict=True):
             gap = weight - anchor.to(weight) * variance**0.5
             total = total + gap.flatten(1).square().sum(1) / variance
@@ -133,7 +133,7 @@ def elbo(
     divergence = _normal(prior_spread) if narrow is None else _mixture(prior_spread, narrow, share)
 
     def term(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        total = torch.zeros(len(batch.x), dtype=batch.x.dtype, device=batch.x.device)
+        total = torch.zeros(len(batch.x), dtype=batch.low.dtype, device=batch.x.device)
         for name, mean, spread in variational(forward):
             noise = rng.normal(mean.shape[1:], f"weights {name}", like=mean)
             total = total + divergence(mean, spread, noise).flatten(1).sum(1)

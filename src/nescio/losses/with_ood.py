@@ -127,7 +127,7 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
             f"the OOD source {ood.name!r} gives inputs of shape {tuple(ood.shape)}, "
             f"the training inputs have {tuple(batch.x.shape[2:])}; they must agree"
         )
-    return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.x)
+    return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.numbers)
 
 
 def confidence_term(head: Head, outputs: Tensor, form: Form) -> Tensor:

@@ -6,6 +6,7 @@ from nescio.metrics.binning import ece as ece
 from nescio.metrics.binning import reliability as reliability
 from nescio.metrics.bootstrapping import bootstrap_metric as bootstrap_metric
 from nescio.metrics.bootstrapping import bootstrap_selective as bootstrap_selective
+from nescio.metrics.bootstrapping import metric_test as metric_test
 from nescio.metrics.bootstrapping import selective_test as selective_test
 from nescio.metrics.calibration_errors import Decomposition as Decomposition
 from nescio.metrics.calibration_errors import brier_decomposition as brier_decomposition
@@ -18,6 +19,9 @@ from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
 from nescio.metrics.classification import nll as nll
+from nescio.metrics.iou import IoU as IoU
+from nescio.metrics.iou import iou as iou
+from nescio.metrics.iou import mean_iou as mean_iou
 from nescio.metrics.paired import Difference as Difference
 from nescio.metrics.paired import adjust as adjust
 from nescio.metrics.paired import against_best as against_best

@@ -17,7 +17,7 @@ from nescio.core import Counts, Floats, NescioError, Numbers, from_torch, number
 from nescio.metrics.aligned import counted_samples
 from nescio.metrics.binning import ece
 from nescio.metrics.calibration_errors import classwise_ece, debiased_ece, mce, smooth_ece
-from nescio.metrics.paired import Difference, resampled_differences
+from nescio.metrics.paired import Difference, resampled_difference, resampled_differences
 from nescio.metrics.ranking import least_count
 from nescio.metrics.resampling import (
     BLOCK,
@@ -101,6 +101,51 @@ def bootstrap_metric(
     return Interval(whole, low, high)
 
 
+def metric_test(
+    metric: Callable[..., Any],
+    first: Sequence[Numbers],
+    second: Sequence[Numbers],
+    *,
+    part: str | None = None,
+    level: float = 0.95,
+    resamples: int = 500,
+    seed: int = 0,
+    **options: Any,
+) -> Difference:
+    """Does a metric differ between two networks on the same samples? These are drawn for both.
+
+    first, second: what `metric` takes of each, such as `(probs, labels)`, one row per sample. Of
+        maps `(N, H, W)` whole images are drawn, of those with a label in both.
+    part: of what the metric returns. options: of the metric, such as `ignore_index`.
+
+    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the data
+    as one more resample.
+
+    >>> right, wrong = np.zeros(40, int), np.ones(40, int)
+    >>> agrees = lambda labels, truth: float((labels == truth).mean())
+    >>> metric_test(agrees, (right, right), (wrong, right)).value
+    1.0
+    """
+    check(level, resamples, seed)
+    sides = [[_rows(table) for table in side] for side in (first, second)]
+    if len({len(table) for side in sides for table in side}) != 1:
+        raise NescioError("all arrays of both networks must have one row per sample")
+    ignored = options.get("ignore_index")
+    known = np.logical_and(*(_has_label(side, ignored) for side in sides))
+    if not known.any():
+        raise NescioError("no sample has a label in both; all are ignored")
+    sides = [[table if known.all() else table[known] for table in side] for side in sides]
+
+    def values(rows: Any) -> list[float]:
+        found = [metric(*(table[rows] for table in side), **options) for side in sides]
+        return [float(one if part is None else getattr(one, part)) for one in found]
+
+    size = int(known.sum())
+    drawn = draws(size, resamples, seed, IN_DIST, block=size)
+    again = np.array([values(rows) for block in drawn for rows in block]).T
+    return resampled_difference(np.array(values(slice(None))), again, level)
+
+
 def _rare(larger: Iterable[bool], most: float) -> bool:
     """Whether at most `most` are true, counting the data as one; it stops where it knows."""
     return all(count <= most for count in accumulate(larger, initial=1))
@@ -129,10 +174,16 @@ def _labels(probs: NDArray[Any], chance: Floats) -> Counts:
 
 def _known_samples(tables: list[NDArray[Any]], ignored: int | None) -> list[NDArray[Any]]:
     """The samples with a label that counts: a draw of others alone would measure nothing."""
-    if ignored is None or len(tables) < 2:
-        return tables
-    known = (tables[1] != ignored).reshape(len(tables[1]), -1).any(1)
+    known = _has_label(tables, ignored)
     return tables if known.all() else [table[known] for table in tables]
+
+
+def _has_label(tables: Sequence[NDArray[Any]], ignored: int | None) -> NDArray[np.bool_]:
+    """Which samples have a label that counts; the labels are the second array."""
+    if ignored is None or len(tables) < 2:
+        return np.ones(len(tables[0]), dtype=bool)
+    found: NDArray[np.bool_] = (tables[1] != ignored).reshape(len(tables[1]), -1).any(1)
+    return found
 
 
 def _rows(table: Numbers) -> NDArray[Any]:
@@ -163,8 +214,8 @@ def bootstrap_selective(
     of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`,
         `excess_aurc`.
     tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
-    ignore_index: what `wrong` holds where a label is ignored. Pixels of one image depend on each
-        other: for maps use `bootstrap_metric`, which draws images.
+    ignore_index: what `wrong` holds where a label is ignored. Of maps `(N, H, W)` whole images are
+        drawn, of those with a label: the pixels of one depend on each other.
 
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
     what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
@@ -196,7 +247,7 @@ def selective_test(
     seed: int = 0,
     ignore_index: int | None = None,
 ) -> dict[str, Difference]:
-    """Do two scores of one network differ? The same samples are drawn for both.
+    """Do two scores of one network differ? The same samples, or of maps images, are drawn for both.
 
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
     data as one more resample.
@@ -222,19 +273,16 @@ def resampled(
     check(level, resamples, seed)
     least_count(tpr, 1)
     check_names(of, STATISTICS, "metric of failure prediction")
-    if np.ndim(numbers("wrong", wrong, axes=None)) > 1:
-        raise NescioError(
-            "`wrong` has an entry for each pixel; those of one image depend on each other, so give "
-            "bootstrap_metric(metric, score, wrong), which draws images"
-        )
     groups = [grouped(score, wrong, ignore_index) for score in scores.values()]
     values = np.array([[of_all(result, name, tpr) for name in of] for result in groups])
-    blocks = []
     flags = mistaken(counted_samples(("wrong", "wrong"), wrong, wrong, ignore_index)[1])
-    for counts in _counted(flags, resamples, seed):
+    unit = _units(wrong, ignore_index)
+    orders = [result.order if unit is None else unit[result.order] for result in groups]
+    blocks = []
+    for counts in _counted(flags, resamples, seed, unit):
         rows = []
-        for result in groups:
-            drawn = counts[:, result.order]
+        for result, order in zip(groups, orders, strict=True):
+            drawn = counts[:, order]
             samples = np.add.reduceat(drawn, result.first, axis=1)
             errors = np.add.reduceat(drawn * result.wrong, result.first, axis=1)
             tallies = Tallies(samples, errors, tpr)
@@ -243,14 +291,40 @@ def resampled(
     return values, np.concatenate(blocks, axis=2)
 
 
-def _counted(wrong: NDArray[Any], resamples: int, seed: int) -> Iterator[Counts]:
-    """How often each sample is drawn, (R, N), in blocks of bounded size."""
-    samples, rng = len(wrong), np.random.default_rng(np.random.SeedSequence(seed))
-    for rows in blocks_of(resamples, samples):
-        counts = _draw(rng, rows, samples)
-        while (one_kind := np.isin(counts @ wrong.astype(np.int64), (0, samples))).any():
-            counts[one_kind] = _draw(rng, int(one_kind.sum()), samples)
+def _units(wrong: Numbers, ignore_index: int | None) -> Counts | None:
+    """The image that each pixel that counts is of; None where each sample has one entry."""
+    marks = numbers("wrong", wrong, axes=None)
+    if marks.ndim < 2:
+        return None
+    keep = np.ones(marks.shape, bool) if ignore_index is None else marks != ignore_index
+    each = keep.reshape(len(marks), -1).sum(1)
+    if (each > 0).sum() < 2:
+        raise NescioError(
+            "one image with labels shows nothing of how images differ, so there is no interval; "
+            "give the maps of several images"
+        )
+    return np.repeat(np.arange(int((each > 0).sum())), each[each > 0])
+
+
+def _counted(
+    wrong: NDArray[Any], resamples: int, seed: int, unit: Counts | None = None
+) -> Iterator[Counts]:
+    """How often each sample, or image, is drawn, (R, N), in blocks of bounded size."""
+    size = len(wrong) if unit is None else int(unit[-1]) + 1
+    sizes = np.ones(size, np.int64) if unit is None else np.bincount(unit)
+    errors = wrong.astype(np.int64) if unit is None else np.bincount(unit[wrong], minlength=size)
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    for rows in blocks_of(resamples, len(wrong)):
+        counts = _draw(rng, rows, size)
+        while (one_kind := _one_kind(counts, sizes, errors)).any():
+            counts[one_kind] = _draw(rng, int(one_kind.sum()), size)
         yield counts
+
+
+def _one_kind(counts: Counts, sizes: Counts, errors: Counts) -> NDArray[np.bool_]:
+    """Which resamples have errors only, or none, (R,)."""
+    found, total = counts @ errors, counts @ sizes
+    return np.asarray((found == 0) | (found == total))
 
 
 def _draw(rng: np.random.Generator, rows: int, samples: int) -> Counts:

@@ -23,4 +23,6 @@ from nescio.models.predictor import plain as plain
 from nescio.models.predictor import same_head as same_head
 from nescio.models.predictor import task_of as task_of
 from nescio.models.predictor import with_head as with_head
+from nescio.models.uncertainty_maps import UncertaintyMaps as UncertaintyMaps
+from nescio.models.uncertainty_maps import uncertainty_maps as uncertainty_maps
 from nescio.models.weight_samples import weight_samples as weight_samples

@@ -5,6 +5,8 @@ one network, and the answer does not depend on the batch size. What comes before
 is computed once; `nescio.nets.modes` says how.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +47,7 @@ from nescio.nets.modes import MaskPerPass
 
 BYTES = 256 << 20  # of the widest tensor after the first dropout
 SAMPLES = 512  # at most, in one go
+STREAMED = 64 << 20  # bytes of that tensor where parts are given one after the other
 REFUSED = "mc_dropout reads an nn.Module with weights, or a model"
 
 
@@ -140,7 +143,7 @@ class MCDropout:
         for copies in self._copies:
             with copies.lent() as net:
                 with torch.no_grad():
-                    samples, together = self._sizes(net, x.detach())
+                    samples, together = self._sizes(net, x.detach(), BYTES)
                 together = max(1, together * min(samples, len(x)) // len(x))
                 parts.append(self._passes(net, x, together))
         outputs = torch.cat(parts)
@@ -158,18 +161,46 @@ class MCDropout:
         for copies in self._copies:
             with copies.lent() as net, refusing_shapes(x):
                 ready = entering(x, first.device, first.dtype, tokens=tokens)
-                samples, together = self._sizes(net, ready)
+                samples, together = self._sizes(net, ready, BYTES)
                 chunks = [self._passes(net, part, together) for part in ready.split(samples)]
                 parts.append(torch.cat(chunks, dim=1))
         return torch.cat(parts).to(x.device)
 
+    @torch.no_grad()
+    def streamed(self, x: Any) -> Iterator[tuple[int, Prediction]]:
+        """The prediction in parts of bounded memory: some members for some samples.
+
+        Each part comes with the index of its first sample. All members of some samples come before
+        the next samples; together the parts are the prediction.
+        """
+        first = next(self.nets[0].parameters())
+        reads: Any = {"dtype": first.dtype, "tokens": reads_tokens(self.nets[0])}
+        x = door.as_network_inputs(x, columns=columns_of(self.nets[0]), **reads)
+        with ExitStack() as lent, refusing_shapes(x):
+            nets = [lent.enter_context(copies.lent()) for copies in self._copies]
+            few = entering(x[:2], first.device, first.dtype, tokens=reads["tokens"])
+            sizes = [self._sizes(net, few, STREAMED) for net in nets]
+            start = 0
+            for part in x.split(min(samples for samples, _ in sizes)):
+                ready = entering(part, first.device, first.dtype, tokens=reads["tokens"])
+                for index, (net, (_, together)) in enumerate(zip(nets, sizes, strict=True)):
+                    head = head_of_members(self.head, [index])
+                    for run in self._runs(together):
+                        outputs = self._run(net, ready, run)[0].to(x.device)
+                        check_logits(outputs, self.head)
+                        yield start, head(outputs)
+                start += len(part)
+
+    def _runs(self, together: int) -> list[range]:
+        """The passes, some of them together."""
+        starts = range(0, self.passes, together)
+        return [range(t, min(t + together, self.passes)) for t in starts]
+
     def _passes(self, net: nn.Module, x: Inputs, together: int) -> Tensor:
         """Outputs `(T, N, *axes, O)` of all passes, some of them together."""
-        starts = range(0, self.passes, together)
-        runs = [range(t, min(t + together, self.passes)) for t in starts]
-        return torch.cat([self._run(net, x, run)[0] for run in runs])
+        return torch.cat([self._run(net, x, run)[0] for run in self._runs(together)])
 
-    def _sizes(self, net: nn.Module, x: Inputs) -> tuple[int, int]:
+    def _sizes(self, net: nn.Module, x: Inputs, bytes_at_once: int) -> tuple[int, int]:
         """Samples and passes in one go, from a trial; one pass where they cannot run together."""
         probe = x[:2] if len(x) > 1 else x[[0, 0]]
         _refuse_hidden(net)
@@ -189,7 +220,7 @@ class MCDropout:
                 "the answer for a sample depends on the others of its batch; the samples "
                 "must be the first axis wherever dropout acts"
             )
-        limit = BYTES // next(net.parameters()).element_size()
+        limit = bytes_at_once // next(net.parameters()).element_size()
         samples = max(1, min(SAMPLES, limit // max(mode.before, mode.widest)))
         wide = self._together(net, probe, truth)
         if wide is None:

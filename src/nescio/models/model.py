@@ -88,6 +88,7 @@ def networks(source: Any) -> list[Member]:
 
 def encoding_of(source: Any) -> Columns | None:
     """How the networks of a module or a predictor encode tables; None: they read numbers."""
+    source = innermost(source)
     net = source if isinstance(source, nn.Module) else getattr(source, "net", None)
     if net is None and callable(getattr(source, "networks", None)):
         net = source.networks()[0].net
@@ -96,6 +97,7 @@ def encoding_of(source: Any) -> Columns | None:
 
 def takes_tokens(source: Any) -> bool:
     """Whether whole numbers enter the networks of a module or a predictor as they are."""
+    source = innermost(source)
     if isinstance(source, nn.Module):
         return reads_tokens(source)
     members = source.networks()[:1] if callable(getattr(source, "networks", None)) else ()

@@ -123,9 +123,21 @@ def is_scaled(net: nn.Module) -> bool:
 def standardized(net: nn.Module, x: Tensor) -> nn.Sequential:
     """Put a `Standardize` with the mean and deviation of `x` `(N, ...)` before `net`.
 
-    A feature that never varies is only centered.
+    A feature that never varies is only centered. Sequences whose last channel marks their steps are
+    scaled by channel, over the steps there are; the marks stay as they are.
     """
+    if any(getattr(module, "marked", False) for module in net.modules()):
+        return scaled(net, *_over_steps(x))
     wide = x.double()  # in float32 a constant feature has a deviation of rounding noise
     varies = x.amax(0) > x.amin(0)
     scale = torch.where(varies, wide.std(0, correction=0), 1.0)
     return scaled(net, wide.mean(0).to(x.dtype), scale.to(x.dtype))
+
+
+def _over_steps(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation `(channels + 1, 1)` over the marked steps of `(N, channels + 1, L)`."""
+    steps = x.double().movedim(1, -1)[x[:, -1] > 0.5]  # (n, channels + 1)
+    mean, scale = steps.mean(0), steps.std(0, correction=0)
+    scale = torch.where(steps.amax(0) > steps.amin(0), scale, 1.0)
+    mean[-1], scale[-1] = 0.0, 1.0
+    return mean.to(x.dtype)[:, None], scale.to(x.dtype)[:, None]

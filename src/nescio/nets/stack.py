@@ -23,6 +23,7 @@ from nescio.nets.factory import Standardize
 from nescio.nets.mlp import VariationalLinear
 from nescio.nets.modes import QuickImages, draw_mask, masks_from
 from nescio.nets.reading import arguments, selected
+from nescio.nets.recurrent_layers import Recurrent
 
 Tensors = Mapping[str, Tensor]
 Draws = Callable[[], Sequence[torch.Generator]] | None  # one per member; None: dropout is off
@@ -102,9 +103,16 @@ class Stack:
         )
 
     def takes(self, features: Sequence[int]) -> bool:
-        """Whether inputs of this shape can run stacked: vectors, or what is flattened first."""
-        flat = len(features) == 1 or isinstance(_first(self.net), nn.Flatten)
-        return self.stacked and flat and all(s in ((), tuple(features)) for s in self._scalings)
+        """Whether inputs of this shape can run stacked: vectors, sequences, or what is flattened.
+
+        Sequences are scaled by channel, `(channels, 1)`.
+        """
+        first = _first(self.net)
+        flat = len(features) == 1 or isinstance(first, nn.Flatten)
+        if isinstance(first, Recurrent):
+            flat = first.reads(features)
+        shapes = ((), tuple(features), (*features[:1], 1))
+        return self.stacked and flat and all(s in shapes for s in self._scalings)
 
     @cached_property
     def _scalings(self) -> list[tuple[int, ...]]:
@@ -213,6 +221,8 @@ def _plan(module: nn.Module, prefix: str) -> list[Layer] | None:
         return [partial(_dropout, module.p)] if module.p else []
     if kind is VariationalLinear:
         return [partial(_variational, prefix)]
+    if isinstance(module, Recurrent) and not module.options.per_step:
+        return [partial(_recurrent, module, prefix)]
     if kind is Standardize:
         return [partial(_standardize, f"{prefix}mean", f"{prefix}scale")]
     return None
@@ -294,8 +304,19 @@ def _variational(prefix: str, t: Tensors, hidden: Tensor, draws: Draws) -> Tenso
     return mean + spread * torch.stack(noise).transpose(1, 2).to(mean)
 
 
+def _recurrent(module: Recurrent, prefix: str, t: Tensors, hidden: Tensor, draws: Draws) -> Tensor:
+    own = {name: t[f"{prefix}{name}"] for name, _ in module.named_parameters()}
+    x = hidden.transpose(1, 2)
+    if module.channels is not None:
+        x = x.unflatten(2, (module.channels + module.marked, -1))
+    return module.stacked(own, x, draws).transpose(1, 2)
+
+
 def _standardize(mean: str, scale: str, t: Tensors, hidden: Tensor, _: Draws) -> Tensor:
     shift, width = (t[name].reshape(len(t[name]), -1, 1) for name in (mean, scale))
+    steps = hidden.shape[1] // shift.shape[1]
+    if shift.shape[1] > 1 and steps > 1:  # of sequences, by channel
+        shift, width = (part.repeat_interleave(steps, 1) for part in (shift, width))
     return (hidden - shift) / width
 
 

@@ -34,6 +34,9 @@ CAPTIONS = {
     "under_shift": "The same samples at each strength; 0 is the data as they are. A predictor that "
     "knows its limits loses confidence as fast as accuracy, so that its calibration error stays "
     "low. The guard guarantees nothing here: it should answer less.",
+    "adversarial_examples": "Above, test images with the answer and its confidence; below them a "
+    "change, magnified (gray where nothing changes), and the image with it, which is answered "
+    "otherwise. The changes are made by an attack that knows the network.",
     "coverage_curves": "Below the dashed line, intervals hold fewer test values than they say: the "
     "predictor is overconfident. Above it, it is too cautious. Gray is where the whole line would "
     "lie, in 95 of 100 samples, if it were calibrated.",

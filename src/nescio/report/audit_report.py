@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from nescio.core.registry import measures
 from nescio.evaluation import Findings, RegressionFindings
 from nescio.report import audit_words
-from nescio.report.audit_tables import Section, followed, measure_names, ood_names, sections
+from nescio.report.audit_section import Section
+from nescio.report.audit_tables import followed, measure_names, ood_names, sections
 from nescio.report.guard_words import guard_sentence, guard_usage
 from nescio.report.regression_tables import regression_sections
 from nescio.report.regression_verdict import (
@@ -68,6 +69,7 @@ def _plots(found: Findings) -> list[str]:
         "reliability_diagrams": True,
         "risk_coverage": any(curves),
         "under_shift": found.shift is not None,
+        "adversarial_examples": found.stability is not None and found.stability.drawable,
     }
     return [name for name, draw in wanted.items() if draw]
 

@@ -1,7 +1,6 @@
 """The sections of an audit as tables with notes, for the terminal and for the page alike."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nescio.evaluation import RegressionFindings, RegressionGuardFindings, remark
 from nescio.evaluation.audit.findings import (
@@ -14,8 +13,10 @@ from nescio.evaluation.audit.findings import (
     Separation,
 )
 from nescio.metrics import Interval
+from nescio.report.audit_section import Section
 from nescio.report.guard_words import guard_notes
 from nescio.report.render import Cell, Grid, decimal, known
+from nescio.report.stability_words import stability_section
 
 QUALITY = ("accuracy", "confidence", "ECE", "NLL", "Brier")
 CALIBRATION = ("temperature", "ECE", "95 % interval", "smooth ECE", "NLL", "Brier")
@@ -69,18 +70,6 @@ INFLUENCE_NOTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A part of the report: what it says first, its tables, and remarks by predictor."""
-
-    title: str
-    note: str = ""
-    tables: Sequence[Grid] = ()
-    remarks: Sequence[tuple[str, str]] = ()
-    points: Sequence[str] = ()  # a list below the tables
-    late: bool = False  # on the page, after the plots
-
-
 def sections(found: Findings) -> list[Section]:
     """All parts that have something to say, in their order."""
     parts = [
@@ -91,6 +80,7 @@ def sections(found: Findings) -> list[Section]:
         confidence_section(found),
         separation_section(found),
         far_section(found),
+        stability_section(found.stability),
         influence_section(found),
         Section(title="Does not apply", remarks=left_out_remarks(found)),
         Section(title="Samples that were drawn", remarks=drawn_remarks(found)),

@@ -6,7 +6,7 @@ import textwrap
 from nescio.core import is_terminal
 from nescio.evaluation import Findings, RegressionFindings
 from nescio.report.audit_report import report_of
-from nescio.report.audit_tables import Section
+from nescio.report.audit_section import Section
 from nescio.report.render import printable, screen_width, table_lines
 
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"

@@ -9,9 +9,9 @@ from nescio.evaluation import (
     SpreadRays,
 )
 from nescio.metrics import Interval
+from nescio.report.audit_section import Section
 from nescio.report.audit_tables import (
     GUARD_NOTE,
-    Section,
     drawn_remarks,
     guard_table,
     left_out_remarks,

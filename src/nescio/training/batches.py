@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, Rng, as_batch, as_labels, padded
+from nescio.core import NescioError, Rng, as_labels, padded
 from nescio.data.augmentation import augment_pairs
 from nescio.losses import Batch
 from nescio.training.plan import Plan, Rows
@@ -162,7 +162,7 @@ def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
         low, high = low[cohort.members], high[cohort.members]
     matters = cohort.weight is not None and (last or plan.weight is not None)
     return Batch(
-        x=as_batch(images, plan.dtype),
+        x=plan.entering(images),
         y=plan.in_units(as_labels(targets), cohort.members),
         weight=cohort.weight[:, span] if cohort.weight is not None and matters else None,
         index=index,
@@ -189,7 +189,7 @@ def _unlabeled_inputs(plan: Plan, cohort: Cohort, step: int, rng: Rng) -> dict[s
     return {
         "unlabeled": plan.augmented(inputs, rng.again("unlabeled"))
         if plan.augments
-        else as_batch(inputs, plan.dtype),
+        else plan.entering(inputs),
         "unlabeled_index": index,
         "unlabeled_points": len(plan.unlabeled),
         "unlabeled_original": inputs if plan.augments else None,
@@ -208,7 +208,7 @@ def validation_pieces(
         x, y = plan.validation
         piece = _piece(y)
         for inputs, targets in zip(x.split(piece), y.split(piece), strict=True):
-            both = as_batch(inputs, plan.dtype), as_labels(targets)
+            both = plan.entering(inputs), as_labels(targets)
             wide, own = (part.expand(len(members), *part.shape) for part in both)
             yield wide, plan.in_units(own, members), None
         return
@@ -220,7 +220,7 @@ def validation_pieces(
         index = every[:, start : start + piece]
         real = torch.arange(start, start + index.shape[1], device=x.device) < counts
         targets = plan.in_units(as_labels(y[index]), members)
-        yield as_batch(x[index], plan.dtype), targets, None if real.all() else real
+        yield plan.entering(x[index]), targets, None if real.all() else real
 
 
 def _piece(targets: Tensor) -> int:

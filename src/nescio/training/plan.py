@@ -10,6 +10,7 @@ from torch import Tensor
 from nescio.core import Rng, Schedule, as_batch, padded, without_ignored
 from nescio.data.augmentation import Augment, augment
 from nescio.losses import Loss
+from nescio.nets import entering, reads_tokens
 from nescio.nets.stack import Dense, Stack
 
 Pair = tuple[Tensor, Tensor]
@@ -47,6 +48,15 @@ class Plan:
     def dtype(self) -> torch.dtype:
         """Number type of the network; bytes are converted to it a batch at a time."""
         return next((p.dtype for p in self.architecture.net.parameters()), torch.float32)
+
+    def entering(self, x: Tensor) -> Tensor:
+        """Inputs as the networks read them: floats, or tokens."""
+        found: Tensor = entering(x, x.device, self.dtype, tokens=self._tokens)
+        return found
+
+    @cached_property
+    def _tokens(self) -> bool:
+        return reads_tokens(self.architecture.net)
 
     @property
     def validates(self) -> bool:
@@ -119,7 +129,7 @@ class Plan:
 
     def augmented(self, inputs: Tensor, rng: Rng) -> Tensor:
         """Inputs `(A, B, ...)` of some members, changed at random, as the networks read them."""
-        return as_batch(augment(self.augments, inputs, rng), self.dtype)
+        return self.entering(augment(self.augments, inputs, rng))
 
     def in_units(self, y: Tensor, members: list[int]) -> Tensor:
         """Targets `(A, B, D)` of some members in the units that their networks learn."""

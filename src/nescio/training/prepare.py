@@ -27,6 +27,7 @@ from nescio.models import as_head
 from nescio.nets import (
     columns_of,
     encoded,
+    entering,
     named_columns,
     needed_by,
     reads_tokens,
@@ -106,14 +107,14 @@ def make_members(
 
 
 def _arrays(data: Any, net: nn.Module, name: str, device: torch.device | None = None) -> Pair:
-    dtype = dtype_of(net)
-    if reads_tokens(net):
-        raise NescioError(
-            "train does not train networks that read tokens (with an embedding) yet; train yours "
-            "with PyTorch, then use nescio.models.plain, nescio.guard or nescio.audit on it"
-        )
-    x, y = door.read(data, name=name, dtype=dtype, columns=columns_of(net))
+    x, y = door.read(data, name=name, **_reads(net))
     return only_tensor(x, "train").to(device or x.device), as_tensor(y, "targets")
+
+
+def _reads(net: nn.Module) -> dict[str, Any]:
+    """How a network reads its inputs."""
+    tokens = reads_tokens(net)
+    return {"dtype": dtype_of(net), "columns": columns_of(net), "tokens": tokens}
 
 
 def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
@@ -121,8 +122,7 @@ def unlabeled_inputs(inputs: Any, net: nn.Module, x: Tensor) -> Tensor | None:
     if inputs is None:
         return None
     _check_inputs_alone(inputs)
-    reads: dict[str, Any] = {"dtype": dtype_of(net), "columns": columns_of(net)}
-    found = door.as_network_inputs(inputs, "unlabeled inputs", **reads)
+    found = door.as_network_inputs(inputs, "unlabeled inputs", **_reads(net))
     if not isinstance(found, Tensor):
         raise NescioError("unlabeled= takes one array of inputs, without labels, got several")
     if found.shape[1:] != x.shape[1:]:
@@ -199,6 +199,8 @@ def scaled_networks(
     nets: list[nn.Module], x: Tensor, rows: Rows | None, unlabeled: Tensor | None = None
 ) -> list[nn.Module]:
     """The networks, each behind the scaling of its own samples and of inputs without labels."""
+    if reads_tokens(nets[0]):
+        raise NescioError("tokens are names, not numbers: leave standardize out")
     floats = as_batch(x, dtype_of(nets[0]))
     each = (floats for _ in nets) if rows is None else (floats[own] for own in rows)
     if unlabeled is not None:
@@ -250,5 +252,5 @@ def _outputs(net: nn.Module, x: Tensor) -> Tensor:
     """What the network gives for two inputs, in evaluation mode, wherever it is."""
     first = next(net.parameters(), x)
     with refusing_shapes(x):
-        few = as_batch(x[:2].to(first.device), dtype_of(net))
+        few = entering(x[:2], first.device, dtype_of(net), tokens=reads_tokens(net))
         return selected(sharing(net)(few), net=net)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from nescio.core import (
     NescioError,
-    as_batch,
     as_image_bytes,
     as_labels,
     as_targets,
@@ -18,7 +17,7 @@ from nescio.core import (
     check_labels,
 )
 from nescio.losses import Loss
-from nescio.nets import refusing_shapes, selected, sharing
+from nescio.nets import entering, reads_tokens, refusing_shapes, selected, sharing
 from nescio.training.options import as_rows
 
 Samples = tuple[Tensor, Tensor, Tensor | None, Tensor | None]  # x, y, weights, rows; (M, ...) each
@@ -35,6 +34,7 @@ class StepInputs:
     outputs: int  # classes, labels or targets
     low: Tensor  # (M, 1, *shape), the smallest and the largest input of each member
     high: Tensor
+    tokens: bool = False  # whether whole numbers enter as they are
 
     @classmethod
     def of(cls, net: nn.Module, loss: Loss, x: Any, members: int, like: Tensor) -> "StepInputs":
@@ -64,11 +64,13 @@ class StepInputs:
             outputs=width,
             low=ends[0],
             high=ends[1],
+            tokens=reads_tokens(net),
         )
 
     def manifest(self) -> dict[str, Any]:
         """What a file says beside the range; JSON."""
-        return {"shape": list(self.shape), "axes": list(self.axes), "outputs": self.outputs}
+        said = {"shape": list(self.shape), "axes": list(self.axes), "outputs": self.outputs}
+        return {**said, "tokens": self.tokens}
 
     @classmethod
     def from_manifest(
@@ -76,14 +78,15 @@ class StepInputs:
     ) -> "StepInputs":
         """The reading that a file describes."""
         shapes: dict[str, Any] = {name: tuple(said[name]) for name in ("shape", "axes")}
-        ends = {"low": low, "high": high, "members": len(low)}
-        return cls(loss=loss, outputs=said["outputs"], **shapes, **ends)  # type: ignore[arg-type]
+        ends: dict[str, Any] = {"low": low, "high": high, "members": len(low)}
+        tokens = said.get("tokens", False)
+        return cls(loss=loss, outputs=said["outputs"], tokens=tokens, **shapes, **ends)
 
     def batch(self, x: Any, y: Any, weight: Any, rows: Any = None) -> Samples:
         """Inputs, targets, weights and rows of all members, checked; the range grows by them."""
         inputs, low, high = self._inputs(x)
         targets = self._targets(y, inputs.shape[1])
-        counts = _weights(weight, inputs)
+        counts = _weights(weight, inputs, self.low)
         chosen = _rows(rows, inputs)
         if chosen is not None:
             pairs = zip(inputs, chosen, strict=True)
@@ -109,7 +112,7 @@ class StepInputs:
             )
         if given.dtype == torch.uint8:
             as_image_bytes(given[0] if own else given, "inputs")
-        x = as_batch(given.to(self.low.device), self.low.dtype)
+        x = entering(given, self.low.device, self.low.dtype, tokens=self.tokens)
         low, high = x.aminmax(dim=int(own), keepdim=True)
         if not (high - low).isfinite().all():  # one test for both ends; NaN spreads to them
             raise NescioError("inputs contain NaN or infinite values; remove or impute them")
@@ -164,7 +167,7 @@ def _tried(net: nn.Module, x: Tensor, members: int, like: Tensor) -> tuple[bool,
             continue
         try:
             with refusing_shapes(form):
-                given = as_batch(form[:2].to(like.device), like.dtype)
+                given = entering(form[:2], like.device, like.dtype, tokens=reads_tokens(net))
                 outputs = selected(sharing(net)(given), net=net)
         except NescioError as error:
             refused.append(error)
@@ -182,11 +185,11 @@ def _tried(net: nn.Module, x: Tensor, members: int, like: Tensor) -> tuple[bool,
     return min(found, key=lambda one: (one[1].ndim > 2, one[0]))
 
 
-def _weights(weight: Any, x: Tensor) -> Tensor | None:
+def _weights(weight: Any, x: Tensor, like: Tensor) -> Tensor | None:
     """Weights of samples `(M, N)`, 0 or more, for inputs `(M, N, ...)`."""
     if weight is None:
         return None
-    given = as_tensor(weight, "weight").to(x)
+    given = as_tensor(weight, "weight").to(like)
     both: Sequence[int] = tuple(x.shape[:2])
     if tuple(given.shape) not in (both, both[1:]):
         raise NescioError(

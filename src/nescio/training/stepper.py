@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from nescio.core import Head, NescioError, Prediction, Rng, one_thread
 from nescio.losses import Batch, Loss, Step, as_loss, nll
 from nescio.models import Model, as_head, same_head
-from nescio.nets import reads_tokens
 from nescio.nets.stack import Dense, Stack, dense
 from nescio.training.optimizers import Optimizer
 from nescio.training.optimizers import optimizer as fresh
@@ -60,8 +59,6 @@ def stepper(
     """
     numbers = member_numbers(members)
     nets = make_members(make_net, numbers, whole("seed", seed))
-    if reads_tokens(nets[0]):
-        raise NescioError("a stepper does not train networks that read tokens (an embedding) yet")
     weights, trained = starting_weights(nets)
     return Stepper(
         net=nets[0],
@@ -206,7 +203,7 @@ class Stepper:
         means = []
         for _ in range(epochs):
             parts = self._orders(own_rows, samples, size)
-            total = torch.zeros(len(self.members), dtype=inputs.dtype, device=inputs.device)
+            total = torch.zeros(len(self.members), dtype=self._dtype, device=inputs.device)
             for number, index in enumerate(parts):
                 some, wanted = _taken(inputs, index), _taken(targets, index)
                 count = None if counts is None else _taken(counts, index)
@@ -249,6 +246,10 @@ class Stepper:
             clip=self.clip,
             together=architecture.takes(shape),
         )
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(t.dtype for t in self.weights.values() if t.is_floating_point())
 
     @cached_property
     def _work(self) -> int:

@@ -9,8 +9,9 @@ from nescio_papers.data.medical import heart_disease as heart_disease
 from nescio_papers.data.medical import heart_disease_table as heart_disease_table
 from nescio_papers.data.mnist_c import corruptions as corruptions
 from nescio_papers.data.mnist_c import mnist_c as mnist_c
+from nescio_papers.data.sequences import gun_point as gun_point
+from nescio_papers.data.sequences import italy_power_demand as italy_power_demand
 from nescio_papers.data.sequences import japanese_vowels as japanese_vowels
-from nescio_papers.data.sequences import read_ts as read_ts
 from nescio_papers.data.uci import SplitTable as SplitTable
 from nescio_papers.data.uci import uci as uci
 from nescio_papers.data.uci import uci_file as uci_file

@@ -51,7 +51,11 @@ def findings(settings: Settings) -> Findings:
             "what the network was shown, a column what it was tested on; framed where both are "
             "of one source."
         },
-        claims=[_claim(name, numbers) for name, numbers in results.items()],
+        claims=[
+            claim
+            for name, numbers in results.items()
+            for claim in (_claim(name, numbers), modeled_claim(name, numbers))
+        ],
         text=_text(results, missing),
     )
 
@@ -171,6 +175,32 @@ def _claim(name: str, part: Numbers) -> Claim:
         f"{fmean(other):+.3f} ({min(other):+.3f} to {max(other):+.3f}) on others; {worse} of "
         f"{len(other)} others got worse by more than their intervals",
         verdict=verdict(fmean(own) > fmean(other) and worse, worse),
+    )
+
+
+def modeled_claim(name: str, part: Numbers) -> Claim:
+    """Does any set that was shown stand for all others?
+
+    It does where the network is, on every other set, as good as one that was shown that set.
+    """
+    rows = part["rows"]
+    cells = [(shown, row) for shown in rows for row in rows if PLAIN not in (shown, row)]
+    pairs = [(shown, row) for shown, row in cells if shown != row and row in rows[shown]]
+    short = [
+        (shown, row) for shown, row in pairs if rows[shown][row]["high"] < rows[row][row]["low"]
+    ]
+    whole = [shown for shown in rows if shown != PLAIN and shown not in {one for one, _ in short}]
+    gaps = [rows[row][row]["value"] - rows[shown][row]["value"] for shown, row in pairs]
+    return Claim(
+        SOURCE,
+        f"By essence, OOD are impossible to model. ({name})",
+        "no two OOD sets are at hand"
+        if not pairs
+        else f"on {len(short)} of {len(pairs)} pairs of sets a network that was shown the one set "
+        "is worse on the other than a network that was shown the other, by intervals; by "
+        f"{fmean(gaps):.3f} of AUROC in the mean, {max(gaps):.3f} at most; sets that stand for all "
+        f"others: {', '.join(whole) or 'none'}",
+        verdict="open" if not pairs else verdict(not whole, short),
     )
 
 

@@ -34,8 +34,10 @@ from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.nested import rows_of
+from nescio_papers.kit.samples import sample
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning.failure_picture import ORACLE, true_class_figure
 from nescio_papers.robust_deep_learning.networks import weights_digest
 
 PART = "failure"
@@ -48,7 +50,7 @@ PUBLISHED, STAGE_ONE = "ConfidNet, as published", "ConfidNet, stage one"
 CROSSED, RESIDUAL = "ConfidNet, cross-fitted", "ConfidNet, residual on the log-odds"
 TRUST = "trust score"
 PLAIN, RECOMMENDED = "recommended, no folds", "recommended, with folds"
-ORACLE = "true class probability (oracle)"
+SEPARATED = 0.95  # an AUROC that we call apart
 SHOWN = (BASELINE, RECOMMENDED, TRUST, ENSEMBLE, MC, RESIDUAL, CROSSED, PUBLISHED)
 Numbers = Mapping[str, Any]
 
@@ -385,11 +387,14 @@ def _pictures(name: str, result: Comparison) -> tuple[dict[str, Any], dict[str, 
         f"failure-{one}-precision-recall.png": result.precision_recall(SHOWN),
         f"failure-{one}-risk-coverage.png": result.risk_coverage(SHOWN),
         f"failure-{one}-histograms.png": result.histograms(),
+        f"failure-{one}-true-class.png": true_class_figure(result),
     }
     said = (
         f"Precision and recall of the errors of the first network on {name}.",
         "The share of errors among the surest answers, against how many are answered.",
         "Temperature moves right and wrong answers alike: they overlap as before.",
+        f"Maximum and true class probability of successes and errors of the first network on "
+        f"{name}: the first overlap, the second are apart but for the range from 1/10 to 1/2.",
     )
     return figures, dict(zip(figures, said, strict=True))
 
@@ -413,7 +418,38 @@ def _claims(name: str, part: Numbers) -> list[Claim]:
             part,
         ),
         _better(f"ConfidNet: learn the true class probability. ({name})", PUBLISHED, part),
+        separation_claim(name, part),
+        ensemble_claim(name, part),
     ]
+
+
+def separation_claim(name: str, part: Numbers) -> Claim:
+    """Does the true class probability, which nobody knows, tell errors from successes?"""
+    known, guessed = (part["scores"][one]["metrics"] for one in (ORACLE, BASELINE))
+    area, other = known["auroc"]["value"], guessed["auroc"]["value"]
+    return Claim(
+        SOURCE,
+        f"True class probability: assigns lower probability for errors. ({name})",
+        f"AUROC of errors {area:.4f} against {other:.4f} of the maximum probability, AP of errors "
+        f"{100 * known['ap_error']['value']:.1f} % against "
+        f"{100 * guessed['ap_error']['value']:.1f} %; above 1/2 there is no error and below 1/10 "
+        "no success, by definition; in between they overlap",
+        verdict=verdict(area > max(SEPARATED, other), area > other),
+    )
+
+
+def ensemble_claim(name: str, part: Numbers) -> Claim:
+    """Does the ensemble rank errors better than MC dropout, network by network?"""
+    first, second = (part["scores"][one]["ap_error"] for one in (ENSEMBLE, MC))
+    gaps = sample(a["value"] - b["value"] for a, b in zip(first, second, strict=True))
+    return Claim(
+        "lecture, Bayesian Neural Networks & Ensembling",
+        f"Ensembling empirically works well, better than MC dropout: for failure prediction. "
+        f"({name})",
+        f"AP of errors of the ensemble less that of MC dropout {100 * gaps.mean:+.1f} ± "
+        f"{100 * gaps.half:.1f} points over {len(gaps.values)} networks",
+        verdict=verdict(gaps.above, gaps.mean > 0),
+    )
 
 
 def _better(sentence: str, name: str, part: Numbers) -> Claim:

@@ -1,16 +1,17 @@
 """Part `mc-dropout`: the lecture's examples with right values, its pictures and its errors."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from nescio.core import Categorical, measures
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Comparison, Findings, Settings, absent, joined, table
-from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, absent, joined, table, verdict
+from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors, dropout_lecture
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
-PASSES = 100
+PASSES, EXACT = 100, 1e-9
 MEASURES = ("variation_ratio", "predictive_entropy", "mutual_information")
 # (probability of the first class in even passes, in odd ones), and what the lecture prints
 EXAMPLES: dict[str, tuple[tuple[float, float], tuple[float, float, float]]] = {
@@ -25,14 +26,18 @@ def run(settings: Settings) -> Findings:
     values = examples(settings.base)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
     if isinstance(in_dist, Absent):
-        digits = absent("MNIST", in_dist.why)
+        digits, lecture = absent("MNIST", in_dist.why), Findings()
     else:
         digits = dropout_digits.findings(settings, in_dist)
+        lecture = dropout_lecture.findings(settings, in_dist)
     first = Findings(
-        numbers=values, comparisons=_comparisons(values), text=_text(values, settings.unit)
+        numbers=values,
+        comparisons=_comparisons(values),
+        claims=[entropy_claim(values, settings.unit)],
+        text=_text(values, settings.unit),
     )
     errors = dropout_errors.findings(settings)
-    return joined({"examples": first, "errors": errors, "digits": digits})
+    return joined({"examples": first, "errors": errors, "digits": digits, "lecture": lecture})
 
 
 def examples(base: float) -> dict[str, dict[str, float]]:
@@ -43,6 +48,24 @@ def examples(base: float) -> dict[str, dict[str, float]]:
         prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
         results[name] = {one: _value(one, prediction, base) for one in MEASURES}
     return results
+
+
+def entropy_claim(values: Mapping[str, Mapping[str, float]], unit: str) -> Claim:
+    """Is the predictive entropy the aleatoric uncertainty, as the lecture has it?
+
+    The aleatoric part is the expected entropy, what is left without the mutual information.
+    """
+    words, right = [], []
+    for name, own in values.items():
+        total, epistemic = own["predictive_entropy"], own["mutual_information"]
+        words.append(f"{name}: entropy {total:.4g}, of which aleatoric {total - epistemic:.4g}")
+        right.append(abs(epistemic) < EXACT)
+    return Claim(
+        "lecture, Uncertainty in classification: metrics",
+        "The predictive entropy captures aleatoric uncertainty.",
+        f"in {unit}, {'; '.join(words)}; it is the sum of aleatoric and epistemic uncertainty",
+        verdict=verdict(all(right)),
+    )
 
 
 def _value(name: str, prediction: Categorical, base: float) -> float:

@@ -8,11 +8,13 @@ from nescio_papers.robust_deep_learning import (
     calibrating,
     dirichlet,
     failure,
+    generalization,
     influence_checks,
     little_labels,
     mc_dropout,
     ood,
     poisoning,
+    segmentation_scenes,
     shift,
 )
 
@@ -27,6 +29,11 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
+    "generalisation": (
+        "Generalization: random labels, Rademacher complexity, double descent",
+        generalization.run,
+    ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
 }
 

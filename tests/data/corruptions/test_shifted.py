@@ -25,8 +25,9 @@ OPTION = {
     "pixelation": {"share": 0.1},
     "rotation": {"degrees": 10},
     "translation": {"pixels": 1},
+    "warping": {"stretch": 0.05},
 }
-DRAWN = ("gaussian_noise", "impulse_noise", "translation")
+DRAWN = ("gaussian_noise", "impulse_noise", "translation", "warping")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -205,3 +206,28 @@ def test_images_are_read_on_their_own_device(name):
     found = MAKE[name]().change(away, 2.0, numbers)
     assert found.device.type == "meta"
     assert found.shape == IMAGES.shape
+
+
+def test_warping_reads_where_its_field_says_and_stretches_as_much_as_it_says():
+    field, slope = corruptions.displacements((12, 9), np.arange(7), 2, 0)
+    largest = torch.linalg.matrix_norm(slope, 2).amax((1, 2))
+    tau = (0.3 * field / largest[:, None, None, None]).numpy()
+    found = corruptions.warping(stretch=0.1)(IMAGES, 3)
+    rows, columns = np.meshgrid(np.arange(12), np.arange(9), indexing="ij")
+    for image, moved, where in zip(IMAGES.numpy(), found.numpy(), tau, strict=True):
+        at = [rows - where[..., 1], columns - where[..., 0]]
+        read = ndimage.map_coordinates(image[0].astype(float), at, order=1, mode="grid-constant")
+        np.testing.assert_allclose(moved[0], read, atol=2e-5)
+    assert abs(tau[:, [0, -1]]).max() < 1e-12
+    assert abs(tau[:, :, [0, -1]]).max() < 1e-12
+
+
+def test_the_derivative_of_a_field_is_that_of_differences():
+    """On 10 times as many pixels the field is the same up to its scale."""
+    coarse, slope = corruptions.displacements((12, 9), np.arange(3), 2, 1)
+    fine, _ = corruptions.displacements((1101, 801), np.arange(3), 2, 1)
+    np.testing.assert_allclose(fine[:, ::100, ::100], coarse, atol=1e-12)
+    by_column = (fine[:, 100:-1:100, 101::100] - fine[:, 100:-1:100, 99:-2:100])[:, :, :7] * 50
+    np.testing.assert_allclose(by_column, slope[:, 1:11, 1:8, :, 0], atol=1e-3)
+    by_row = (fine[:, 101::100, 100:-1:100] - fine[:, 99:-2:100, 100:-1:100])[:, :10] * 50
+    np.testing.assert_allclose(by_row, slope[:, 1:11, 1:8, :, 1], atol=1e-3)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from nescio.core import NescioError
@@ -96,13 +97,46 @@ def test_the_recommended_score_is_the_detector_that_a_user_makes(found):
 
 def test_the_page_has_tables_pictures_and_claims(found):
     findings = found[1]
-    assert len(findings.figures) == len(findings.captions) == 3
+    assert len(findings.figures) == len(findings.captions) == 4
     assert {claim.verdict for claim in findings.claims} == {"open"}  # a quick run judges nothing
     for name in SCORES:
         assert name in findings.text
     claims = failure._claims("MNIST", findings.numbers["MNIST"])
-    assert len(claims) == 3
+    assert len(claims) == 5
     assert all(claim.verdict in VERDICTS for claim in claims)
+
+
+def test_the_true_class_probability_is_apart_by_definition(found):
+    settings, findings = found
+    kept = Comparison.load(settings.folder / "failure" / "mnist" / "seed-0")
+    wrong = np.asarray(kept.wrong, dtype=bool)
+    truth = -np.asarray(kept.scores[failure.ORACLE]["MNIST"])
+    assert wrong.any()
+    assert (truth[wrong] <= 0.5).all()  # above one half the true class has the largest probability
+    assert (truth[~wrong] >= 0.1).all()
+    np.testing.assert_allclose(truth[~wrong], kept.confidence["before"][~wrong], rtol=1e-6)
+    first, second = findings.figures["failure-mnist-true-class.png"].axes
+    for axis in (first, second):  # shares of successes and of errors, each summing to 1
+        assert sum(bar.get_height() for bar in axis.patches) == pytest.approx(2)
+
+
+def test_claims_on_separation_and_ensembles():
+    def score(auroc, *precisions):
+        metrics = {"auroc": {"value": auroc}, "ap_error": {"value": precisions[0]}}
+        return {"metrics": metrics, "ap_error": [{"value": one} for one in precisions]}
+
+    scores = {
+        failure.ORACLE: score(0.999, 0.99),
+        failure.BASELINE: score(0.97, 0.4),
+        failure.ENSEMBLE: score(0.98, 0.5, 0.52, 0.51),
+        failure.MC: score(0.97, 0.4, 0.41, 0.4),
+    }
+    assert failure.separation_claim("MNIST", {"scores": scores}).verdict == "holds"
+    better = failure.ensemble_claim("MNIST", {"scores": scores})
+    assert better.verdict == "holds"
+    assert "+10.7" in better.measured
+    worse = scores | {failure.ENSEMBLE: scores[failure.MC], failure.MC: scores[failure.ENSEMBLE]}
+    assert failure.ensemble_claim("MNIST", {"scores": worse}).verdict == "fails"
 
 
 def test_data_that_are_not_there_are_named(monkeypatch):

@@ -7,8 +7,14 @@ import torch
 from torch import nn
 
 from nescio import models
+from nescio_papers.kit import Settings
 from nescio_papers.kit.images import InData
-from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors, mc_dropout
+from nescio_papers.robust_deep_learning import (
+    dropout_digits,
+    dropout_errors,
+    dropout_lecture,
+    mc_dropout,
+)
 
 
 def test_the_three_distributions_have_their_closed_forms():
@@ -65,3 +71,50 @@ def test_turning_by_right_angles_permutes_the_pixels():
 def test_ties_of_the_variation_ratio_go_by_entropy():
     ratio, entropy = torch.tensor([0.5, 0.0, 0.0, 0.9]), torch.tensor([0.1, 0.7, 0.2, 0.3])
     assert dropout_digits._ordered(ratio, entropy).tolist() == [2, 1, 0, 3]
+
+
+def test_the_predictive_entropy_is_not_the_aleatoric_part():
+    claim = mc_dropout.entropy_claim(mc_dropout.examples(math.e), "nats")
+    assert claim.verdict == "fails"
+    assert "half-half: entropy 0.6931, of which aleatoric 0;" in claim.measured
+    assert "all close to 0.5: entropy 0.6929, of which aleatoric 0.6929" in claim.measured
+
+
+def test_dropout_is_compared_with_none_by_training():
+    kinds = {
+        "no dropout": {"usual": [0.03, 0.031, 0.029], "sampled": None},
+        "dropout before the last layer": {"usual": [0.02, 0.021, 0.02], "sampled": [[0.02]] * 3},
+    }
+    assert dropout_errors.training_claim({"MNIST": kinds}).verdict == "holds"
+    worse = kinds | {"dropout in all layers": {"usual": [0.05, 0.04, 0.05], "sampled": [[0.1]] * 3}}
+    found = dropout_errors.training_claim({"MNIST": worse})
+    assert found.verdict == "partly"
+    assert "dropout in all layers: +1.67" in found.measured
+
+
+def test_lenet_is_that_of_caffe_with_dropout_before_the_last_layer():
+    net = dropout_lecture.lenet()
+    assert sum(p.numel() for p in net.parameters()) == 431_080
+    assert isinstance(net[-2], nn.Dropout)
+    assert net[-2].p == 0.5
+    assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+def test_the_lectures_set_up_is_run_as_stated(tmp_path):
+    images = torch.rand(120, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    digits = InData((images, torch.arange(120) % 10), (images[:40], torch.arange(40) % 10), 10)
+    settings = Settings(quick=True, folder=tmp_path)
+    found = dropout_lecture.findings(settings, digits)
+    model = dropout_lecture.trained(settings, dropout_lecture.QUICK, digits)
+    assert model.notes["optimizer"] == "sgd"
+    assert model.notes["learning_rate"] == 0.01
+    assert "strength=5e-07" in model.notes["loss"]  # of the sum of squares: a decay of 1e-6
+    assert [row.published for row in found.comparisons] == [1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7]
+    assert len(found.numbers["labels"]) == 12
+    assert found.claims[0].verdict == "open"
+    assert list(found.figures) == ["mc-dropout-lecture.png"]
+
+
+def test_the_digit_most_like_the_printed_one_is_shown():
+    labels = torch.tensor([[1] * 12, [1] * 5 + [5, 5] + [7] * 5, [7] * 12])
+    assert dropout_lecture.alike(labels) == 1

@@ -102,7 +102,7 @@ def test_the_example_has_the_lectures_scores_and_all_detectors(run):
         p.name for p in folder.iterdir()
     }
     assert {claim["verdict"] for claim in parts["ood"]["claims"]} <= set(VERDICTS)
-    assert len(parts["ood"]["claims"]) == 5
+    assert len(parts["ood"]["claims"]) == 7
 
 
 def test_a_cell_of_the_matrix_is_what_scikit_learn_finds(run, small):
@@ -140,6 +140,13 @@ def test_gains_are_told_apart_by_what_was_shown():
     claim = exposure._claim("MNIST", {"rows": rows})
     assert claim.verdict == "holds"
     assert "1 of 2 others got worse" in claim.measured  # 0.85 and 0.9 are too near
+    alone = exposure.modeled_claim("MNIST", {"rows": rows})
+    assert alone.verdict == "holds"  # neither set stands for the other
+    assert "on 2 of 2 pairs" in alone.measured
+    rows["a"] = cells(0.99, 0.94)
+    one = exposure.modeled_claim("MNIST", {"rows": rows})
+    assert one.verdict == "partly"
+    assert one.measured.endswith("sets that stand for all others: a")
 
 
 def test_all_detectors_are_averaged_over_trainings(run):

@@ -89,3 +89,17 @@ def test_without_data_the_command_is_said(tmp_path, monkeypatch):
 
 def test_it_is_a_part_of_the_lecture():
     assert PARTS["shift"][1] is shift.run
+
+
+def test_ensembles_are_compared_with_mc_dropout_at_every_strength():
+    def numbers(accuracy, nll):
+        return {"accuracy": accuracy, "nll": nll, "ece": nll}
+
+    subjects = {
+        "M = 10": numbers([0.9, 0.8], [0.1, 0.2]),
+        "MC dropout": numbers([0.8, 0.7], [0.2] * 2),
+    }
+    curves = {name: {"subjects": subjects} for name in ("rotation", "blur")}
+    claim = shift.ensemble_claim(curves)
+    assert "accuracy 3 of 3, nll 1 of 3, ece 1 of 3" in claim.measured  # strength 0 counts once
+    assert claim.verdict == "partly"

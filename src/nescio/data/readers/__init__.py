@@ -10,3 +10,4 @@ from nescio.data.readers.stream import Stream as Stream
 from nescio.data.readers.stream import array_stream as array_stream
 from nescio.data.readers.stream import chosen_columns as chosen_columns
 from nescio.data.readers.stream import listed as listed
+from nescio.data.readers.ts import is_ts as is_ts

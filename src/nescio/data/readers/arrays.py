@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -180,7 +181,11 @@ def read_npz(path: str | Path, *, whole: bool = False) -> tuple[Tensor, Tensor |
 
 
 def dataset_from_npz(
-    path: str | Path, *, seed: int = 0, ignore_index: int | None = None
+    path: str | Path,
+    *,
+    seed: int = 0,
+    ignore_index: int | None = None,
+    tokens: bool = False,
 ) -> Dataset:
     """Read a data set: `x` and `y` to be split, or `x_train`, `y_train` and further parts.
 
@@ -189,13 +194,14 @@ def dataset_from_npz(
     `y_validation`, `x_test`, `y_test`; then `seed` changes nothing. Numbers are read as by
     `read_npz`; integer y makes a classification of max + 1 classes, so write counts as floats
     for a regression. Label maps (N, H, W) belong to images (N, C, H, W); `ignore_index` is the
-    label of what is left out, and not one of the classes.
+    label of what is left out, and not one of the classes. tokens: whole numbers in x stay whole,
+    for a network that reads tokens.
     """
     ready = {f"{letter}_{part}" for part in PARTS for letter in "xy"}
     arrays, found = read_arrays(path, {"x", "y"} | ready)
     if not ready & arrays.keys():
         demand(path, found, {"x", "y"})
-        whole = _pair(path, arrays, "", ignore_index=ignore_index)
+        whole = _pair(path, arrays, "", whole=tokens, ignore_index=ignore_index)
         parts = dict(zip(PARTS, split(whole, seed), strict=True))
     elif {"x", "y"} & arrays.keys():
         raise NescioError(
@@ -204,7 +210,8 @@ def dataset_from_npz(
         )
     else:
         demand(path, found, {"x_train", "y_train"})
-        parts = {part: _ready(path, arrays, found, part, ignore_index) for part in PARTS}
+        own = partial(_pair, path, arrays, whole=tokens, ignore_index=ignore_index)
+        parts = {part: _ready(path, arrays, found, part, own) for part in PARTS}
     train = parts["train"]
     assert train is not None
     classes = _classes(path, parts, check_ignore_index(ignore_index))
@@ -219,13 +226,13 @@ def dataset_from_npz(
 
 
 def _ready(
-    path: str | Path, arrays: Arrays, found: list[str], part: str, ignore_index: int | None
+    path: str | Path, arrays: Arrays, found: list[str], part: str, read: Callable[[str], Part]
 ) -> Part | None:
     pair = {f"x_{part}", f"y_{part}"}
     if not pair & arrays.keys():
         return None
     demand(path, found, pair)
-    return _pair(path, arrays, f"_{part}", ignore_index=ignore_index)
+    return read(f"_{part}")
 
 
 def _pair(

@@ -11,6 +11,7 @@ from nescio.data.readers.csv import csv_columns, csv_row, csv_stream
 from nescio.data.readers.image_folders import folder_stream
 from nescio.data.readers.parquet import parquet_columns, parquet_stream
 from nescio.data.readers.stream import Stream
+from nescio.data.readers.ts import ts_stream
 
 READERS: dict[str, Callable[..., Stream]] = {
     ".npy": npy_stream,
@@ -19,6 +20,8 @@ READERS: dict[str, Callable[..., Stream]] = {
     ".csv.gz": csv_stream,
     ".csv.xz": csv_stream,
     ".parquet": parquet_stream,
+    ".ts": ts_stream,
+    ".ts.xz": ts_stream,
 }
 
 
@@ -28,10 +31,10 @@ def is_streamed(path: str | Path) -> bool:
 
 
 def open_stream(path: str | Path, **options: Any) -> Stream:
-    """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, or a folder of images.
+    """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, .ts, or a folder of images.
 
     Options are those of the kind of file: columns, without and keep of tables, header of CSV,
-    array of .npz, size and mode of images.
+    array of .npz, length of .ts, size and mode of images.
     """
     path = Path(path)
     reader = _reader(path)

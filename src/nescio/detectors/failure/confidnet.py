@@ -26,7 +26,7 @@ from nescio.detectors.simple import log_odds
 from nescio.losses import Loss, pointwise
 from nescio.models import Predictor, networks
 from nescio.nets.factory import made_by, rebuild
-from nescio.training.train import train as train_networks
+from nescio.training import train as train_networks
 
 ENCODER = "encoder/"  # the names of a fine-tuned encoder's weights begin with it
 

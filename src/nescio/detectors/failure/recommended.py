@@ -21,7 +21,7 @@ from nescio.detectors.observe import observe
 from nescio.detectors.simple import msp
 from nescio.detectors.trust_score import trust_score
 from nescio.models import Model
-from nescio.training.train import train
+from nescio.training import train
 
 Options: TypeAlias = dict[str, Any]
 SPREAD = 2000  # training inputs that measure the spread of both parts

@@ -46,6 +46,7 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
+from nescio.evaluation.audit.stability_section import check_stability, how_stable
 from nescio.evaluation.regression.audit_regression import audit_regression
 from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.guards import Guard, RegressionGuard, described
@@ -160,6 +161,7 @@ def audit(
     output: Output = None,
     repeats: bool = False,
     influence: bool = False,
+    stability: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -182,12 +184,15 @@ def audit(
     of networks are read, and where they are in what these return, as for `nescio.observe`; a
     network without a head whose targets are not whole predicts means alone. repeats: equal inputs
     are separate samples, as for `nescio.guard`. influence: also say which training samples the
-    most confident errors of the first network rest on; it needs `train` with labels.
+    most confident errors of the first network rest on; it needs `train` with labels. stability:
+    also say how small a change flips answers of the first network, with examples.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
     if influence:
         check_influence(train, regression=regression)
+    if stability:
+        check_stability(regression=regression)
     found = (audit_regression if regression else _audit_classes)(
         bare,
         data,
@@ -201,12 +206,13 @@ def audit(
         seed=seed,
         show=progress,
     )
-    if not influence:
-        return Audit(*found)
-    how = {"head": head, "output": output}
-    explained = errors_explained(next(iter(bare.values())), train, data, **how)
-    assert isinstance(found[0], Findings)
-    return Audit(replace(found[0], influence=explained), found[1])
+    first, how = next(iter(bare.values())), {"head": head, "output": output}
+    more: dict[str, Any] = {}
+    if stability:
+        more["stability"] = how_stable(first, data, seed=seed, **how)
+    if influence:
+        more["influence"] = errors_explained(first, train, data, **how)
+    return Audit(replace(found[0], **more), found[1])
 
 
 def _audit_classes(

@@ -10,7 +10,7 @@ from torch import Tensor
 from nescio.core import NescioError, as_inputs, as_targets
 from nescio.data import Columns, door
 from nescio.evaluation.audit.ood_section import check_shape, has_range
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 Labels: TypeAlias = Literal["needed", "optional", "unread"]
 

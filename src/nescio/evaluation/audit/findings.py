@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from nescio.core import DataSet, Results, Row, Shape
 from nescio.evaluation.explain import Explanation
+from nescio.evaluation.stability import Stability
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
@@ -314,6 +315,7 @@ class Findings(AuditFindings):
     guard: GuardFindings | None = None
     predictors: Mapping[str, PredictorFindings]
     influence: Explanation | None = None  # of the most confident errors, where it was asked for
+    stability: Stability | None = None  # of the first predictor, where it was asked for
 
     @property
     def results(self) -> Results:

@@ -20,7 +20,7 @@ from nescio.guards.splitting import FITTING
 from nescio.models import Predictor, innermost
 from nescio.nets import Output
 from nescio.nets.factory import is_scaled, made_by
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 FALSE_ALARM, RISK, CONFIDENCE = 0.01, 0.02, 0.95  # the wishes
 TRAINING = 20_000  # training samples that fit the detector, at most

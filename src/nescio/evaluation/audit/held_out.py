@@ -8,7 +8,7 @@ from torch import Tensor
 from nescio.core import NescioError, as_batch, generator, hash_inputs
 from nescio.evaluation.audit.findings import RangeFindings
 from nescio.guards.watching import learn_range
-from nescio.training.loop import Pair
+from nescio.training import Pair
 
 SAMPLES = 1 << 14  # inputs at a time
 

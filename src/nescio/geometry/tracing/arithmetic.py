@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import InputShapeError, NescioError
-from nescio.geometry.tracing.traced import Traced, each, handles, mapped
+from nescio.geometry.tracing.operator_norms import convolution_norm, matrix_norm
+from nescio.geometry.tracing.traced import Traced, each, handles, mapped, pair
 
 
 def as_constant(value: Any) -> Tensor:
@@ -29,6 +30,7 @@ def _linear(func: Any, x: Traced, weight: Tensor, bias: Tensor | None = None) ->
         absolute=lambda flat: F.linear(flat, w.abs()),
         counts=lambda flat: F.linear(flat, (w != 0).float()),
         terms=w.shape[1],
+        norm=lambda: matrix_norm(w),
         constant=None if bias is None else as_constant(bias),
     )
 
@@ -74,8 +76,32 @@ def _convolution(
         absolute=lambda flat: func(flat, w.abs(), None, *args, **kwargs),
         counts=lambda flat: _counted(func, flat, w != 0, *args, **kwargs),
         terms=w.numel() // min(w.shape[:2]),
+        norm=lambda: _convolution_norm(func.__name__, x, w, *args, **kwargs),
         constant=constant,
     )
+
+
+def _convolution_norm(
+    name: str,
+    x: Traced,
+    w: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    *more: Any,
+    **kwargs: Any,
+) -> float:
+    """A bound on the norm of a convolution, from its arguments in PyTorch's order."""
+    back = "transpose" in name
+    order = ("output_padding", "groups", "dilation") if back else ("dilation", "groups")
+    options = {**dict(zip(order, more, strict=False)), **kwargs}
+    axes = w.ndim - 2
+    steps, spread = pair(stride, axes), pair(options.get("dilation", 1), axes)
+    reach = [
+        s * n + d * k for s, n, d, k in zip(steps, x.shape[2:], spread, w.shape[2:], strict=True)
+    ]
+    sizes = reach if back else x.shape[2:]
+    groups = int(options.get("groups", 1))
+    return convolution_norm(w, sizes, stride=steps, dilation=spread, groups=groups)
 
 
 def _counted(func: Any, flat: Tensor, used: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -9,11 +9,13 @@ each unit of each row lies; a domain with cells first cuts them so that there is
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from nescio.core import NescioError
 
 Function = Callable[[Tensor], Tensor]
 
@@ -40,6 +42,9 @@ class Linear:
         default=None, kw_only=True
     )  # of weights that are not 0, float32
     terms: int = field(default=1, kw_only=True)  # how many products one output sums
+    norm: Callable[[], float] | None = field(
+        default=None, kw_only=True
+    )  # bounds how much it stretches, in the 2-norm
     constant: Tensor | float | None = field(default=None, kw_only=True)
 
     @property
@@ -71,6 +76,8 @@ class Part:
 
 class Domain:
     """How parts are combined, layer by layer; a subclass says where its rows lie: `above`."""
+
+    values: ClassVar[bool] = True  # whether coefs give the numbers of a network
 
     def __init__(self) -> None:
         self.version = 0
@@ -135,6 +142,14 @@ class Domain:
             higher = self.above(units(part.coefs - best)).reshape(-1, *shape)
             best = torch.where(higher, part.coefs, best)
         return self.made(Part(best, parts[0].version))
+
+    def curve(self, part: Part, name: str, steepest: float) -> Part:  # noqa: ARG002
+        """A smooth activation of every unit whose slope is at most `steepest`."""
+        raise NescioError(f"{name} is not piecewise affine")
+
+    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:  # noqa: ARG002
+        """A function of all units, to others of a shape, that stretches by at most `factor`."""
+        raise NescioError(f"{name} is not piecewise affine")
 
     def made(self, part: Part) -> Part:
         self.widest = max(self.widest, part.coefs[0, 0].numel())

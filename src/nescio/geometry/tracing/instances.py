@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nescio.core import InputShapeError, NescioError, as_batch, as_tensor, generator
-from nescio.geometry.tracing import bends  # noqa: F401 (what it handles)
+from nescio.geometry.tracing import bends, slopes  # noqa: F401 (what they handle)
 from nescio.geometry.tracing.arithmetic import as_constant
 from nescio.geometry.tracing.domain import Domain, Linear, Part, Points, generic
 from nescio.geometry.tracing.traced import Traced as Traced
@@ -89,7 +89,7 @@ class Instance:
 
     def run(self, domain: Domain, part: Part) -> Part:
         """The logits as a part, over the domain's rows."""
-        if part.features not in self.checked:
+        if domain.values and part.features not in self.checked:
             self._check(part)
             self.checked.add(part.features)
         out = self._trace(domain, part)
@@ -104,6 +104,10 @@ class Instance:
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """Logits `(N, C)` of inputs in float64."""
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The same with gradients where they are wanted."""
         out = self._plain(x)
         out = (out if self.expand is None else self.expand(out)) * self.slope
         return out if self.intercept is None else out + self.intercept

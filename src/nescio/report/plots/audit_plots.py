@@ -11,6 +11,7 @@ from nescio.evaluation.audit.findings import Findings, RayFindings, RiskCurve
 from nescio.metrics import Reliability
 from nescio.report import audit_words
 from nescio.report.audit_tables import calibrated, far_kinds, followed
+from nescio.report.plots.adversarial_plot import adversarial_images
 from nescio.report.plots.look import COLORS, GRAY, across, label, line, panels, per_cent, with_look
 from nescio.report.plots.look import svg as svg
 from nescio.report.plots.reliability_plot import reliability_diagram
@@ -280,3 +281,13 @@ def _legend(figure: Figure, axis: Axes) -> None:
     rows = -(-len(labels) // columns)
     figure.set_figheight(figure.get_figheight() + 0.25 * (rows - 1))
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, handlelength=3.5)
+
+
+# Adversarial examples, where stability was asked for.
+
+
+def adversarial_examples(found: Findings) -> Figure:
+    """Images, changes, and what they are taken for."""
+    assert found.stability is not None
+    figure: Figure = adversarial_images(found.stability.examples)
+    return figure

@@ -1,0 +1,1 @@
+"""How fast a network can change: exact constants on linear regions, and bounds everywhere."""

@@ -1,0 +1,184 @@
+"""Part `stability`: how small a change of a house number flips its answer, and how sure it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from nescio.core import kept, to_json
+from nescio.core.results import from_json
+from nescio.evaluation import SmallestChanges, adversarial_examples, smallest_changes
+from nescio.evaluation.compare import Absent
+from nescio.metrics import Interval, bootstrap_mean
+from nescio.models.model import Model
+from nescio.report.plots.adversarial_plot import adversarial_images
+from nescio.report.plots.look import line, panels, per_cent, with_look
+from nescio_papers.kit import (
+    Claim,
+    Findings,
+    InData,
+    Settings,
+    absent,
+    all_images,
+    folder_of,
+    full_and_quick,
+    percent,
+    size,
+    table,
+    verdict,
+)
+from nescio_papers.robust_deep_learning.networks import accuracy, trained, weights_digest
+
+PART = "stability"
+SOURCE = "lecture, Deep learning and stability: adversarial examples"
+PICTURE, CURVES = "stability-adversarial.png", "stability-changes.png"
+LEVELS = (0.5, 1, 2, 3, 4, 6, 8)  # of 255
+STATED = 8 / 255  # the radius of the claims
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a run."""
+
+    train: int = size(10_000, quick=300)
+    test: int = size(8_000, quick=100)
+    epochs: int = size(30, quick=2)
+    changed: int = size(300, quick=6)  # images whose smallest changes are looked for
+    steps: int = size(20, quick=4)
+
+
+FULL, QUICK = full_and_quick(Sizes)
+
+
+def house_numbers(settings: Settings) -> tuple[InData, Model] | Absent:
+    """SVHN, real photographs of house numbers, and a small convolutional network trained on it."""
+    sizes = QUICK if settings.quick else FULL
+    images = all_images("svhn", train=sizes.train, test=sizes.test)
+    if isinstance(images, Absent):
+        return images
+    return images, trained(settings, PART, "svhn", images, epochs=sizes.epochs)
+
+
+def adversarial(settings: Settings) -> Findings:
+    """The smallest changes, examples as pictures, and the confidence in wrong answers."""
+    made = house_numbers(settings)
+    if isinstance(made, Absent):
+        return absent("SVHN", made.why)
+    images, model = made
+    sizes = QUICK if settings.quick else FULL
+    changes = _changes(settings, sizes, images, model)
+    how: dict[str, Any] = {"radius": STATED, "steps": 2 * sizes.steps, "seed": settings.seed}
+    examples = adversarial_examples(model, images.test, count=sizes.changed, **how)
+    surer = [one.wrong_confidence - one.confidence for one in examples]
+    gain = bootstrap_mean(surer, seed=settings.seed) if surer else None
+    numbers = {
+        "accuracy": accuracy(model, images),
+        "median_change": {norm: to_json(one.median) for norm, one in changes.items()},
+        "flipped_within": {f"{k:g}/255": to_json(changes["linf"].within(k / 255)) for k in LEVELS},
+        "images": len(changes["linf"].size),
+        "misled_within_8_255": len(examples),
+        "more_confident": to_json(gain),
+        "examples": to_json(examples[:SHOWN]),
+    }
+    figures = {CURVES: _curves(changes["linf"])}
+    captions = {CURVES: "House numbers of SVHN; bars are exact 95 % intervals."}
+    if examples:
+        figures[PICTURE] = adversarial_images(examples)
+        captions[PICTURE] = (
+            "House numbers with the answer and its confidence; a change of at most 8 / 255, "
+            "magnified; and what the network answers then."
+        )
+    return Findings(
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        claims=_claims(changes["linf"], gain, len(examples)),
+        text=_page(numbers, changes),
+    )
+
+
+def _changes(
+    settings: Settings, sizes: Sizes, images: InData, model: Model
+) -> dict[str, SmallestChanges]:
+    """Smallest changes in two norms, computed once and kept."""
+    found = {}
+    for norm in ("linf", "l2"):
+        how: dict[str, Any] = {"samples": sizes.changed, "steps": sizes.steps}
+        how |= {"norm": norm, "seed": settings.seed}
+
+        def make(how: dict[str, Any] = how) -> Any:
+            return to_json(smallest_changes(model, images.test, **how))
+
+        key = {"network": weights_digest(model), "images": len(images.test[0]), **how}
+        there = kept(folder_of(settings, PART) / f"changes-{norm}.json", key, make)
+        found[norm] = from_json(SmallestChanges, there)
+    return found
+
+
+def _claims(changes: SmallestChanges, gain: Interval | None, misled: int) -> list[Claim]:
+    near = changes.within(STATED)
+    ends = [
+        f"{255 * end:.2g}" for end in (vars(changes.median)[k] for k in ("value", "low", "high"))
+    ]
+    half = "fewer than half at all"
+    if isfinite(changes.median.value):
+        half = f"half of them by {ends[0]} levels ({ends[1]} to {ends[2]})"
+    surer = "no image was misled" if gain is None else (
+        f"of {misled} images that a change within 8 / 255 misleads, the wrong answer has "
+        f"{100 * gain.value:+.1f} percentage points of confidence ({100 * gain.low:+.1f} to "
+        f"{100 * gain.high:+.1f})"
+    )  # fmt: skip
+    return [
+        Claim(
+            SOURCE,
+            "The decision function of deep models is not always stable: small changes of the input "
+            "flip it.",
+            f"changes of at most 8 of 255 levels flip {interval(near)} of the house numbers that "
+            f"are read correctly; {half}",
+            verdict=verdict(near.low > 0.5, near.low > 0.1),
+        ),
+        Claim(
+            "stability, what is asked here",
+            "The network is no less confident in the wrong answers than in the correct ones.",
+            surer,
+            verdict=verdict(gain is not None and gain.low >= 0, gain is not None and gain.high > 0),
+        ),
+    ]
+
+
+def interval(share: Interval) -> str:
+    """A share with its interval."""
+    return f"{percent(share.value)} ({percent(share.low)} to {percent(share.high)})"
+
+
+def _page(numbers: Mapping[str, Any], changes: Mapping[str, SmallestChanges]) -> str:
+    rows = [[f"{k:g} / 255", interval(changes["linf"].within(k / 255))] for k in LEVELS]
+    far = changes["l2"].median
+    return "\n\n".join(
+        [
+            "**Adversarial examples.** A small convolutional network reads house numbers of SVHN, "
+            f"{percent(numbers['accuracy'])} of the test images correctly. For "
+            f"{numbers['images']} of these the smallest change is looked for that flips the "
+            "answer: by gradient attacks whose radius is bisected for each image, then back along "
+            "the straight line. In the l2 norm half of them need at most "
+            f"{far.value:.2g} ({far.low:.2g} to {far.high:.2g}), where one pixel from black to "
+            "white is 1.",
+            table(["largest change of a value", "flipped"], rows),
+        ]
+    )
+
+
+@with_look
+def _curves(changes: SmallestChanges) -> Figure:
+    """The share that is flipped against the size of the change."""
+    figure, (axis,) = panels(1, height=3.4, title="How small a change flips a house number")
+    shares = [changes.within(level / 255) for level in LEVELS]
+    ends = [[s.value - s.low for s in shares], [s.high - s.value for s in shares]]
+    axis.errorbar(LEVELS, [s.value for s in shares], yerr=ends, capsize=3, **line(0))
+    axis.set(xlabel="largest change of a value, of 255 levels", ylabel="answers flipped")
+    axis.set(ylim=(0, 1.02), xlim=(0, None))
+    per_cent(axis.yaxis)
+    return figure

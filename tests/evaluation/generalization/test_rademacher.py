@@ -1,0 +1,104 @@
+"""The Rademacher complexity against closed forms and brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from nescio import NescioError, nets
+from nescio.evaluation import Rademacher, linear_rademacher, rademacher
+from nescio.evaluation.generalization import random_signs
+
+DRAWS = 4
+X = torch.randn(10, 3, generator=torch.Generator().manual_seed(0))
+FULL = {"batch_size": None, "learning_rate": 0.05, "progress": False}
+
+
+def linear(inputs, outputs=2):
+    return lambda: nets.mlp(inputs, outputs, widths=())
+
+
+def thresholds(signs):
+    """The largest correlation of signs with a threshold on a line, by all cuts; (draws,)."""
+    cuts = [signs[:, :k].sum(1) - signs[:, k:].sum(1) for k in range(signs.shape[1] + 1)]
+    return (torch.stack(cuts).abs().amax(0) / signs.shape[1]).numpy()
+
+
+def test_linear_functions_of_a_bounded_norm_have_the_closed_form():
+    found = linear_rademacher(X, radius=2.0, draws=4000)
+    every = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=10)), dtype=torch.float64)
+    exact = float((2.0 / 10 * (every @ X.double()).norm(dim=1)).mean())  # all 1,024 signs
+    error = found.values.std() / math.sqrt(4000)
+    assert abs(found.estimate - exact) < 4 * error
+    assert exact <= 2.0 / 10 * math.sqrt(float(X.double().square().sum()))  # Jensen
+    assert found.exact
+
+
+def test_its_supremum_is_attained_by_the_best_direction():
+    found = linear_rademacher(X, draws=3)
+    signs = random_signs(10, 3, 0).double()
+    best = signs @ X.double()
+    best = best / best.norm(dim=1, keepdim=True)
+    np.testing.assert_allclose(found.values, (signs * (best @ X.double().T)).mean(1))
+
+
+def test_a_linear_network_with_enough_features_fits_all_signs():
+    x = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))  # any labels are separable
+    found = rademacher(linear(6), x, draws=DRAWS, epochs=500, **FULL)
+    assert found.estimate == 1
+    assert found.exact
+    assert found.interval().low == 1
+
+
+def test_thresholds_on_a_line_come_near_the_largest_of_all_cuts():
+    x = torch.linspace(-1, 1, 7)[:, None]
+    found = rademacher(linear(1), x, draws=8, epochs=400, patience=400, **FULL)
+    exact = thresholds(random_signs(7, 8, 0))
+    assert (found.values <= exact + 1e-12).all()  # no training beats the supremum
+    assert exact.mean() < 1
+    assert found.estimate > 0.8 * exact.mean()
+    assert not found.exact
+
+
+def test_one_output_and_more_classes():
+    options = {"draws": 2, "epochs": 300, **FULL}
+    assert rademacher(linear(3, 1), X[:3], head="binary", **options).estimate == 1
+    assert rademacher(linear(3, 5), X[:3], **options).estimate == 1
+
+
+def test_draws_are_the_same_among_more_draws():
+    assert torch.equal(random_signs(20, 2, 3), random_signs(20, 5, 3)[:2])
+
+
+def test_the_bound_and_the_words():
+    found = Rademacher(samples=1000, values=np.ones(3), exact=True, seed=0)
+    expected = 0.1 + 1 + 3 * math.sqrt(math.log(40) / 2000)
+    assert found.bound(0.1) == pytest.approx(expected)
+    assert "says nothing" in str(found)
+    small = Rademacher(samples=10**6, values=np.full(3, 0.01), exact=False, seed=0)
+    assert "at least 0.010" in str(small)
+    assert "says nothing" not in str(small)
+
+
+def test_saved_and_loaded(tmp_path):
+    found = linear_rademacher(X, draws=3)
+    again = Rademacher.load(found.save(tmp_path / "r.json"))
+    assert again.values.tolist() == found.values.tolist()
+    assert again.samples == 10
+    assert again.exact
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rademacher(linear(3), X, draws=1), "at least 2"),
+        (lambda: linear_rademacher(X, radius=0), "positive"),
+        (lambda: rademacher(linear(3, 1), X), "one output"),
+        (lambda: linear_rademacher(X, draws=0), "draws"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, words):
+    with pytest.raises(NescioError, match=words):
+        call()
