@@ -11,9 +11,13 @@ from typing import Any
 FOLDER = Path(__file__).parent / "robust-deep-learning"
 INTRODUCTION = """# The lecture, slide by slide
 
-Source: Nicolas Thome, Robust Deep Learning (slides of the course Foundations of Deep Learning). The table has every slide in order: what it
-claims, and what was measured, with the verdict in bold, or why there is nothing to measure. *Part* is what `nescio reproduce robust-deep-learning --part NAME`
-runs; its figures, tables and intervals are in [summary.md](summary.md), its numbers in [results.json](results.json). Where a slide is wrong, [errata.md](../errata.md) has the right form.
+Source: Nicolas Thome, Robust Deep Learning (slides of the course Foundations of Deep Learning).
+
+The table has every slide in order: what it claims, and what was measured for each claim, with the
+verdict in bold, or why there is nothing to measure. *Part* is what
+`nescio reproduce robust-deep-learning --part NAME` runs; figures, tables and intervals are in
+[summary.md](summary.md), numbers in [results.json](results.json). Where a slide is wrong,
+[errata.md](../errata.md) has the right form; numbers in brackets are those of that page.
 
 | slide | what it claims | part | what was measured |
 |---|---|---|---|
@@ -44,7 +48,7 @@ SLIDES = (
         "Recap: Bayesian Neural Networks (BNNs)",
         "The predictive distribution is approximated by sampling weights: a sum over samples.",
         instead="A definition: `Prediction.probs` is the mean over members. The sum on the slide "
-        "lacks 1/S (errata [39]). Tested: "
+        "lacks 1/S ([39]). Tested: "
         "`models.weight_samples`, `models.mc_dropout` and `models.ensemble` give such members.",
     ),
     Slide(
@@ -73,13 +77,13 @@ SLIDES = (
             ("mc-dropout", "The predictive entropy captures"),
             ("dirichlet", "Predictive entropy: aleatoric"),
         ),
-        "The variation ratio also grows with noise in the data (errata [38]).",
+        "The variation ratio also grows with noise in the data ([38]).",
     ),
     Slide(
         "Uncertainty in classification",
         "Three examples and their values: all equal to 1, half and half, all close to 0.5.",
         instead="Half and half has an entropy and a mutual information of ln 2 = 0.693 nats, not "
-        "0.5; all close to 0.5 an entropy of 0.69295 (errata [37]). The part `mc-dropout` prints "
+        "0.5; all close to 0.5 an entropy of 0.69295 ([37]). The part `mc-dropout` prints "
         "the table of the three.",
     ),
     Slide(
@@ -102,7 +106,7 @@ SLIDES = (
     ),
     Slide(
         "Bayesian Neural Networks & Ensembling (deep ensembles)",
-        "Members agree on in-domain inputs and spread on out-of-domain ones; better than MC dropout.",
+        "Members agree in-domain and spread out-of-domain; better than MC dropout.",
         (
             ("dirichlet", "Ensembling: the members agree"),
             ("shift", "The entropy on inputs from unknown"),
@@ -136,7 +140,7 @@ SLIDES = (
         "Dirichlet Prior Networks (DPN): posterior and inference",
         "Pseudo counts give a Dirichlet posterior as target; the mean is a softmax.",
         (("dirichlet", "The mean of Dir(exp f)"), ("dirichlet", "Soft-max prediction")),
-        "Fractional counts make an improper likelihood (errata [47]).",
+        "Fractional counts make an improper likelihood ([47]).",
     ),
     Slide(
         "Dirichlet Prior Networks (DPN): KL to the target",
@@ -172,8 +176,7 @@ SLIDES = (
         "Model Calibration in deep learning: temperature scaling",
         "One temperature, optimized so that accuracy equals confidence in each bin, corrects it.",
         (("calibration", "Modern neural networks"),),
-        "Guo et al. minimize the NLL; equality in all bins is not reachable by one number "
-        "(errata [43]).",
+        "Guo et al. minimize the NLL; equality in all bins is not reachable by one number ([43]).",
     ),
     Slide(
         "Failure Prediction in deep learning",
@@ -198,7 +201,7 @@ SLIDES = (
         "The true class probability is lower for errors.",
         (("failure", "True class probability"),),
         "It needs the label, so it is a target, not a score. The slide repeats the caption of the "
-        "maximum probability (errata [42]).",
+        "maximum probability ([42]).",
     ),
     Slide(
         "ConfidNet",
@@ -224,7 +227,7 @@ SLIDES = (
         "Out of Distribution Detection: ODIN",
         "A temperature and an inverse attack separate OOD samples.",
         (("ood", "ODIN"),),
-        "Sign and tuning as published: errata [45].",
+        "Sign and tuning as published: [45].",
     ),
     Slide(
         "Out of Distribution Example",
@@ -269,7 +272,7 @@ SLIDES = (
         "Application in Semantic Segmentation",
         "Maps of epistemic (and, in the original, aleatoric) uncertainty beside the segmentation.",
         (("segmentation", ""),),
-        "The caption lacks the aleatoric map (errata [48]).",
+        "The caption lacks the aleatoric map ([48]).",
     ),
     Slide(
         "Application in Reinforcement Learning",
@@ -321,7 +324,7 @@ SLIDES = (
         "Formal stability analysis of deep models: influence functions",
         "Formulas for removing and perturbing a training sample.",
         (("influence", ""),),
-        "The formula for perturbing repeats that for removing (errata [40]).",
+        "The formula for perturbing repeats that for removing ([40]).",
     ),
     Slide(
         "Data poisoning",
@@ -352,7 +355,10 @@ def page(results: dict[str, Any]) -> str:
 def row(slide: Slide, results: dict[str, Any]) -> str:
     """A slide as a line of the table."""
     parts = list(dict.fromkeys(part for part, _ in slide.claims if part in results))
-    judged = [f"**{one['verdict']}**: {one['measured']}" for one in claims_of(slide, results)]
+    judged = [
+        f"*{one['sentence']}* **{one['verdict']}**: {one['measured']}"
+        for one in claims_of(slide, results)
+    ]
     said = "<br>".join([*judged, slide.instead] if slide.instead else judged)
     named = ", ".join(f"`{part}`" for part in parts)
     return f"| {slide.title} | {slide.says} | {named} | {_cell(said)} |\n"
