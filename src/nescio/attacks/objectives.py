@@ -19,9 +19,11 @@ from nescio.core import (
     Prediction,
     answer,
     categorical,
+    check_ignore_index,
     check_labels,
     log_odds,
     mean_per_sample,
+    without_ignored,
 )
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import measures
@@ -38,41 +40,48 @@ def confidence(source: object) -> Objective:
     return lambda x: _per_sample(-log_odds(answered(x)))
 
 
-def label_loss(source: object) -> Objective:
-    """The log-odds against the true label: positive where it has less than half."""
-    answered = answer_of(source)
+def label_loss(source: object, *, ignore_index: int | None = None) -> Objective:
+    """The log-odds against the true label: positive where it has less than half.
 
-    def value(x: Tensor, y: Tensor) -> Tensor:
-        logs = answered(x).log_probs
-        return _per_sample(-_odds(logs, _column(y, logs)))
-
-    return value
-
-
-def wrong_confidence(source: object) -> Objective:
-    """The log-odds of the most probable class but the label: sure, and wrong."""
-    answered = answer_of(source)
-
-    def value(x: Tensor, y: Tensor) -> Tensor:
-        logs = answered(x).log_probs
-        wrong = logs.scatter(-1, _column(y, logs), -torch.inf)
-        return _per_sample(_odds(logs, wrong.argmax(-1, keepdim=True)))
-
-    return value
-
-
-def margin(source: object) -> Objective:
-    """The log-ratio of the most probable class but the label to the label: positive where it wins.
-
-    Its sign is exactly whether the answer is another class than y, whatever the number of classes.
+    ignore_index: of label maps, the label of pixels that are left out.
     """
     answered = answer_of(source)
 
     def value(x: Tensor, y: Tensor) -> Tensor:
         logs = answered(x).log_probs
-        label = _column(y, logs)
+        return _per_sample(-_odds(logs, _column(y, logs, ignore_index)), y, ignore_index)
+
+    return value
+
+
+def wrong_confidence(source: object, *, ignore_index: int | None = None) -> Objective:
+    """The log-odds of the most probable class but the label: sure, and wrong.
+
+    ignore_index: of label maps, the label of pixels that are left out.
+    """
+    answered = answer_of(source)
+
+    def value(x: Tensor, y: Tensor) -> Tensor:
+        logs = answered(x).log_probs
+        wrong = logs.scatter(-1, _column(y, logs, ignore_index), -torch.inf)
+        return _per_sample(_odds(logs, wrong.argmax(-1, keepdim=True)), y, ignore_index)
+
+    return value
+
+
+def margin(source: object, *, ignore_index: int | None = None) -> Objective:
+    """The log-ratio of the most probable class but the label to the label: positive where it wins.
+
+    Its sign is exactly whether the answer is another class than y, whatever the number of classes.
+    ignore_index: of label maps, the label of pixels that are left out.
+    """
+    answered = answer_of(source)
+
+    def value(x: Tensor, y: Tensor) -> Tensor:
+        logs = answered(x).log_probs
+        label = _column(y, logs, ignore_index)
         others = logs.scatter(-1, label, -torch.inf).amax(-1)
-        return _per_sample(others - logs.gather(-1, label)[..., 0])
+        return _per_sample(others - logs.gather(-1, label)[..., 0], y, ignore_index)
 
     return value
 
@@ -126,13 +135,19 @@ def _predictions(source: object) -> Callable[[Tensor], Prediction]:
     return read
 
 
-def _column(y: Tensor, logs: Tensor) -> Tensor:
-    return check_labels(y, logs.shape[-1], logs.shape[:-1]).to(logs.device)[..., None]
+def _column(y: Tensor, logs: Tensor, ignore_index: int | None) -> Tensor:
+    """Labels `(..., 1)`, with class 0 where they are ignored."""
+    known, _ = without_ignored(y, check_ignore_index(ignore_index, logs.shape[-1]))
+    return check_labels(known, logs.shape[-1], logs.shape[:-1]).to(logs.device)[..., None]
 
 
-def _per_sample(values: Tensor) -> Tensor:
-    """One value per sample `(N,)`: of maps the mean over pixels."""
-    return values if values.ndim == 1 else mean_per_sample(values)
+def _per_sample(values: Tensor, y: Tensor | None = None, ignore_index: int | None = None) -> Tensor:
+    """One value per sample `(N,)`: of maps the mean over pixels, of those that count."""
+    if ignore_index is None or y is None:
+        return values if values.ndim == 1 else mean_per_sample(values)
+    table = values.reshape(len(values), -1)
+    labels = y.to(values.device).reshape(table.shape)
+    return mean_per_sample(table, labels, ignore_index=ignore_index)
 
 
 def _odds(logs: Tensor, label: Tensor) -> Tensor:

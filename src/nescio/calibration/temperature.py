@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio.calibration.map import State, affine, calibration, logits_of, refuse_perfect
-from nescio.core import Classification, NescioError, workers
+from nescio.core import Classification, NescioError, counted, workers
 
 LIMIT = math.log(100.0)  # temperatures between 0.01 and 100
 CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
@@ -33,8 +33,14 @@ def temperature(prediction: Classification, labels: Tensor) -> State:
     return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
 
 
-def fit_temperature(prediction: Classification, labels: Tensor) -> float:
-    """The temperature that minimizes the negative log-likelihood of the mixture."""
+def fit_temperature(
+    prediction: Classification, labels: Tensor, *, ignore_index: int | None = None
+) -> float:
+    """The temperature that minimizes the negative log-likelihood of the mixture.
+
+    ignore_index: the label of what is left out; not a class.
+    """
+    prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     logits = logits_of(prediction).detach()
     refuse_perfect(logits, labels)
     logits, labels = logits.flatten(1, -2), labels.flatten().to(logits.device)

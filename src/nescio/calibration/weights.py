@@ -30,7 +30,7 @@ from nescio.calibration.map import (
     widened,
     without_offset,
 )
-from nescio.core import Categorical, Classification, NescioError
+from nescio.core import Categorical, Classification, NescioError, counted
 
 CHUNK = 1 << 20  # numbers of a chunk in float64
 FLAT = 1e-6  # a gradient at which the search has arrived
@@ -44,8 +44,14 @@ def platt(prediction: Classification, labels: Tensor) -> State:
     return {**state, "intercept": state["intercept"] - state["intercept"][0]}
 
 
-def fit_platt(prediction: Classification, labels: Tensor) -> tuple[float, tuple[float, ...]]:
-    """Slope and intercepts (the first is 0) that minimize the negative log-likelihood."""
+def fit_platt(
+    prediction: Classification, labels: Tensor, *, ignore_index: int | None = None
+) -> tuple[float, tuple[float, ...]]:
+    """Slope and intercepts (the first is 0) that minimize the negative log-likelihood.
+
+    ignore_index: the label of what is left out; not a class.
+    """
+    prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     state = fits["platt"](prediction, labels)
     return float(state["weight"]), tuple(state["intercept"].tolist())
 

@@ -19,6 +19,10 @@ COMMANDS = {  # the file, and the first sentence of the help
     "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
     "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
     "explain": ("explain", "Say which training samples a network's answers rest on."),
+    "stability": (
+        "stability",
+        "Measure how far answers follow small changes: attacks, deformations, Lipschitz constants.",
+    ),
     "train": ("train", "Train a recipe and save it in a folder."),
     "predict": ("predict", "Write labels, probabilities and every measure for each sample."),
     "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
@@ -104,6 +108,7 @@ def main() -> None:
     nescio score guard.safetensors new.npz --out decisions.csv
     nescio monitor guard.safetensors decisions.csv --state drift.safetensors
     nescio explain runs/digits --train digits --data digits    what its errors rest on
+    nescio stability runs/digits --data digits     how small a change flips an answer
     nescio label start pool photos --class-names cat,dog      which samples to label next
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...

@@ -16,10 +16,10 @@ from nescio.geometry import product_bound
 from nescio.geometry.tracing.instances import Instance, Source, instances
 from nescio.metrics import Interval, bootstrap_mean
 
-KINDS: dict[str, tuple[str, str, tuple[float, ...]]] = {  # option, unit, sizes
-    "rotation": ("degrees", "degrees", (2, 5, 10, 15, 20, 30, 45)),
-    "translation": ("pixels", "pixels", (0.5, 1, 2, 3, 4, 6)),
-    "warping": ("stretch", "of stretch", (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)),
+KINDS: dict[str, tuple[str, str, str, tuple[float, ...]]] = {  # option, unit, axis, sizes
+    "rotation": ("degrees", "degrees", "degrees", (2, 5, 10, 15, 20, 30, 45)),
+    "translation": ("pixels", "pixels", "pixels", (0.5, 1, 2, 3, 4, 6)),
+    "warping": ("stretch", "of stretch", "largest stretch", (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)),
 }
 INPUTS = "inputs"  # the subject whose change is that of the images themselves
 SAMPLES = 64  # images at a time
@@ -56,7 +56,7 @@ def deformations(
         raise NescioError(f'give one network or several by name, and none is called "{INPUTS}"')
     if len(images) < 2:
         raise NescioError("changes are measured against those between images; give two or more")
-    unit = KINDS[kind][1]
+    _, unit, axis, _ = KINDS[kind]
     subjects = [
         _subject(name, one, images) for name, one in {INPUTS: nn.Identity(), **named}.items()
     ]
@@ -70,7 +70,7 @@ def deformations(
             rows += [_row(subject.name, place, metric, n) for metric, n in numbers.items()]
     return ShiftCurves(
         shift=kind,
-        description=f"size in {unit}",
+        description=axis,
         samples=len(images),
         rows=tuple(rows),
         sets=tuple(places),
@@ -83,7 +83,7 @@ def _shifts(
     """The deformations by size, from none on."""
     if kind not in KINDS:
         raise NescioError(unknown("deformation", kind, KINDS))
-    option, _, usual = KINDS[kind]
+    option, _, _, usual = KINDS[kind]
     given = usual if sizes is None else tuple(float(size) for size in sizes)
     if not given or not all(0 <= size < math.inf for size in given):
         raise NescioError(f"sizes must be finite numbers from 0 up, got {sizes}")

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from nescio.guards.map_guard import MapGuard
     from nescio.guards.regression_guard import RegressionGuard
 
-SHIFT = (
+RATES = (
     "Nothing is guaranteed for inputs that are drawn differently from the calibration data "
     "(another camera, another hospital, a later year), nor for inputs made to fool the network, "
-    "nor for any single input: the guarantees are rates. How many OOD inputs are recognized is not "
-    "guaranteed either: it depends on the detector, and can be measured on examples."
+    "nor for any single input: the guarantees are rates."
+)
+SHIFT = (
+    f"{RATES} How many OOD inputs are recognized is not guaranteed either: it depends on the "
+    "detector, and can be measured on examples."
 )
 WEAK = 0.9  # a mean AUROC for outliers below which the detector is called weak
 SHARES = ("answered", "errors", "risk at most", "failure score up to")

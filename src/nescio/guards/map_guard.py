@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nescio.conformal import RiskControl
 from nescio.core import Head, Inputs, NescioError
 from nescio.guards.decisions import text_table
-from nescio.guards.guarantees import SHIFT, dropped_words, percent, repeated_words, rounded
+from nescio.guards.guarantees import RATES, dropped_words, percent, repeated_words, rounded
 from nescio.guards.map_decisions import MapDecisions
 from nescio.guards.watching import Range, finite_samples, read_inputs, warn_about_inputs
 from nescio.models import (
@@ -142,7 +142,7 @@ class MapGuard:
     def guarantees(self) -> tuple[str, ...]:
         """What is guaranteed, each with what it assumes, and what is not."""
         known = (*dropped_words(self), *repeated_words(self), *self._absent)
-        return (self._bound, *known, NOT_AMONG, SHIFT)
+        return (self._bound, *known, NOT_AMONG, RATES)
 
     @property
     def _absent(self) -> list[str]:

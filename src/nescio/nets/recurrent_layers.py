@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from nescio.core import NescioError, unknown
 from nescio.nets.factory import check_dropout
 from nescio.nets.modes import draw_mask
-from nescio.nets.recurrent_steps import CELLS, LayerWeights, unrolled
+from nescio.nets.recurrent_steps import CELLS, LayerWeights, entered, stepped
 
 KINDS = ("variational", "naive")
 POOLINGS = ("last", "mean")
@@ -119,23 +119,18 @@ class Recurrent(nn.Module):
         """States `(M, N, H)`, or `(M, N, H, L)` at every step, of sequences `(M, N, ...)`."""
         steps, marks = self._read(tensors, x, drop)
         length = int(marks.any(1).any(0).nonzero().max()) + 1  # of the longest sequence
-        outer = self.options.dropped_inputs
-        states: list[Tensor] = []
+        states = steps
         for layer in range(self.options.depth):
-            steps = self._drop_inputs(steps, outer if layer == 0 else self.options.dropout, drop)
+            steps = self._drop_inputs(steps, layer, drop)
             tied = self.options.is_tied and self.options.dropout > 0
             mask = drop((self.options.width,), self.options.dropout) if tied else None
             if mask is not None:
-                steps = _as_many(steps, mask)
-            states = unrolled(
-                CELLS[self.options.cell],
-                self._layer(tensors, layer),
-                steps[:, :, :length],
-                _as_many(marks, steps)[:, :, :length],
-                mask,
-            )
-            if layer + 1 < self.options.depth:
-                steps = F.pad(torch.stack(states, 2), (0, 0, 0, marks.shape[2] - length))
+                steps, mask = _as_many(steps, mask), mask.transpose(1, 2).contiguous()
+            weights = self._layer(tensors, layer)
+            entering = entered(weights, steps[:, :, :length])
+            here = _as_many(marks, steps)[:, :, :length]
+            states = stepped(CELLS[self.options.cell], weights, entering, here, mask)
+            steps = F.pad(states.permute(1, 3, 0, 2), (0, 0, 0, marks.shape[2] - length))
         return self._answer(states, _as_many(marks, steps))
 
     def _read(self, tensors: Mapping[str, Tensor], x: Tensor, drop: Drop) -> tuple[Tensor, Tensor]:
@@ -195,11 +190,10 @@ class Recurrent(nn.Module):
         kept = types.gather(2, _as_many(tokens, types))  # the same for every use of a word
         return _as_many(vectors, types) * kept[..., None]
 
-    def _drop_inputs(self, steps: Tensor, p: float, drop: Drop) -> Tensor:
-        if not p:
-            return steps
+    def _drop_inputs(self, steps: Tensor, layer: int, drop: Drop) -> Tensor:
+        p = self.options.dropout if layer else self.options.dropped_inputs
         size = steps.shape[3:] if self.options.is_tied else steps.shape[2:]
-        mask = drop(size, p)
+        mask = drop(size, p) if p else None
         if mask is None:
             return steps
         return _as_many(steps, mask) * (mask[:, :, None] if self.options.is_tied else mask)
@@ -212,16 +206,16 @@ class Recurrent(nn.Module):
             state_bias=tensors.get(f"bias_hn_{layer}"),
         )
 
-    def _answer(self, states: list[Tensor], marks: Tensor) -> Tensor:
+    def _answer(self, states: Tensor, marks: Tensor) -> Tensor:
         """What is answered from: the last state, the mean of the states, or all of them."""
         if self.options.per_step:
             missing = marks.shape[2] - len(states)  # the state stays as it is in the padding
-            return torch.stack([*states, *states[-1:] * missing], -1)
+            every = torch.cat([states, states[-1:].expand(missing, -1, -1, -1)])
+            return every.permute(1, 3, 2, 0)
         if self.options.pooling == "last":
-            return states[-1]
-        weight = marks[:, :, : len(states)].to(states[0])
-        weight = weight / weight.sum(-1, keepdim=True)
-        return torch.einsum("mnl,mnlh->mnh", weight, torch.stack(states, 2))
+            return states[-1].transpose(1, 2)
+        weight = marks[:, :, : len(states)].to(states)
+        return torch.einsum("mnl,lmhn->mnh", weight / weight.sum(-1, keepdim=True), states)
 
 
 def _as_many(x: Tensor, like: Tensor) -> Tensor:

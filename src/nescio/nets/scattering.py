@@ -61,7 +61,7 @@ class Scattering(nn.Module):
 
     Images get zeros around them and are filtered on a torus. The filters are a tight frame: the
     energies of an image in the averages and in the wavelets sum to its own, so that no two images
-    have coefficients further apart than they are themselves.
+    have coefficients further apart than they are themselves; `expansion` is a sharper bound.
     """
 
     low: Tensor  # (H', W') the transform of the average
@@ -90,9 +90,37 @@ class Scattering(nn.Module):
 
     @property
     def expansion(self) -> float:
-        """A bound on its Lipschitz constant: 1, up to the rounding of the filters."""
-        largest = energies(self.low.double(), self.high.double()).max().clamp(min=1)
-        return math.pow(float(largest), 1.5)  # three layers of filters
+        """A bound on its Lipschitz constant: at most 1, and less the more it averages."""
+        largest = float(self._energies.max().clamp(min=1))
+        return min(math.pow(largest, 1.5), self._averaged(self.low.double().abs()))
+
+    def shift_bound(self, pixels: float) -> float:
+        """No image changes its coefficients by more than this times its norm when it moves so far.
+
+        By whole pixels, in any direction: wavelets and moduli move along, and only the averages
+        tell. The bound grows in proportion to the distance, and falls to about a quarter with each
+        further scale: the averages are smoother, and there are fewer of them.
+        """
+        height, width = self.low.shape
+        rows, columns = (2 * math.pi * torch.fft.fftfreq(n).double() for n in (height, width))
+        turn = torch.hypot(rows[:, None], columns).mul(pixels).clamp(max=2)  # at least |1 - e^icw|
+        return self._averaged(self.low.double().cpu().abs() * turn)
+
+    @property
+    def _energies(self) -> Tensor:
+        return energies(self.low.double(), self.high.double())
+
+    def _averaged(self, transform: Tensor) -> float:
+        """A bound for moduli of three orders that are filtered and taken at every 2^J-th pixel.
+
+        Frequencies that fall on each other there add in squares; a modulus of any order has at
+        most the energy of the image.
+        """
+        step = 1 << self.scales
+        squares = transform.square().unflatten(1, (step, -1)).sum(1).unflatten(0, (step, -1)).sum(0)
+        share: float = float(self._energies.max().clamp(min=1))
+        largest: float = float(squares.max())
+        return math.sqrt((1 + share + share * share) * largest) / step
 
     def forward(self, x: Tensor) -> Tensor:
         return scattering_coefficients(x, self)

@@ -115,11 +115,12 @@ def _example(one: AdversarialExample) -> str:
 
 
 def _constants(found: LipschitzFindings) -> list[str]:
-    local = found.local
+    local, least = found.local, max(found.sampled, *found.local)
+    members = f" in {found.members} members" if found.members > 1 else ""
     said = [
         f"The Lipschitz constant of its logits ({found.norm}), exact on the linear regions of "
-        f"{len(local)} samples, is {median(local):.3g} at the median and {max(local):.3g} at most; "
-        f"over all inputs it is at least {max(found.sampled, *local):.3g} and at most "
+        f"{len(local) // found.members} samples{members}, is {median(local):.3g} at the median and "
+        f"{max(local):.3g} at most; over all inputs it is at least {least:.3g} and at most "
         f"{found.product:.3g}, the product over the layers."
     ]
     if found.proved:

@@ -391,7 +391,7 @@ def _pictures(name: str, result: Comparison) -> tuple[dict[str, Any], dict[str, 
     }
     said = (
         f"Precision and recall of the errors of the first network on {name}.",
-        "The share of errors among the surest answers, against how many are answered.",
+        "The share of errors among the most confident answers, against how many are answered.",
         "Temperature moves right and wrong answers alike: they overlap as before.",
         f"Maximum and true class probability of successes and errors of the first network on "
         f"{name}: the first overlap, the second are apart but for the range from 1/10 to 1/2.",

@@ -74,8 +74,8 @@ def _labels(settings: Settings, digits: InData) -> Findings:
             ),
         },
         captions={
-            LEARNING: "Learning curves as in the lecture's figure (a): the further from true "
-            "labels and pixels, the slower; all end at a training accuracy of 100 %.",
+            LEARNING: "Learning curves as in the lecture's figure (a): noise in place of digits is "
+            "fitted soonest, random labels of true digits last.",
             SHARES: "Slow-down (b) and generalization error (c) by the share of random labels, "
             "with calibration and the distance at which the confidence is 99.9 %.",
         },

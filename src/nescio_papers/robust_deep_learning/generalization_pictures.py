@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from nescio.evaluation import RandomLabels
 from nescio.report.plots.look import COLORS, DASHES, GRAY, line, panels, per_cent, with_look
@@ -92,10 +93,14 @@ def _curve(axis: Axes, one: Sweep, name: str, number: int) -> None:
     axis.axvline(1, color=GRAY, linestyle=":", linewidth=1)
     axis.set_xscale("log")
     axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-    axis.minorticks_off()
     if name == "squared_error":
         axis.set_yscale("log")
         axis.set_ylim(0.5 * means.min(), 2 * means.max())
+        narrow = means.max() < 20 * means.min()
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axis.set_ylim(0, 1)
+    axis.minorticks_off()
+    if name.endswith("_error") and name != "squared_error":
         per_cent(axis.yaxis)

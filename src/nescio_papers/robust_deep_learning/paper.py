@@ -7,6 +7,7 @@ from nescio_papers.robust_deep_learning import (
     all_detectors,
     calibrating,
     dirichlet,
+    exploration_worlds,
     failure,
     generalization,
     influence_checks,
@@ -14,8 +15,10 @@ from nescio_papers.robust_deep_learning import (
     mc_dropout,
     ood,
     poisoning,
+    recurrent_sequences,
     segmentation_scenes,
     shift,
+    stability_checks,
 )
 
 PARTS = {
@@ -29,12 +32,18 @@ PARTS = {
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
     "influence": ("Influence: training samples behind an answer", influence_checks.run),
     "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
+    "recurrent": ("Recurrent networks: dropout masks tied over time", recurrent_sequences.run),
     "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
+    "exploration": (
+        "Exploration: who finds out what it does not know",
+        exploration_worlds.run,
+    ),
     "generalisation": (
         "Generalization: random labels, Rademacher complexity, double descent",
         generalization.run,
     ),
     "shift": ("Under shift: what holds as digits move away", shift.run),
+    "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
 
 
@@ -48,7 +57,8 @@ def robust_deep_learning() -> Experiment:
         "et al. (2018), Gal and Ghahramani (2016), Hendrycks et al. (2019), Malinin and Gales "
         "(2018), Sensoy et al. (2018), Gal et al. (2017), Kirsch et al. (2019) and Koh and Liang "
         "(2017)",
-        needs="data sets: see `nescio data list`; what is absent is left out",
+        needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
+        "is absent is left out",
         minutes=(6, 250),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

@@ -92,12 +92,12 @@ def by_class(maps: UncertaintyMaps, y: Tensor, name: str) -> list[float]:
 
 def between(values: Tensor, first: Tensor, second: Tensor) -> Interval:
     """The mean of the first pixels of a frame less that of the second ones, over the frames."""
-    one, two = (_frame_means(values, mask) for mask in (first, second))
+    one, two = (frame_means(values, mask) for mask in (first, second))
     gaps = (one - two)[(one - two).isfinite()]
     return metrics.bootstrap_mean(gaps) if len(gaps) else Interval(math.nan, math.nan, math.nan)
 
 
-def _frame_means(values: Tensor, mask: Tensor) -> Tensor:
+def frame_means(values: Tensor, mask: Tensor) -> Tensor:
     """The mean over some pixels of each frame `(N,)`; NaN where there are none."""
     kept = torch.where(mask, values.double(), 0.0).flatten(1).sum(1)
     return kept / mask.flatten(1).sum(1)

@@ -16,6 +16,7 @@ from nescio_papers.robust_deep_learning.segmentation_measures import (
     NAMES,
     Quality,
     by_class,
+    frame_means,
     right,
     wrong,
 )
@@ -36,15 +37,12 @@ PALETTE = (
 )  # fmt: skip  in the order of the classes
 SHOWN = 4  # scenes
 POINTS = 400  # of a curve
+TICKS = (0.003, 0.01, 0.03, 0.1, 0.3)  # shares
 
 
 def scenes(found: Answers) -> Figure:
     """Some test frames, evenly from the best to the worst by the share of wrong pixels."""
-    labeled = found.y != IGNORED
-    share = ((found.sampled.labels != found.y) & labeled).flatten(1).sum(1) / labeled.flatten(
-        1
-    ).sum(1)
-    order = share.argsort()
+    order = frame_means(found.sampled.labels != found.y, found.y != IGNORED).argsort()
     chosen = order[torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).long()]
     figure: Figure = segmentation_figure(
         found.x[chosen],
@@ -75,8 +73,10 @@ def classes(found: Quality, maps: UncertaintyMaps, y: Tensor, shares: list[float
             if np.isfinite(value):
                 axis.annotate(label, (share, value), xytext=(3, 3), textcoords="offset points",
                               fontsize=8)  # fmt: skip
+        axis.margins(x=0.2, y=0.1)
         axis.set(xscale="log", xlabel="share of the training pixels", title=NAMES[name])
-        axis.set(ylim=(0, None), ylabel="mean over the pixels of the class, nats")
+        axis.set(ylim=(0, None), ylabel="mean over the pixels of the class, nats", xticks=TICKS)
+        axis.minorticks_off()
         per_cent(axis.xaxis)
     return figure
 

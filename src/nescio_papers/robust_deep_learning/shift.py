@@ -275,7 +275,7 @@ def _text(sizes: Budget, curves: Mapping[str, ShiftCurves]) -> str:
         f"Small convolutional networks with dropout, trained on {sizes.train:,} digits; "
         f"{sizes.held:,} others calibrate the temperature, the sets ({100 * (1 - sizes.miss):g} %) "
         f"and the guard ({100 * sizes.false_alarm:g} % false alarms, {100 * sizes.risk:g} % "
-        f"errors); {sizes.test:,} test digits, moved in steps. Promises hold at strength 0; the "
+        f"errors); {sizes.test:,} test digits, moved in steps. Guarantees hold at strength 0; the "
         "rest shows what they are worth beyond.",
     ]
     for name, comparison in curves.items():

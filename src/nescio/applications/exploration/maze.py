@@ -1,4 +1,4 @@
-"""A maze without end whose agent has nine eyes and five actions (Gal, 2016, section 5.4)."""
+"""A maze without end whose agent has nine eyes and five actions (Gal, 2016, figure 5.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace

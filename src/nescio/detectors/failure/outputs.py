@@ -10,9 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
-from nescio.core import Classification, NescioError, check_labels, classes_of, unknown
+from nescio.core import (
+    Classification,
+    NescioError,
+    check_ignore_index,
+    check_labels,
+    classes_of,
+    unknown,
+    without_ignored,
+)
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, scores
 
@@ -75,14 +84,21 @@ def _refuse_classes(answer: Answer | None) -> None:
 
 
 def true_class_probability(
-    prediction: Classification, labels: Tensor, *, normalized: bool = False
+    prediction: Classification,
+    labels: Tensor,
+    *,
+    normalized: bool = False,
+    ignore_index: int | None = None,
 ) -> Tensor:
     """The probability of the true class, `(*batch,)`; its negative ranks errors first.
 
     normalized: divide by the largest probability; then it is 1 exactly where the answer is right.
+    ignore_index: the label of what is left out, which has NaN.
     """
-    own = prediction.log_prob(labels)
-    return (own - prediction.log_probs.amax(-1) if normalized else own).exp()
+    known, counts = without_ignored(labels, check_ignore_index(ignore_index, prediction.classes))
+    own = prediction.log_prob(known)
+    found = (own - prediction.log_probs.amax(-1) if normalized else own).exp()
+    return found if counts is None else found.where(counts.to(found.device), torch.nan)
 
 
 def log_odds_against(prediction: Classification, answers: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from nescio.core import NescioError
@@ -55,16 +55,13 @@ def action_value_maps(
     axes = figure.subplots(2, len(maps), squeeze=False, sharex=True, sharey=True)
     extent = (across.low, across.high, up.low, up.high)
     for row, (word, colors) in enumerate(ROWS.items()):
-        every = np.stack([pair[row].double().numpy() for pair in maps.values()])
-        limits = {"vmin": float(every.min()), "vmax": float(every.max())}
-        for axis, name, values in zip(axes[row], maps, every, strict=True):
-            image = axis.imshow(values, origin="lower", extent=extent, aspect="auto", cmap=colors,
-                                **limits)  # fmt: skip
+        for axis, (name, pair) in zip(axes[row], maps.items(), strict=True):
+            image = axis.imshow(pair[row].double().numpy(), origin="lower", extent=extent,
+                                aspect="auto", cmap=colors)  # fmt: skip
             axis.grid(visible=False)
             _visits(axis, None if visited is None else visited.get(name))
-            if row == 0:
-                axis.set_title(label(name), loc="left")
-        figure.colorbar(image, ax=list(axes[row]), label=f"{word} of Q", shrink=0.9)
+            axis.set_title(f"{word}, {label(name)}", loc="left")
+            figure.colorbar(image, ax=axis)
     for axis in axes[-1]:
         axis.set_xlabel(across.name)
     for axis in axes[:, 0]:
@@ -102,6 +99,7 @@ def action_value_lines(
             axis.fill_between(states, low, high, alpha=0.2, linewidth=0, **look)
         axis.set_title(label(name), loc="left")
         axis.set_xlabel(state)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("Q")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

@@ -39,8 +39,8 @@ def adversarial_images(
         assert one.changed is not None
         change = one.changed - one.x
         times = _times(change, high - low)
-        before = f"{_name(one.label, names)}, {100 * one.confidence:.1f} %"
-        after = f"{_name(one.wrong, names)}, {100 * one.wrong_confidence:.1f} %"
+        before = f"{_name(one.label, names)}, {_share(one.confidence, 1)}"
+        after = f"{_name(one.wrong, names)}, {_share(one.wrong_confidence, 1)}"
         _image(column[0], one.x, before, RIGHT, (low, high))
         middle = (low + high) / 2 + times * change
         _image(column[1], middle, f"{100 * one.size:.2g} % of the range, x {times:g}", GRAY,
@@ -81,7 +81,7 @@ def patch_images(
     for line, images, answers in zip(axes, rows, found, strict=True):
         for k, axis in enumerate(line):
             label, same = int(answers.labels[k]), bool(answers.labels[k] == found[0].labels[k])
-            text = f"{_name(label, names)}, {100 * float(answers.probs[k].max()):.0f} %"
+            text = f"{_name(label, names)}, {_share(float(answers.probs[k].max()), 0)}"
             _image(axis, images[k], text, RIGHT if same else WRONG, box)
     axes[0, 0].set_ylabel("without", fontsize=10)
     axes[1, 0].set_ylabel("with the patch", fontsize=10)
@@ -101,6 +101,12 @@ def _times(change: Tensor, width: float) -> float:
     exact = width / (2 * largest)
     power = 10 ** math.floor(math.log10(exact))
     return max(1.0, float(power * max(step for step in (1, 2, 5) if step * power <= exact)))
+
+
+def _share(confidence: float, digits: int) -> str:
+    """In per cent; what only rounds to all of it does not read so."""
+    most = 100 - 10**-digits
+    return f">{most:g} %" if 100 * confidence > most else f"{100 * confidence:.{digits}f} %"
 
 
 def _name(label: int, names: Sequence[str] | None) -> str:

@@ -1,0 +1,38 @@
+"""Part `stability`: Lipschitz constants, deformations, adversarial examples and a patch."""
+
+from dataclasses import replace
+
+from nescio.evaluation.compare import Absent
+from nescio_papers.kit import Findings, Settings, absent, all_images, joined, judged
+from nescio_papers.robust_deep_learning import (
+    stability_adversarial,
+    stability_deformations,
+    stability_lipschitz,
+    stability_patch,
+)
+from nescio_papers.robust_deep_learning.stability_networks import digit_networks, sizes_of
+
+INTRODUCTION = (
+    "How stable are the answers of a network? First, how fast its logits can change: exactly, on "
+    "the linear regions that it consists of, between a lower bound by sampling and an upper bound "
+    "by the product of its layers. Then, what rotations, translations and smooth deformations "
+    "change, for a trained network and for a fixed wavelet scattering before one trained layer. "
+    "Last, what the smallest changes and a printed patch do."
+)
+
+
+def run(settings: Settings) -> Findings:
+    """Constants, deformations, adversarial examples, a patch."""
+    sizes = sizes_of(settings)
+    images = all_images("mnist", train=sizes.train, test=sizes.test)
+    parts = {"half_moons": stability_lipschitz.toy(settings, sizes)}
+    if isinstance(images, Absent):
+        parts["mnist"] = absent("MNIST", images.why)
+    else:
+        networks = digit_networks(settings, sizes, images)
+        parts["lipschitz"] = stability_lipschitz.digits(settings, sizes, images, networks)
+        parts["deformations"] = stability_deformations.digits(settings, sizes, images, networks)
+    parts["adversarial"] = stability_adversarial.adversarial(settings)
+    parts["patch"] = stability_patch.patched(settings)
+    whole = joined(parts, INTRODUCTION)
+    return replace(whole, claims=judged(settings, whole.claims))
