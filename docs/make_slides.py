@@ -301,17 +301,24 @@ SLIDES = (
         "Deep Learning (DL) & Stability",
         "Small changes of an input should change the output little; adversarial examples show "
         "that they need not.",
-        (("stability", ""),),
+        (
+            ("stability", "lecture, Deep Learning (DL) & Stability"),
+            ("stability", "lecture, Deep learning and stability"),
+            ("stability", "The network is no less confident"),
+        ),
     ),
     Slide(
         "Deep Learning (DL) & Stability: attacks in the real world",
         "A printed patch fools a classifier (stop sign).",
-        (("stability", ""),),
+        (
+            ("stability", "lecture, Adversarial attacks in the real world"),
+            ("stability", "A patch must be made for many views"),
+        ),
     ),
     Slide(
         "Formal stability analysis of deep models: scattering",
         "Scattering is stable to deformations; bounds (Mallat; Bruna and Mallat).",
-        (("stability", ""),),
+        (("stability", "lecture, Formal stability analysis"),),
         "Mallat's bounds hold up to constants that are not computed in the papers: background.",
     ),
     Slide(
