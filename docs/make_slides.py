@@ -312,7 +312,7 @@ SLIDES = (
         "A printed patch fools a classifier (stop sign).",
         (
             ("stability", "lecture, Adversarial attacks in the real world"),
-            ("stability", "A patch must be made for many views"),
+            ("stability", "A patch "),
         ),
     ),
     Slide(
