@@ -8,7 +8,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from nescio.core import from_json, kept, to_json
-from nescio.evaluation import SmallestChanges, adversarial_examples, smallest_changes
+from nescio.evaluation import (
+    AdversarialExample,
+    SmallestChanges,
+    adversarial_examples,
+    smallest_changes,
+)
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Interval, bootstrap_mean
 from nescio.models.model import Model
@@ -69,23 +74,23 @@ def adversarial(settings: Settings) -> Findings:
     images, model = made
     sizes = QUICK if settings.quick else FULL
     changes = _changes(settings, sizes, images, model)
-    how: dict[str, Any] = {"radius": STATED, "steps": 2 * sizes.steps, "seed": settings.seed}
-    examples = adversarial_examples(model, images.test, count=sizes.changed, **how)
+    examples = _examples(settings, sizes, images, model)
     surer = [one.wrong_confidence - one.confidence for one in examples]
     gain = bootstrap_mean(surer, seed=settings.seed) if surer else None
-    numbers = {
+    numbers: dict[str, Any] = {
         "accuracy": accuracy(model, images),
         "median_change": {norm: to_json(one.median) for norm, one in changes.items()},
         "flipped_within": {f"{k:g}/255": to_json(changes["linf"].within(k / 255)) for k in LEVELS},
         "images": len(changes["linf"].size),
         "misled_within_8_255": len(examples),
         "more_confident": to_json(gain),
-        "examples": to_json(examples[:SHOWN]),
     }
     figures = {CURVES: _curves(changes["linf"])}
     captions = {CURVES: "House numbers of SVHN; bars are exact 95 % intervals."}
-    if examples:
-        figures[PICTURE] = adversarial_images(examples)
+    shown = adversarial_examples(model, images.test, count=SHOWN, **_attack(settings, sizes))
+    if shown:
+        numbers["examples"] = to_json(shown)
+        figures[PICTURE] = adversarial_images(shown)
         captions[PICTURE] = (
             "House numbers with the answer and its confidence; a change of at most 8 / 255, "
             "magnified; and what the network answers then."
@@ -97,6 +102,21 @@ def adversarial(settings: Settings) -> Findings:
         claims=_claims(changes["linf"], gain, len(examples)),
         text=_page(numbers, changes),
     )
+
+
+def _attack(settings: Settings, sizes: Sizes) -> dict[str, Any]:
+    return {"radius": STATED, "steps": 2 * sizes.steps, "seed": settings.seed}
+
+
+def _examples(
+    settings: Settings, sizes: Sizes, images: InData, model: Model
+) -> list[AdversarialExample]:
+    """Confidently wrong answers within the stated radius, found once and kept."""
+    how = {"count": sizes.changed, **_attack(settings, sizes)}
+    key = {"network": weights_digest(model), "images": len(images.test[0]), **how}
+    path = folder_of(settings, PART) / "examples.json"
+    there = kept(path, key, lambda: to_json(adversarial_examples(model, images.test, **how)))
+    return [from_json(AdversarialExample, one) for one in there]
 
 
 def _changes(

@@ -171,7 +171,7 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         Claim(
             "stability, what is asked here, on Athalye et al. (2018)",
-            "A patch must be made for many views to work in new ones.",
+            "A patch that is made for many views works better in new ones than one for one view.",
             f"stickers made for random views mislead {100 * gain.value:+.1f} percentage points "
             f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f}, over digits) more often in fresh "
             "views than stickers made for one view",

@@ -1,6 +1,7 @@
 """Environments of Gymnasium beside Gymnasium itself, and what is said where it is not installed."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,18 @@ def test_actions_out_of_range_are_refused():
     runs.reset(0)
     with pytest.raises(NescioError, match="2 actions, 0 to 1"):
         runs.step(torch.tensor([2]))
+
+
+def test_a_name_that_gymnasium_does_not_know_is_refused():
+    with pytest.raises(NescioError, match="no environment 'CartPole-v77'"):
+        replace(cart_pole(), id="CartPole-v77").start([0])
+
+
+def test_a_description_that_does_not_fit_is_refused():
+    with pytest.raises(NescioError, match="has 3 actions and observations of shape"):
+        replace(cart_pole(), id="MountainCar-v0").start([0])
+    with pytest.raises(NescioError, match="3 names and 4 ranges"):
+        replace(cart_pole(), names=("a", "b", "c")).start([0])
 
 
 def test_without_gymnasium_the_extra_is_said(monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nescio.applications.exploration import Maze
+from nescio.applications.exploration import Maze, learn
 from nescio.applications.exploration.maze_world import RANGE
 from nescio.core import NescioError
 
@@ -61,3 +61,8 @@ def test_actions_out_of_range_are_refused(wrong):
     runs = Maze().start(seeds=[0, 1])
     with pytest.raises(NescioError, match=f"run 1 is {wrong}"):
         runs.step(torch.tensor([0, wrong]))
+
+
+def test_an_epoch_without_decisions_is_refused():
+    with pytest.raises(NescioError, match="1 step or more, maze has 0"):
+        learn(Maze(steps=0), "dropout", episodes=1, seeds=1)

@@ -120,6 +120,10 @@ def described(environment: Environment) -> dict[str, Any]:
         raise NescioError(f"the environment {environment!r} lacks {', '.join(lacking)}")
     if environment.actions < 2:
         raise NescioError(f"there is nothing to decide with {environment.actions} action(s)")
+    if environment.steps < 1:
+        raise NescioError(
+            f"an episode has 1 step or more, {environment.name} has {environment.steps}"
+        )
     options = asdict(environment)
     try:
         json.dumps(options)

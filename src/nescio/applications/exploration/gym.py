@@ -80,10 +80,26 @@ class GymRuns:
     """S environments of Gymnasium, one after the other: it has no stacked form of all of them."""
 
     def __init__(self, environment: GymEnvironment, seeds: Sequence[int]) -> None:
-        make = _gymnasium().make
         self.environment, self.seeds = environment, tuple(seeds)
         # learn() counts decisions: a time limit is not an end
-        self.each = [make(environment.id, disable_env_checker=True).unwrapped for _ in seeds]
+        self.each = [_made(environment.id).unwrapped for _ in seeds]
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse an environment that is not what its description says."""
+        said = self.environment
+        for one in self.each[:1]:
+            actions, shape = getattr(one.action_space, "n", None), one.observation_space.shape
+            if (
+                actions != said.actions
+                or shape != said.shape
+                or len(said.names) != len(said.ranges)
+            ):
+                raise NescioError(
+                    f"{said.id} has {actions or 'no whole number of'} actions and observations of "
+                    f"shape {shape}; {said.name} was described with {said.actions} actions, "
+                    f"{len(said.names)} names and {len(said.ranges)} ranges of observations"
+                )
 
     def reset(self, episode: int) -> Tensor:
         """First observations of an episode; a function of the seed and the episode."""
@@ -103,12 +119,16 @@ class GymRuns:
         return self.environment.scaled(self.last), torch.from_numpy(rewards), ended
 
 
-def _gymnasium() -> Any:
+def _made(name: str) -> Any:
+    """An environment of Gymnasium by its name."""
     try:
         import gymnasium
     except ImportError as error:
         raise NescioError(
-            "CartPole and MountainCar are environments of Gymnasium, which is not installed: "
+            f"{name} is an environment of Gymnasium, which is not installed: "
             "pip install nescio[exploration]"
         ) from error
-    return gymnasium
+    try:
+        return gymnasium.make(name, disable_env_checker=True)
+    except gymnasium.error.Error as error:
+        raise NescioError(f"Gymnasium has no environment {name!r} to offer: {error}") from error

@@ -39,6 +39,7 @@ def deformation_curves(found: Sequence[ShiftCurves]) -> Figure:
     grid[0, 0].legend(fontsize=8, loc="best")
     if flips:
         grid[1, 0].set_ylabel("labels that change")
+        grid[1, 0].set_ylim(bottom=0)  # last, of all that share it: it would stop at what is drawn
     add_title(figure, "How far the outputs move when an image is deformed")
     return figure
 
@@ -69,7 +70,6 @@ def _flips(axis: Axes, found: ShiftCurves) -> None:
         if name in found.subjects("flipped"):
             _banded(axis, found, name, "flipped", line(index))
     per_cent(axis.yaxis)
-    axis.set_ylim(bottom=0)
 
 
 def _banded(axis: Axes, found: ShiftCurves, name: str, metric: str, look: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def lipschitz_histograms(
         axis.set_xscale("log")
         axis.set_title(label(name), loc="left")
         axis.set_xlabel("Lipschitz constant")
-        axis.legend(fontsize=8, loc="upper left", frameon=True, framealpha=0.9)
+        axis.legend(fontsize=8, loc="best", frameon=True, framealpha=0.9)
         axis.set_ylim(top=1.6 * axis.get_ylim()[1])
     axes[0].set_ylabel("inputs")
     return figure
