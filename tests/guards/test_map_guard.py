@@ -176,6 +176,37 @@ def test_images_that_are_not_finite_or_out_of_range_are_said():
         assert not guard(x[1:2]).answered.any()
 
 
+class Overflowing(nn.Module):
+    """Logits that are not finite where the first channel is 3."""
+
+    def __init__(self, net, logit):
+        super().__init__()
+        self.net, self.dropout, self.logit = net, nn.Dropout(0.5), logit
+
+    def forward(self, x):
+        return self.dropout(self.net(x)).masked_fill(x[:, :1] == 3, self.logit)
+
+
+@pytest.mark.parametrize("logit", [np.nan, np.inf])
+@pytest.mark.parametrize("passes", [None, 3])
+@pytest.mark.parametrize("at", [1, 5])
+def test_an_image_whose_logits_are_not_finite_is_lost_alone(logit, passes, at):
+    x, y = streets(60)
+    net = Overflowing(sharp(), logit)
+    source = net if passes is None else models.mc_dropout(net, passes=passes)
+    kind = "least_confidence" if passes is None else "mutual_information"
+    guard = nescio.guard(source, (x, y), ignore_index=IGNORED, risk=0.6, failure=kind)
+    usual = guard(x[:9])
+    x[at, 0, 2, 2] = 3
+    with pytest.warns(NotFiniteWarning):
+        found = guard(x[:9])
+    assert not found.answered[at].any()
+    assert (found.labels[at] == -1).all()
+    others = [image for image in range(9) if image != at]
+    assert torch.equal(found[others].labels, usual[others].labels)
+    assert torch.equal(found[others].answered, usual[others].answered)
+
+
 def test_bad_input_is_refused():
     x, y = streets()
     some = {"ignore_index": IGNORED}

@@ -16,7 +16,7 @@ from nescio.core import NescioError, as_tensor, check_ignore_index, without_igno
 class MapDecisions:
     """Labels of the pixels of N images, and which of them are answers."""
 
-    labels: Tensor  # (N, H, W) the most probable class; -1 where the image is not finite
+    labels: Tensor  # (N, H, W) the most probable class; -1 where image or logits are not finite
     answered: Tensor  # (N, H, W) of the others nothing is said
     failure_score: Tensor  # (N, H, W) larger = the label is more likely wrong
     in_range: Tensor  # (N,) whether all numbers of the image are in the range of calibration

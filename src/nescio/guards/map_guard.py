@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.conformal import RiskControl
-from nescio.core import Head, Inputs, NescioError
+from nescio.core import Head, Inputs, NescioError, NotFiniteError
 from nescio.guards.decisions import text_table
 from nescio.guards.guarantees import RATES, dropped_words, percent, repeated_words, rounded
 from nescio.guards.map_decisions import MapDecisions
@@ -112,8 +112,13 @@ class MapGuard:
         labels = torch.full(shape, -1, device=finite.device)
         score = torch.full(shape, torch.nan, device=finite.device)
         if finite.any():
-            maps = uncertainty_maps(self.predictor, x if finite.all() else x[finite])
-            labels[finite], score[finite] = maps.labels, self.failure_score(maps).float()
+            try:
+                maps = uncertainty_maps(self.predictor, x if finite.all() else x[finite])
+                labels[finite], score[finite] = maps.labels, self.failure_score(maps).float()
+            except NotFiniteError:  # the logits of some finite image are not: it alone is lost
+                if len(x) > 1:
+                    halves = x[: len(x) // 2], x[len(x) // 2 :]
+                    return MapDecisions.join([self._decide(half) for half in halves])
         return MapDecisions(
             labels=labels,
             answered=score < self.threshold,  # not where it is NaN

@@ -174,14 +174,14 @@ def _block(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     mean = probs.mean(0)
     entropy = (probs * logs).sum(2).mean(0).neg_()
     if len(logits) == 1:
-        return mean, entropy, torch.zeros_like(entropy)
+        return mean, entropy, 0 * entropy  # NaN stays NaN
     gaps = logs.sub_(mean.log().clamp_min_(least)).mul_(probs).sum(2).mean(0)
     return mean, entropy, gaps.clamp_min_(0)
 
 
 def _divergence(probs: Tensor, mean: Tensor) -> Tensor:
     """KL(probs || mean) over the last axis; the mean is 0 only where `probs` are."""
-    return torch.where(probs > 0, probs * (probs / mean).log(), 0.0).sum(-1)
+    return torch.where(probs == 0, 0.0, probs * (probs / mean).log()).sum(-1)
 
 
 def _mixtures(predictor: Predictor, x: Any) -> Iterator[Mixture]:
