@@ -8,6 +8,7 @@ together is a I(p) + b I(q) + a KL(p || m) + b KL(q || m).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from nescio.data import door
 from nescio.models.model import encoding_of, takes_tokens
 from nescio.models.predictor import Predictor, plain
 
+BLOCK = 1 << 19  # logits of all members whose statistics are computed at a time
 OUTPUTS = 32 << 20  # bytes of the predictions of one part, of predictors that have no parts
 
 
@@ -69,13 +71,20 @@ def uncertainty_maps(
     (torch.Size([2, 9, 12]), True)
     """
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
-    parts = [mixture.maps(probs) for mixture in _mixtures(predictor, x)]
-    columns: dict[str, Any] = {
-        name: None if value is None else torch.cat([part[name] for part in parts])
-        for name, value in parts[0].items()
-        if name != "members"
-    }
-    return UncertaintyMaps(**columns, members=parts[0]["members"])
+    x = door.as_network_inputs(
+        x, dtype=None, tokens=takes_tokens(predictor), columns=encoding_of(predictor)
+    )
+    whole: dict[str, Tensor] = {}
+    start = members = 0
+    for mixture in _mixtures(predictor, x):
+        part, members = mixture.maps(probs), mixture.members
+        if not whole:  # made once: small pieces for each part would leave holes in memory
+            whole = {n: one.new_empty((len(x), *one.shape[1:])) for n, one in part.items()}
+        rows = slice(start, start + len(mixture.probs))
+        for name, one in part.items():
+            whole[name][rows] = one
+        start = rows.stop
+    return UncertaintyMaps(**whole, members=members)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,20 +114,28 @@ class Mixture:
 
     @classmethod
     def of_logits(cls, logits: Tensor) -> "Mixture":
-        """The same from logits `(M, n, *axes, C)`, with few passes over the memory.
+        """The same from logits `(M, n, *axes, C)`, in blocks of pixels that stay in the cache.
 
         A network gives `(M, n, C, *axes)`, and sums over the classes are quickest in this order.
         """
-        least = torch.finfo(logits.dtype).min  # -inf times 0 would be NaN
-        logs = logits.movedim(-1, 2).log_softmax(2).clamp_min_(least)
-        probs = logs.exp()
-        mean = probs.mean(0)
-        entropy = (probs * logs).sum(2).mean(0).neg_()
-        gaps = torch.zeros_like(entropy)
-        if len(logits) > 1:
-            gaps = logs.sub_(mean.log().clamp_min_(least)).mul_(probs).sum(2).mean(0).clamp_min_(0)
-        probs = mean.movedim(1, -1).double()
-        return cls(members=len(logits), probs=probs, entropy=entropy, information=gaps)
+        members, count, classes = *logits.shape[:2], logits.shape[-1]
+        table = logits.movedim(-1, 2).reshape(members, count, classes, -1)
+        pixels = table.shape[-1]
+        mean = table.new_empty(count, classes, pixels)
+        entropy, information = table.new_empty(2, count, pixels)
+        most = max(1, BLOCK // (members * classes))
+        rows, columns = max(1, most // pixels), min(most, pixels)
+        for i, j in product(range(0, count, rows), range(0, pixels, columns)):
+            at, to = slice(i, i + rows), slice(j, j + columns)
+            found = _block(table[:, at, :, to])
+            mean[at, :, to], entropy[at, to], information[at, to] = found
+        shape = logits.shape[1:-1]
+        return cls(
+            members=members,
+            probs=mean.movedim(1, -1).reshape(*shape, classes).double(),
+            entropy=entropy.reshape(shape),
+            information=information.reshape(shape),
+        )
 
     def joined(self, other: "Mixture") -> "Mixture":
         """Those of both groups of members together."""
@@ -134,7 +151,7 @@ class Mixture:
             information=within + between.clamp_min(0),
         )
 
-    def maps(self, probs: bool) -> dict[str, Any]:
+    def maps(self, probs: bool) -> dict[str, Tensor]:
         """What `UncertaintyMaps` holds of these samples."""
         labels = self.probs.argmax(-1)
         others = self.probs.scatter(-1, labels[..., None], 0.0).sum(-1)
@@ -145,9 +162,21 @@ class Mixture:
             "predictive_entropy": measures.entropy(self.probs.log()).to(small),
             "expected_entropy": self.entropy,
             "mutual_information": self.information.to(small),
-            "probs": self.probs.to(small) if probs else None,
-            "members": self.members,
+            **({"probs": self.probs.to(small)} if probs else {}),
         }
+
+
+def _block(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean probabilities, mean entropy and information of logits `(M, n, C, P)`."""
+    least = torch.finfo(logits.dtype).min  # -inf times 0 would be NaN
+    logs = logits.log_softmax(2).clamp_min_(least)
+    probs = logs.exp()
+    mean = probs.mean(0)
+    entropy = (probs * logs).sum(2).mean(0).neg_()
+    if len(logits) == 1:
+        return mean, entropy, torch.zeros_like(entropy)
+    gaps = logs.sub_(mean.log().clamp_min_(least)).mul_(probs).sum(2).mean(0)
+    return mean, entropy, gaps.clamp_min_(0)
 
 
 def _divergence(probs: Tensor, mean: Tensor) -> Tensor:
@@ -177,9 +206,6 @@ def _streamed(predictor: Predictor, x: Any) -> Iterator[tuple[int, Prediction]]:
     if callable(own):
         yield from own(x)
         return
-    x = door.as_network_inputs(
-        x, dtype=None, tokens=takes_tokens(predictor), columns=encoding_of(predictor)
-    )
     first = predictor(x[:1])
     yield 0, first
     size = first.members * first.batch_shape.numel() * getattr(first, "classes", 1)
