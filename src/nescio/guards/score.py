@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core import progress as bar
 from nescio.data import Columns, door
-from nescio.data.readers import Stream, array_stream, is_table, open_stream
+from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.file_parts import weights_digest
@@ -203,6 +203,9 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {name}:size={size}:mode={mode}"
+        elif is_ts(name) and stream.shape[:1] == guard.range.shape[:1]:
+            hint = f"; its sequences are padded by {name}:length={guard.range.shape[1]}"
+            hint = hint if stream.shape < guard.range.shape else "; its sequences are longer"
         raise NescioError(
             f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"

@@ -19,10 +19,13 @@ from nescio.geometry.tracing.traced import Traced as Traced
 from nescio.models import Predictor, networks
 from nescio.nets import copied, is_scripted, unwrapped
 from nescio.nets.modes import MaskPerPass
+from nescio.nets.recurrent_layers import Recurrent
 
+GATES = " is not piecewise affine: its gates multiply what depends on the input"
 WHY = {
     nn.MultiheadAttention: " is not piecewise affine: it multiplies what depends on the input",
-    nn.RNNBase: " is not piecewise affine: its gates multiply what depends on the input",
+    nn.RNNBase: GATES,
+    Recurrent: GATES,
 }
 
 
