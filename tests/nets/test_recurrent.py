@@ -271,3 +271,24 @@ def test_sequences_without_a_step_are_refused() -> None:
         models.plain(tokens)(torch.ones(2, 5))
     with pytest.raises(NescioError, match="4, length"):
         net(torch.ones(2, 5, 11))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("padding", [float("nan"), float("inf")])
+def test_padding_never_changes_a_gradient(cell: str, padding: float) -> None:
+    net, x = CELLS[cell][0]((4, 11), 3, width=4, depth=2), sequences()
+    wanted = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+    x[:, :-1] = x[:, :-1].where(x[:, -1:] > 0, padding)
+    found = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_empty_batch_has_no_answers_and_half_numbers_run(cell: str) -> None:
+    net, x = CELLS[cell][0]((4, 11), 3, width=4), sequences()
+    assert net(x[:0]).shape == (0, 3)
+    with pytest.raises(NescioError, match="length 0"):
+        net(x[:0, :, :0])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = net(x)
+    assert torch.allclose(half.float(), net(x), atol=0.05)

@@ -9,6 +9,7 @@ from nescio.data import readers
 from nescio.data.readers.ts import parse_ts
 
 TEXT = "# about\n@problemName own\n@data\n1,2,3:4,5,6:b\n\n7,8:9,10:a\n"
+LISTED = TEXT.replace("@data", "@classLabel true a b\n@data")
 
 
 def written(path, text=TEXT):
@@ -17,7 +18,7 @@ def written(path, text=TEXT):
 
 
 def test_samples_of_any_length_are_padded_and_marked(tmp_path):
-    path = written(tmp_path / "own.ts")
+    path = written(tmp_path / "own.ts", LISTED)
     assert parse_ts(path).labels == ["b", "a"]
     x, y = data.read_ts(path)
     assert x.tolist()[0] == [[1, 2, 3], [4, 5, 6], [1, 1, 1]]
@@ -34,6 +35,13 @@ def test_samples_of_any_length_are_padded_and_marked(tmp_path):
 def test_classes_are_in_the_order_of_the_head(tmp_path):
     listed = TEXT.replace("@data", "@classLabel true b a c\n@data")
     assert data.read_ts(written(tmp_path / "own.ts", listed))[1].tolist() == [0, 1]
+
+
+def test_classes_that_are_not_listed_have_no_numbers_of_their_own(tmp_path):
+    path = written(tmp_path / "own.ts", "@data\n1,2,3:c\n")  # of a, b and c, say
+    with pytest.raises(NescioError, match="does not list its classes"):
+        data.read_ts(path)
+    assert readers.open_stream(path).total == 1  # inputs alone need no numbers
 
 
 def test_a_file_to_train_on_brings_the_one_to_test_on(tmp_path):
@@ -65,6 +73,7 @@ def test_inputs_come_in_blocks(tmp_path):
         ("@data\n1,nan:a\n", "values that are missing"),
         ("@data\n1,2:a\n1,2:3,4:a\n", "different numbers of channels"),
         ("@classLabel true a\n@data\n1,2:b\n", "does not list"),
+        ("@classLabel false\n@data\n1,2:3,4\n5,6:7,8\n", "has no classes"),
         ("@targetLabel true\n@data\n1,2:0.5\n", "not classes"),
     ],
 )

@@ -32,6 +32,7 @@ class TsFile:
     sequences: list[Steps]  # (channels, length) each
     labels: list[str]
     classes: tuple[str, ...]  # in the order of the file's head, else sorted
+    listed: bool  # whether the head lists them
 
     @property
     def length(self) -> int:
@@ -53,17 +54,24 @@ def read_ts(path: str | Path, *, length: int | None = None) -> Part:
     """The sequences of a .ts file as `(N, channels + 1, length)`, and their labels `(N,)`.
 
     The last channel is 1 where there is a step; shorter sequences end in zeros. Labels are numbered
-    in the order of the line `@classLabel`, or sorted. length: to pad to; the longest by default.
+    in the order of the line `@classLabel`. length: to pad to; the longest by default.
     """
     found = parse_ts(path)
+    if not found.listed:
+        raise NescioError(
+            f"{path} does not list its classes, and without those that it happens to lack the "
+            "others would have other numbers than in training; add a line @classLabel true A B ... "
+            "before @data, in the order of the network's outputs"
+        )
     return found.part(found.classes, _length(path, found, length))
 
 
 def dataset_from_ts(path: str | Path, *, seed: int = 0, length: int | None = None) -> Dataset:
     """A data set of a .ts file: `NAME_TRAIN.ts` with its `NAME_TEST.ts`, if that is beside it.
 
-    Other files are split 80 / 10 / 10 in an order given by `seed`, as .npz files are. length: to
-    pad to; by default that of the longest sequence.
+    Other files are split 80 / 10 / 10 in an order given by `seed`, as .npz files are. Classes are
+    in the order of the line `@classLabel`, or sorted. length: to pad to; by default that of the
+    longest sequence.
     """
     path = Path(path)
     train, other = parse_ts(path), _test_file(path)
@@ -83,7 +91,8 @@ def joined_ts(name: str, train: TsFile, test: TsFile, *, length: int | None = No
 
 def ts_stream(path: str | Path, *, length: int | None = None) -> Stream:
     """The inputs of a .ts file; length: to pad to, the longest sequence by default."""
-    return array_stream(read_ts(path, length=length)[0], name=str(path))
+    found = parse_ts(path)
+    return array_stream(padded(found.sequences, _length(path, found, length)), name=str(path))
 
 
 def padded(sequences: Sequence[Steps], length: int) -> Tensor:
@@ -112,19 +121,26 @@ def parse_ts(path: str | Path) -> TsFile:
     if len({one.shape[0] for one, _ in samples}) > 1:
         raise NescioError(f"{path} has samples of different numbers of channels")
     labels = [label for _, label in samples]
+    listed = _listed(path, lines[:start], labels)
     return TsFile(
         sequences=[one for one, _ in samples],
         labels=labels,
-        classes=_classes(path, lines[:start], labels),
+        classes=listed or tuple(sorted(set(labels))),
+        listed=bool(listed),
     )
 
 
-def _classes(path: Path, head: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """The names of the classes, in the order of the head where it lists them."""
+def _listed(path: Path, head: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """The names of the classes, in the order of the head; none where it lists none."""
     said = {line.split()[0].lower(): line.split()[1:] for line in head if line.startswith("@")}
     if [word.lower() for word in said.get("@targetlabel", [])[:1]] == ["true"]:
         raise NescioError(
             f"{path} has numbers to predict, not classes; write it as an .npz file of x and y"
+        )
+    if [word.lower() for word in said.get("@classlabel", [])[:1]] == ["false"]:
+        raise NescioError(
+            f"{path} has no classes (@classLabel false), and each line is read as ending in one; "
+            "write it as an .npz file of x"
         )
     listed = said.get("@classlabel", [])[1:]
     unlisted = sorted(set(labels) - set(listed))
@@ -133,7 +149,7 @@ def _classes(path: Path, head: Sequence[str], labels: Sequence[str]) -> tuple[st
             f"{path} has a sample of class {unlisted[0]!r}, which its line @classLabel does not "
             "list"
         )
-    return tuple(listed) or tuple(unlisted)
+    return tuple(listed)
 
 
 def _sample(path: Path, number: int, line: str) -> tuple[Steps, str]:
