@@ -203,9 +203,10 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {name}:size={size}:mode={mode}"
-        elif is_ts(name) and stream.shape[:1] == guard.range.shape[:1]:
-            hint = f"; its sequences are padded by {name}:length={guard.range.shape[1]}"
-            hint = hint if stream.shape < guard.range.shape else "; its sequences are longer"
+        elif is_ts(name) and len(guard.range.shape) == 2:
+            length = int(list(guard.range.shape)[1])
+            longer = length < stream.shape[-1]
+            hint = "; its sequences are longer" if longer else f"; write {name}:length={length}"
         raise NescioError(
             f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"

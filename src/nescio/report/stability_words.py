@@ -74,8 +74,8 @@ def flips_half(found: Stability) -> str:
     if middle is None:
         return ""
     return (
-        f"A change of {change_size(middle)} of the range ({_norm(found.norm, images=found.images)}) is "
-        "enough to flip half of its correct answers."
+        f"A change of {change_size(middle)} of the range "
+        f"({_norm(found.norm, images=found.images)}) is enough to flip half of its correct answers."
     )
 
 
@@ -110,8 +110,8 @@ def _best(examples: Sequence[AdversarialExample]) -> list[AdversarialExample]:
 def _example(one: AdversarialExample) -> str:
     return (
         f"answered with its label {one.label}, confidence "
-        f"{percent(one.confidence)}; changed by {change_size(one.size)} of the range it is answered with "
-        f"{one.wrong}, confidence {percent(one.wrong_confidence)}."
+        f"{percent(one.confidence)}; changed by {change_size(one.size)} of the range it is "
+        f"answered with {one.wrong}, confidence {percent(one.wrong_confidence)}."
     )
 
 
