@@ -137,7 +137,7 @@ def guard(
     make_folder(path.parent)  # before the work, not after it
     if options["passes"] is None:
         source = named_networks(network, weights, net_name)
-    else:  # which guards passes of its own
+    else:
         source = innermost(named_predictor(network, weights, net_name))
     names = listed(options.pop("class_names")) or None
     columns = input_columns(calibration_name, target, source)

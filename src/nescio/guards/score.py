@@ -204,9 +204,10 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {name}:size={size}:mode={mode}"
         elif is_ts(name) and len(guard.range.shape) == 2:
-            length = int(list(guard.range.shape)[1])
-            longer = length < stream.shape[-1]
-            hint = "; its sequences are longer" if longer else f"; write {name}:length={length}"
+            _, length = map(int, guard.range.shape)
+            _, longest = map(int, stream.shape)
+            hint = "; its sequences are longer"
+            hint = hint if longest > length else f"; write {name}:length={length}"
         raise NescioError(
             f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"
