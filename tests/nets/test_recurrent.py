@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 import nescio
 from nescio import models, nets
-from nescio.core import NescioError, generator
+from nescio.core import NescioError, Rng, generator
+from nescio.data.augmentation import noise
+from nescio.losses import Batch
 from nescio.nets.modes import MaskPerPass, masks_from
-from nescio.nets.stack import Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
 CELLS = {"lstm": (nets.lstm, nn.LSTM), "gru": (nets.gru, nn.GRU)}
 LENGTHS = torch.tensor([11, 4, 7, 1])
@@ -214,6 +216,21 @@ def test_scaling_is_by_channel_over_the_steps_there_are() -> None:
     assert net[0].mean[-1] == 0
     assert net[0].scale[-1] == 1
     assert torch.equal(net[0](x)[:, -1], x[:, -1])
+
+
+def test_noise_leaves_the_marks_of_steps_as_they_are() -> None:
+    x, seen = sequences(), []
+
+    def watched(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        seen.append(batch.x[0])
+        return forward(batch.x).square().mean((1, 2))
+
+    options = {"epochs": 1, "batch_size": None, "augment": noise(2.0)}
+    nescio.train(
+        lambda: nets.gru((4, 11), 3, width=4), (x, torch.arange(4) % 3), loss=watched, **options
+    )
+    assert torch.equal(seen[-1][:, -1], x[:, -1])
+    assert not torch.equal(seen[-1][:, :-1], x[:, :-1])
 
 
 def test_a_model_of_sequences_is_saved_and_loaded(tmp_path) -> None:
