@@ -110,6 +110,11 @@ def test_the_margin_bound_holds_for_linear_functions():
     assert held >= 48
 
 
+def test_a_complexity_is_never_negative():
+    found = rademacher(linear(3, 10), X, draws=2, epochs=1, learning_rate=1e-9, progress=False)
+    assert (found.values >= 0).all()
+
+
 def test_saved_and_loaded(tmp_path):
     found = linear_rademacher(X, draws=3)
     again = Rademacher.load(found.save(tmp_path / "r.json"))
@@ -125,6 +130,7 @@ def test_saved_and_loaded(tmp_path):
         (lambda: linear_rademacher(X, radius=0), "positive"),
         (lambda: rademacher(linear(3, 1), X), "one output"),
         (lambda: linear_rademacher(X, draws=0), "draws"),
+        (lambda: linear_rademacher(X).bound(1.5, margin=1.0), "error rate, from 0 to 1"),
     ],
 )
 def test_what_cannot_be_is_refused(call, words):

@@ -160,7 +160,7 @@ def checked_start(observed: Any, environment: Environment, runs: int) -> Tensor:
 
 
 def _copied(given: Any, name: str) -> Tensor:
-    """In float32, and as it is now: an environment may write to the same memory later."""
+    """In float32, and as it is now: an environment may write to the same memory again."""
     return as_tensor(given, name).to(torch.float32, copy=True)
 
 

@@ -66,6 +66,8 @@ class Rademacher:
         times answer is at most the margin, and R_n counts 2 / margin times.
         """
         check_level(level)
+        if not 0 <= error <= 1:
+            raise NescioError(f"error must be an error rate, from 0 to 1, got {error}")
         if self.signs != (margin is None) or (margin is not None and not 0 < margin < math.inf):
             raise NescioError(
                 "functions that answer -1 or 1 have no margin, leave it out"
@@ -118,7 +120,8 @@ def rademacher(
     """How well networks of one architecture, trained with your options, fit random signs of x.
 
     `rademacher(lambda: nets.mlp(784, 2), x).estimate` is near 1 where they fit any labels. A
-    network of more classes learns the signs as its first two. One output needs head="binary".
+    network of more classes learns the signs as its first two, and others count as wrong. One
+    output needs head="binary".
 
     draws: of signs; all are fitted at once, as members of one stack.
     epochs: the largest number; training ends when all signs are fitted, or when no draw was fitted
@@ -149,7 +152,7 @@ def rademacher(
         enough=enough,
     )
     _, course = fit.run(None if run is None else Path(run), progress)
-    values = 2 * np.array(course.accuracy).max(0) - 1
+    values = (2 * np.array(course.accuracy).max(0) - 1).clip(0)  # one class for all reaches 0
     return Rademacher(
         samples=len(inputs), values=values, exact=bool((values == 1).all()), seed=seed
     )
