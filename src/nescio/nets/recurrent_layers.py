@@ -74,6 +74,8 @@ class RecurrentOptions:
 class Recurrent(nn.Module):
     """LSTM or GRU layers: `(N, channels + 1, L)` or tokens `(N, L)` to `(N, H)` or `(N, H, L)`."""
 
+    gated = True  # products of what depends on the input: not piecewise affine
+
     def __init__(self, channels: int | None, options: RecurrentOptions) -> None:
         super().__init__()
         self.channels, self.options = channels, options

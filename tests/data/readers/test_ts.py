@@ -44,6 +44,16 @@ def test_classes_that_are_not_listed_have_no_numbers_of_their_own(tmp_path):
     assert readers.open_stream(path).total == 1  # inputs alone need no numbers
 
 
+def test_a_file_may_have_no_classes(tmp_path):
+    path = written(tmp_path / "new.ts", "@classLabel false\n@data\n1,2,3:4,5,6\n7,8:9,10\n")
+    x, y = data.read_ts(path)
+    assert y is None
+    assert x.shape == (2, 3, 3)
+    assert readers.open_stream(path).shape == (3, 3)
+    with pytest.raises(NescioError, match="no classes to learn"):
+        data.load(path)
+
+
 def test_a_file_to_train_on_brings_the_one_to_test_on(tmp_path):
     path = written(tmp_path / "own_TRAIN.ts")
     written(tmp_path / "own_TEST.ts", "@data\n1,2,3,4:1,2,3,4:c\n")
@@ -68,12 +78,13 @@ def test_inputs_come_in_blocks(tmp_path):
     ("text", "words"),
     [
         ("@data\n", "has no samples"),
-        ("@data\n1,2:3:a\n", "line 2 of"),
-        ("@data\n1,x:a\n", "could not convert"),
+        ("@data\n1,2:3:a\n", r"line 2 of .* channels of different lengths, \[1, 2\]"),
+        ("@data\n1,2:3,4:a\n::b\n", "line 3 of .* a sequence of length 0"),
+        ("@data\n1,x:a\n", "are not numbers"),
+        ("@data\n1,?:a\n", "values that are missing"),
         ("@data\n1,nan:a\n", "values that are missing"),
         ("@data\n1,2:a\n1,2:3,4:a\n", "different numbers of channels"),
         ("@classLabel true a\n@data\n1,2:b\n", "does not list"),
-        ("@classLabel false\n@data\n1,2:3,4\n5,6:7,8\n", "has no classes"),
         ("@targetLabel true\n@data\n1,2:0.5\n", "not classes"),
     ],
 )
